@@ -61,6 +61,7 @@ from dlmon.session.limits.find import (
 from dlmon.session.limits.gpu import gpu_lost
 from dlmon.session.limits.looks import Looks, looked_back_s
 from dlmon.session.limits.loss import loss_is_no_number
+from dlmon.session.limits.seen import Seen
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.readings import Reading, TrainingReadings, values_of
@@ -608,13 +609,14 @@ class Session:
 
     def _look_at_start(self, samples: tuple[Machine, ...], at_ns: int) -> Look:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
-        return look_before_training(samples, self.facts, cpus, interval_s)
+        seen = Seen(samples, self.facts, cpus=cpus, interval_s=interval_s)
+        return look_before_training(seen)
 
     def _look(self, samples: tuple[Machine, ...], at_ns: int, ended: bool, is_lost: bool) -> Look:
         """Return what is seen of steady training in samples that end at a moment."""
         model, share = self.model, self.data_wait.share_before(at_ns)
         backend = model.backend if model is not None else None
-        return look(
+        seen = Seen(
             samples,
             self.facts,
             self._gpu_index,
@@ -628,6 +630,7 @@ class Session:
             is_lost=is_lost,
             interval_s=self.machine.interval_s,
         )
+        return look(seen)
 
     def bad_loss(self, ended: bool) -> Evidence | None:
         return loss_is_no_number(

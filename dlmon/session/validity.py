@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start, cores
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
-from dlmon.session.limits.cpu import WAITED_FOR_CPU
+from dlmon.session.limits.seen import WAITED_FOR_CPU
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.steady_state import SteadyState
 

@@ -13,16 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Gpu, Machine, MachineFacts
 from dlmon.session.limits import advice
 from dlmon.session.limits.cpu import (
-    IDLE_CORES,
-    CpuUse,
     all_cores_busy,
-    busiest_process_pct,
-    busiest_thread_pct,
-    count_of,
-    cpu_use,
     mostly_idle,
     one_thread_of_the_cpu,
     other_programs,
@@ -38,16 +31,9 @@ from dlmon.session.limits.evidence import (
     Evidence,
     Limit,
     LimitKind,
-    mean_of,
-    reaches,
-    verb,
 )
-from dlmon.session.limits.gpu import (
-    WAITED_SHARE,
-    gpu_shared,
-    gpu_works,
-    one_core,
-)
+from dlmon.session.limits.gpu import WAITED_SHARE, gpu_shared, gpu_works, one_core
+from dlmon.session.limits.seen import IDLE_CORES, Seen
 from dlmon.session.slow_readings import settled_after_ns
 
 WINDOW_S = 30.0
@@ -83,69 +69,22 @@ class Look(NamedTuple):
     measured: tuple[tuple[LimitKind, str], ...]
 
 
-def look(
-    samples: Sequence[Machine],
-    facts: MachineFacts,
-    gpu_index: int | None,
-    *,
-    cpus: object = None,
-    threads: object = None,
-    waited_share: float | None = None,
-    workers: int | None = None,
-    unmeasured: str | None = None,
-    ended: bool = False,
-    on_cpu: bool = False,
-    is_lost: bool = False,
-    interval_s: float = 1.0,
-) -> Look:
-    """Return what the rules say of samples, `MIN_SAMPLES` or more of them.
-
-    Args:
-        samples: whole samples (nothing left out) of steady training, oldest first.
-        facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
-            isn't known.
-        cpus: the CPUs that the run was given (`--cpus`), if it was.
-        threads: the threads that it was to compute with (`--threads`), if that was said.
-        waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
-        workers: how many processes load the data, where that is known.
-        unmeasured: what could limit it too and is not measured of it, as a clause.
-        ended: whether it is over, so that the words are in the past.
-        on_cpu: whether it is known to train on the CPU.
-        is_lost: whether the GPU gives no readings any more: what it did before says nothing.
-        interval_s: how far apart samples are taken.
-    """
-    of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
-    every_gpu = (gpu for sample in samples for gpu in sample.gpus or ())
-    gpus = [] if is_lost else [gpu for gpu in every_gpu if gpu.index == gpu_index]
-    use = cpu_use(samples, facts, count_of(cpus), interval_s)
-    thread_pct = busiest_thread_pct(samples, interval_s)
-    process_pct = busiest_process_pct(samples, interval_s)
-
-    def found(holds: bool) -> tuple[Evidence, ...]:
-        # What is used up comes first, then what was taken away, then what may be a sign of either.
-        rules = (
-            _data_wait(waited_share, workers, use, gpus, samples, ended, holds),
-            gpu_works(gpus, of_gpu, ended, holds),
-            quota(samples, facts, ended, holds),
-            other_programs(use, samples, ended, holds),
-            own_cpus(use, facts, samples if on_cpu else (), ended, waited_share, holds),
-            own_threads(use, count_of(threads), ended, holds),
-            all_cores_busy(use, samples, ended, holds),
-            *_scarcity(samples, ended, holds),
-            one_thread_of_the_cpu(use, thread_pct, ended, holds)
-            if on_cpu
-            else one_core(thread_pct, process_pct, gpus, of_gpu, waited_share, ended, holds),
-            _io_pressure(samples, ended, holds),
-            None if is_lost else gpu_shared(samples, gpu_index, ended),
-            mostly_idle(use, gpus, on_cpu, unmeasured, ended, holds),
-        )
-        return tuple(one for one in rules if one is not None)
-
-    clear = found(holds=False)
+def look(seen: Seen) -> Look:
+    """Return what the rules say of samples of steady training."""
+    clear = tuple(_found(seen))
     is_explained = any(one.rule != IDLE for one in clear)
-    measured = _measured(use, samples, gpus, None if is_explained else unmeasured, thread_pct)
-    return Look(clear, found(holds=True), measured)
+    return Look(clear, tuple(_found(seen.held)), _measured(seen, is_explained))
+
+
+def _found(seen: Seen) -> Iterator[Evidence]:
+    """Yield what is used up, then what was taken away, then what may be a sign of either."""
+    rules = (
+        *(_data_wait, gpu_works, quota, other_programs, own_cpus, own_threads, all_cores_busy),
+        *(_swapping, _memory_pressure, _steal),
+        one_thread_of_the_cpu if seen.on_cpu else one_core,
+        *(_io_pressure, gpu_shared, mostly_idle),
+    )
+    yield from filter(None, (rule(seen) for rule in rules))
 
 
 def limit_of(
@@ -223,22 +162,13 @@ def _leader(held: Mapping[str, Evidence], leader: str) -> str:
     return largest if shares[largest] > shares[leader] + _LEADS_BY else leader
 
 
-def look_before_training(
-    samples: Sequence[Machine], facts: MachineFacts, cpus: object = None, interval_s: float = 1.0
-) -> Look:
-    """Return what the rules say that look at the start; the arguments are those of `look`."""
-    use = cpu_use(samples, facts, count_of(cpus), interval_s)
-
-    def found(holds: bool) -> tuple[Evidence, ...]:
-        rules = (
-            quota(samples, facts, False, holds),
-            other_programs(use, samples, False, holds),
-            *_scarcity(samples, False, holds),
-        )
-        return tuple(one for one in rules if one is not None)
-
-    measured = _measured(use, samples, (), None, None)
-    return Look(found(holds=False), found(holds=True), measured)
+def look_before_training(seen: Seen) -> Look:
+    """Return what the rules say that look at the start."""
+    rules = (quota, other_programs, _swapping, _memory_pressure, _steal)
+    clear, held = (
+        tuple(filter(None, (rule(each) for rule in rules))) for each in (seen, seen.held)
+    )
+    return Look(clear, held, _measured(seen))
 
 
 def limit_before_training(looks: Sequence[Look]) -> Limit | None:
@@ -260,35 +190,25 @@ def _limit_of(
 # ---- data ----
 
 
-def _data_wait(
-    share: float | None,
-    workers: int | None,
-    use: CpuUse | None,
-    gpus: Sequence[Gpu],
-    samples: Sequence[Machine],
-    ended: bool,
-    holds: bool,
-) -> Evidence | None:
+def _data_wait(seen: Seen) -> Evidence | None:
     """Hold when a good part of the time went by without a batch to work on."""
-    if share is None or not reaches(share, WAITED_SHARE, holds):
+    share = seen.waited_share
+    if share is None or not seen.reaches(share, WAITED_SHARE):
         return None
-    headline = verb(ended, "Waiting for data", "Waited for data")
+    headline = seen.verb("Waiting for data", "Waited for data")
     # The bar of where the time went has a share of all time.
     recently = f"{100 * share:.0f} % of the last {WINDOW_S:.0f} s"
     figures = [recently]
-    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if gpu_pct is not None:
-        figures.append(f"GPU {gpus[-1].index} busy {gpu_pct:.0f} %")
-    io_pct = _disk_wait_pct(samples, holds)
-    advised = _against_data_wait(share, workers, use, io_pct, ended)
+    if seen.gpu_pct is not None:
+        figures.append(f"GPU {seen.gpus[-1].index} busy {seen.gpu_pct:.0f} %")
+    advised = _against_data_wait(seen, share)
     brief = f"{100 * share:.0f} % waiting for data"
     return Evidence("data-wait", brief, headline, tuple(figures), advised, share)
 
 
-def _against_data_wait(
-    share: float, workers: int | None, use: CpuUse | None, io_pct: float | None, ended: bool
-) -> str:
+def _against_data_wait(seen: Seen, share: float) -> str:
     """Return what may bring batches sooner, by what the run itself uses while it waits."""
+    use, workers, io_pct = seen.use, seen.workers, _disk_wait_pct(seen)
     if io_pct is not None and io_pct >= PRESSURE_PCT:
         return advice.faster_disk(io_pct)
     if use is None or use.own is None:
@@ -303,7 +223,7 @@ def _against_data_wait(
     if wanted < loading * share / 2 and use.own < use.allowed / 2:
         return advice.more_workers(workers, f"this run {use.own:.1f} of {cores(use.allowed)}")
     if use.wants_more() and use.others is not None and use.others >= 1:
-        return advice.fewer_others(use.others, ended)
+        return advice.fewer_others(use.others, seen.ended)
     if use.own >= BUSY_PCT / 100 * use.allowed:
         return "prepare the data before the run: no core is free to do it during training"
     return ""
@@ -312,71 +232,82 @@ def _against_data_wait(
 # ---- memory and disk ----
 
 
-def _scarcity(samples: Sequence[Machine], ended: bool, holds: bool) -> Iterator[Evidence]:
-    """Yield what holds when memory is short, or the CPU time of a virtual machine."""
-    used_mib = mean_of(s.memory.used_mib if s.memory else None for s in samples)
-    rss_mib = mean_of(s.process.rss_mib if s.process else None for s in samples)
-    advised = advice.against_short_memory(rss_mib, used_mib)
-    swap_mib_s = mean_of(s.memory.swap_mib_s if s.memory else None for s in samples)
-    faults_s = mean_of(s.process.major_faults_s if s.process else None for s in samples)
-    waits = _waits(samples, faults_s, FAULTS_S, holds)
-    if waits and swap_mib_s is not None and reaches(swap_mib_s, SWAPPING_MIB_S, holds):
-        brief = f"swap {swap_mib_s:.0f} MiB/s"
-        yield Evidence("swap", brief, "Too little memory", (brief,), advised)
-    waited_pct = mean_of(s.pressure.memory_pct if s.pressure else None for s in samples)
-    if waits and waited_pct is not None and reaches(waited_pct, PRESSURE_PCT, holds):
-        waited = f"some program waited for it {waited_pct:.0f} % of the time"
-        brief = f"memory pressure {waited_pct:.0f} %"
-        headline = f"Memory {verb(ended, 'is', 'was')} short"
-        yield Evidence("memory-pressure", brief, headline, (waited,), advised)
-    steal_pct = mean_of(s.cpu.steal_pct if s.cpu else None for s in samples)
-    if steal_pct is not None and reaches(steal_pct, STEAL_PCT, holds):
-        brief = f"steal {steal_pct:.0f} %"
-        headline = f"The host {verb(ended, 'takes', 'took')} this virtual machine's CPU time"
-        yield Evidence("steal", brief, headline, (brief,), "run it later, or elsewhere")
+def _swapping(seen: Seen) -> Evidence | None:
+    """Hold when memory is written to a disk, and the run waits for some of it."""
+    mib_s = seen.mean(lambda s: s.memory.swap_mib_s if s.memory else None)
+    if mib_s is None or not seen.reaches(mib_s, SWAPPING_MIB_S) or not _waits_for_memory(seen):
+        return None
+    brief = f"swap {mib_s:.0f} MiB/s"
+    return Evidence("swap", brief, "Too little memory", (brief,), _against_short_memory(seen))
 
 
-def _io_pressure(samples: Sequence[Machine], ended: bool, holds: bool) -> Evidence | None:
-    pct = _disk_wait_pct(samples, holds)
-    if pct is None or not reaches(pct, PRESSURE_PCT, holds):
+def _memory_pressure(seen: Seen) -> Evidence | None:
+    pct = seen.mean(lambda s: s.pressure.memory_pct if s.pressure else None)
+    if pct is None or not seen.reaches(pct, PRESSURE_PCT) or not _waits_for_memory(seen):
+        return None
+    waited = f"some program waited for it {pct:.0f} % of the time"
+    headline = f"Memory {seen.verb('is', 'was')} short"
+    brief, advised = f"memory pressure {pct:.0f} %", _against_short_memory(seen)
+    return Evidence("memory-pressure", brief, headline, (waited,), advised)
+
+
+def _waits_for_memory(seen: Seen) -> bool:
+    faults_s = seen.mean(lambda s: s.process.major_faults_s if s.process else None)
+    return _waits(seen, faults_s, FAULTS_S)
+
+
+def _against_short_memory(seen: Seen) -> str:
+    used_mib = seen.mean(lambda s: s.memory.used_mib if s.memory else None)
+    rss_mib = seen.mean(lambda s: s.process.rss_mib if s.process else None)
+    return advice.against_short_memory(rss_mib, used_mib)
+
+
+def _steal(seen: Seen) -> Evidence | None:
+    """Hold when CPU time of a virtual machine is taken."""
+    pct = seen.mean(lambda s: s.cpu.steal_pct if s.cpu else None)
+    if pct is None or not seen.reaches(pct, STEAL_PCT):
+        return None
+    brief = f"steal {pct:.0f} %"
+    headline = f"The host {seen.verb('takes', 'took')} this virtual machine's CPU time"
+    return Evidence("steal", brief, headline, (brief,), "run it later, or elsewhere")
+
+
+def _io_pressure(seen: Seen) -> Evidence | None:
+    pct = _disk_wait_pct(seen)
+    if pct is None or not seen.reaches(pct, PRESSURE_PCT):
         return None
     waited = f"some program waited for it {pct:.0f} % of the time"
     brief = f"I/O pressure {pct:.0f} %"
-    headline = f"The disk {verb(ended, 'is', 'was')} slow to answer"
+    headline = f"The disk {seen.verb('is', 'was')} slow to answer"
     return Evidence("io-pressure", brief, headline, (waited,))
 
 
-def _disk_wait_pct(samples: Sequence[Machine], holds: bool) -> float | None:
+def _disk_wait_pct(seen: Seen) -> float | None:
     """Return how long some program waited for a disk; None where this run is none of them."""
-    read_mib_s = mean_of(s.process.read_mib_s if s.process else None for s in samples)
-    if not _waits(samples, read_mib_s, READ_MIB_S, holds):
+    read_mib_s = seen.mean(lambda s: s.process.read_mib_s if s.process else None)
+    if not _waits(seen, read_mib_s, READ_MIB_S):
         return None
-    return mean_of(s.pressure.io_pct if s.pressure else None for s in samples)
+    return seen.mean(lambda s: s.pressure.io_pct if s.pressure else None)
 
 
-def _waits(samples: Sequence[Machine], rate: float | None, least: float, holds: bool) -> bool:
+def _waits(seen: Seen, rate: float | None, least: float) -> bool:
     """Whether the run may be one of those that wait for a disk, or for memory from one.
 
     It is where it reads from a disk at a `rate`, or where its processes were seen to wait; an older
     log tells neither.
     """
-    blocked = mean_of(s.process.blocked if s.process else None for s in samples)
+    blocked = seen.mean(lambda s: s.process.blocked if s.process else None)
     if rate is None and blocked is None:
         return True
-    return reaches(rate or 0.0, least, holds) or reaches(blocked or 0.0, BLOCKED, holds)
+    return seen.reaches(rate or 0.0, least) or seen.reaches(blocked or 0.0, BLOCKED)
 
 
 # ---- when nothing holds ----
 
 
-def _measured(
-    use: CpuUse | None,
-    samples: Sequence[Machine],
-    gpus: Sequence[Gpu],
-    unmeasured: str | None,
-    thread_pct: float | None,
-) -> tuple[tuple[LimitKind, str], ...]:
+def _measured(seen: Seen, is_explained: bool = False) -> tuple[tuple[LimitKind, str], ...]:
     figures: list[tuple[LimitKind, str]] = []
+    use = seen.use
     if use is not None and use.own is not None:
         of_which = cores(use.cores)
         if use.allowed < use.cores:
@@ -388,13 +319,12 @@ def _measured(
             waited = f"waited for a CPU {100 * use.waited:.0f} % of the time"
             figures.append((LimitKind.CPU, waited))
     else:
-        cpu_pct = mean_of(s.cpu.pct if s.cpu else None for s in samples)
+        cpu_pct = seen.mean(lambda s: s.cpu.pct if s.cpu else None)
         figures += [] if cpu_pct is None else [(LimitKind.CPU, f"CPU {cpu_pct:.0f} %")]
-    if unmeasured is not None:
-        figures.append((LimitKind.DATA, unmeasured))
-    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if gpu_pct is not None:
-        figures.append((LimitKind.GPU, f"GPU {gpus[-1].index} {gpu_pct:.0f} %"))
-    if thread_pct is not None:
-        figures.append((LimitKind.CPU, f"busiest thread {thread_pct:.0f} % of a core"))
+    if seen.unmeasured is not None and not is_explained:
+        figures.append((LimitKind.DATA, seen.unmeasured))
+    if seen.gpu_pct is not None:
+        figures.append((LimitKind.GPU, f"GPU {seen.gpus[-1].index} {seen.gpu_pct:.0f} %"))
+    if seen.thread_pct is not None:
+        figures.append((LimitKind.CPU, f"busiest thread {seen.thread_pct:.0f} % of a core"))
     return tuple(figures)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dlmon.records import Gpu, GpuFacts, Machine
+from dlmon.records import Gpu, Machine
 from dlmon.records.sanitize import clean
 from dlmon.session.limits import advice
 from dlmon.session.limits.evidence import (
     MIN_SAMPLES,
     Evidence,
     is_busy,
-    mean_of,
-    reaches,
-    verb,
 )
+from dlmon.session.limits.seen import Seen
 from dlmon.session.program_name import program_name
 
 # Below this share of the time a GPU is said to wait, above it its clock matters.
@@ -75,22 +73,20 @@ def _is_read(gpu: Gpu) -> bool:
     return any(figure is not None for figure in said)
 
 
-def gpu_works(
-    gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool, holds: bool
-) -> Evidence | None:
+def gpu_works(seen: Seen) -> Evidence | None:
     """Hold when the GPU's clock is held down while it works, or when it is busy."""
-    busy_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if not gpus or (busy_pct is not None and not reaches(busy_pct, WORKING_GPU_PCT, holds)):
+    busy_pct = seen.gpu_pct
+    if not seen.gpus or (busy_pct is not None and not seen.reaches(busy_pct, WORKING_GPU_PCT)):
         return None
     share = None if busy_pct is None else busy_pct / 100
-    name = f"GPU {gpus[-1].index}"
+    name = f"GPU {seen.gpus[-1].index}"
     busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
-    power_w = mean_of(gpu.power_w for gpu in gpus)
-    limit_w = mean_of(gpu.power_limit_w for gpu in gpus)
+    power_w = seen.gpu_mean(lambda gpu: gpu.power_w)
+    limit_w = seen.gpu_mean(lambda gpu: gpu.power_limit_w)
     power = ""
     if power_w is not None:
         power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
-    slowed = _slowed_by(gpus, holds)
+    slowed = _slowed_by(seen)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
         # A power cap is its own evidence with the power.
@@ -99,42 +95,40 @@ def gpu_works(
         return Evidence(
             rules[0],
             f"{name} slowed by {causes[0]}",
-            f"{name} {verb(ended, 'is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
+            f"{name} {seen.verb('is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
-            _against_slowing(rules[0], gpus, power_w, limit_w),
+            _against_slowing(rules[0], seen, power_w, limit_w),
             share,
         )
-    if busy_pct is None or not is_busy(busy_pct, holds):
+    if busy_pct is None or not seen.is_busy(busy_pct):
         return None
     brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
-    if of_power is not None and of_power >= (NEARLY_SO if holds else NEAR_POWER_LIMIT):
-        headline = f"{name} {verb(ended, 'works', 'worked')} near its power limit"
+    if of_power is not None and of_power >= (NEARLY_SO if seen.holds else NEAR_POWER_LIMIT):
+        headline = f"{name} {seen.verb('works', 'worked')} near its power limit"
         brief += ", near its power limit"
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
     advised = ""
     if of_power is not None and of_power < advice.LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each of them more to do.
-        advised = advice.larger_batch(gpus, facts)
-    headline = f"{name} {verb(ended, 'is', 'was')} busy"
+        advised = advice.larger_batch(seen.gpus, seen.gpu_facts)
+    headline = f"{name} {seen.verb('is', 'was')} busy"
     return Evidence("gpu", brief, headline, figures, advised, share)
 
 
-def _against_slowing(
-    rule: str, gpus: Sequence[Gpu], power_w: float | None, limit_w: float | None
-) -> str:
+def _against_slowing(rule: str, seen: Seen, power_w: float | None, limit_w: float | None) -> str:
     if rule == "gpu-thermal":
-        degrees = mean_of(gpu.temperature_c for gpu in gpus)
-        return advice.against_heat(degrees, mean_of(gpu.fan_pct for gpu in gpus))
+        degrees = seen.gpu_mean(lambda gpu: gpu.temperature_c)
+        return advice.against_heat(degrees, seen.gpu_mean(lambda gpu: gpu.fan_pct))
     if rule == "gpu-power-cap":
         return advice.against_power_cap(power_w, limit_w)
     return ""
 
 
-def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
+def _slowed_by(seen: Seen) -> list[tuple[str, str]]:
     """Return the rule and the words for each throttle reason of most of the readings."""
-    readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
+    readings = [gpu.throttle for gpu in seen.gpus if gpu.throttle is not None]
     if len(readings) < MIN_SAMPLES:
         return []
     times = Counter(reason for reasons in readings for reason in set(reasons))
@@ -143,13 +137,13 @@ def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
     often = {
         reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
         for reason, share in shares.items()
-        if share > 0.5 or (holds and reaches(share, 0.5, holds))
+        if share > 0.5 or (seen.holds and seen.reaches(share, 0.5))
     }
     found = []
     heat = [reason for reason in HEAT if reason in often]
     if heat:
         names = " and ".join(HEAT[reason] for reason in heat)
-        degrees = mean_of(gpu.temperature_c for gpu in gpus)
+        degrees = seen.gpu_mean(lambda gpu: gpu.temperature_c)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
         most_often = max(heat, key=lambda reason: shares[reason])
         found.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
@@ -162,64 +156,58 @@ def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
     return found
 
 
-def one_core(
-    thread_pct: float | None,
-    process_pct: float | None,
-    gpus: Sequence[Gpu],
-    facts: GpuFacts | None,
-    waited_share: float | None,
-    ended: bool,
-    holds: bool,
-) -> Evidence | None:
+def one_core(seen: Seen) -> Evidence | None:
     """Hold when the GPU waits while one thread, or the threads of one process in turn, has a core.
 
     Python runs one thread at a time: PyTorch computes the gradients in another one than the rest.
     Whether the core feeds the GPU isn't known.
     """
-    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
+    gpu_pct, thread_pct, process_pct = seen.gpu_pct, seen.thread_pct, seen.process_pct
     if gpu_pct is None or is_busy(gpu_pct, holds=False):
         return None
-    if thread_pct is not None and is_busy(thread_pct, holds):
+    if thread_pct is not None and seen.is_busy(thread_pct):
         what, pct = "thread", thread_pct
-    elif process_pct is not None and is_busy(process_pct, holds) and process_pct <= ONE_CORE_PCT:
+    elif process_pct is not None and seen.is_busy(process_pct) and process_pct <= ONE_CORE_PCT:
         what, pct = "process", process_pct
     else:
         return None
-    beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
-    was = verb(ended, "is", "was")
+    beside = f"GPU {seen.gpus[-1].index} at {gpu_pct:.0f} %"
+    was = seen.verb("is", "was")
     # Where it is known not to load data, more work per step gives the GPU more to do.
-    loads_nothing = waited_share is not None and waited_share < WAITED_SHARE
+    loads_nothing = seen.waited_share is not None and seen.waited_share < WAITED_SHARE
     return Evidence(
         "thread",
         f"one {what} at {pct:.0f} %, {beside}",
-        f"GPU {gpus[-1].index} {verb(ended, 'waits', 'waited')}, one {what} {was} busy",
+        f"GPU {seen.gpus[-1].index} {seen.verb('waits', 'waited')}, one {what} {was} busy",
         (f"{what} at {pct:.0f} % of a core", beside),
-        advice.larger_batch(gpus, facts) if loads_nothing else "",
+        advice.larger_batch(seen.gpus, seen.gpu_facts) if loads_nothing else "",
     )
 
 
-def gpu_shared(samples: Sequence[Machine], gpu_index: int | None, ended: bool) -> Evidence | None:
+def gpu_shared(seen: Seen) -> Evidence | None:
     """Hold when another program has memory on the GPU that is trained on."""
-    rows = next((s.processes for s in reversed(samples) if s.processes is not None), ())
+    if seen.is_lost:
+        return None
+    rows = next((s.processes for s in reversed(seen.samples) if s.processes is not None), ())
     others = [
         row
         for row in rows
         if row.of_run is False
-        and gpu_index in row.gpus
+        and seen.gpu_index in row.gpus
         and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
     ]
     if not others:
         return None
     most = max(others, key=lambda row: row.gpu_memory_mib or 0)
     name = program_name(most.command) or "unnamed"
-    holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
+    held = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
     its = f"{name} (pid {most.pid})"
-    has, is_there = verb(ended, "has", "had"), verb(ended, "is", "was")
+    has, is_there = seen.verb("has", "had"), seen.verb("is", "was")
     return Evidence(
         "gpu-shared",
-        f"{name} on GPU {gpu_index}",
-        f"Another program {is_there} on GPU {gpu_index}",
-        (f"{name}, pid {most.pid}", f"{has} {holds}"),
-        verb(ended, f"wait for {its} to end", f"train without {its} on the GPU")
+        f"{name} on GPU {seen.gpu_index}",
+        f"Another program {is_there} on GPU {seen.gpu_index}",
+        (f"{name}, pid {most.pid}", f"{has} {held}"),
+        seen.verb(f"wait for {its} to end", f"train without {its} on the GPU")
         + ", if it computes there",
     )

@@ -19,6 +19,7 @@ from dlmon.records import (
     Phase,
 )
 from dlmon.session.limits.find import limit_of, look
+from dlmon.session.limits.seen import Seen
 from dlmon.session.session import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 
 
@@ -175,7 +176,7 @@ def _inferred(model):
 def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
     machine = [record for record in recorded_machine() if isinstance(record, Machine)]
     assert machine
-    seen = look(machine, script_header().machine, None, waited_share=0.41, workers=2)
+    seen = look(Seen(machine, script_header().machine, waited_share=0.41, workers=2))
     limit = limit_of((seen,), ended=False)
     assert limit.rule == "data-wait"
     assert limit.text.startswith("Waiting for data: 41 % of the last 30 s")
@@ -184,7 +185,7 @@ def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
 @pytest.mark.parametrize("share", [None, 0.0, 0.09])
 def test_a_little_waiting_limits_nothing(share):
     machine = [record for record in recorded_machine() if isinstance(record, Machine)]
-    seen = look(machine, script_header().machine, None, waited_share=share, workers=2)
+    seen = look(Seen(machine, script_header().machine, waited_share=share, workers=2))
     limit = limit_of((seen,), ended=False)
     assert limit.rule != "data-wait"
 

@@ -31,6 +31,7 @@ from dlmon.session.limits.find import (
     window_s,
 )
 from dlmon.session.limits.gpu import gpu_lost
+from dlmon.session.limits.seen import Seen
 from dlmon.session.program_name import program_name
 
 SECOND = 1_000_000_000
@@ -65,7 +66,7 @@ def find_limit(samples, facts=FACTS, gpu_index=None, *, ended=False, latest=None
     if len(samples) < MIN_SAMPLES:
         return limit_of((), ended)
     lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
-    looked = look(samples, facts, gpu_index, ended=ended, is_lost=lost is not None, **known)
+    looked = look(Seen(samples, facts, gpu_index, ended=ended, is_lost=lost is not None, **known))
     return limit_of((looked,), ended, (lost,))
 
 
@@ -568,7 +569,7 @@ def test_a_program_is_named_by_what_it_took_over_the_whole_window():
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     def limit(sample):
         samples = samples_of(sample, MIN_SAMPLES)
-        return limit_before_training([look_before_training(samples, TWO)])
+        return limit_before_training([look_before_training(Seen(samples, TWO))])
 
     assert limit(beside()).text == f"{OTHERS}, this run 0.8."
     # It imports on one core, or compiles on both: that says nothing of how it will train.
@@ -911,7 +912,9 @@ def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to
 def after(*samples, gpu=None, **options):
     """Return the limit by looks at so many like samples each, one look after another."""
     facts = MachineFacts(cores=len(samples[0].cpu.cores))
-    looks = [look(samples_of(one), facts, gpu, on_cpu=gpu is None, **options) for one in samples]
+    looks = [
+        look(Seen(samples_of(one), facts, gpu, on_cpu=gpu is None, **options)) for one in samples
+    ]
     return limit_of(looks, ended=False)
 
 

@@ -83,16 +83,13 @@ class ThisMachine:
 
     async def leave(self) -> None:
         started = self._lifeline
-        self._let_go()
+        await self.close()
         for _ in range(LOOKS_FOR_END if started is not None else 0):
             if started is None or started.process.poll() is not None:
                 return
             await asyncio.sleep(LOOK_FOR_END_S)
 
     async def close(self) -> None:
-        self._let_go()
-
-    def _let_go(self) -> None:
         lifeline, self._lifeline = self._lifeline, None
         follower, self._follower = self._follower, None
         if follower is not None:

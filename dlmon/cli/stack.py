@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from dlmon.records import Record, SessionHeader
 
 
-"""So many columns a table takes where there are more, or nobody knows how many."""
-
-
 @click.command(short_help="Show the line of code that each process of a run is at.")
 @click_options.session_argument
 @click_options.json_option

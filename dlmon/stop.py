@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 from dlmon.records.words import StopCause
 
@@ -93,17 +92,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def signal_that_stops(pid: int, wanted: signal.Signals) -> signal.Signals:
-    """Return `wanted`, or SIGTERM where the supervisor `pid` is one that it would kill."""
-    return wanted if _handles(pid, wanted) else signal.SIGTERM
-
-
-def _handles(pid: int, number: signal.Signals) -> bool:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))
-    except (OSError, ValueError):
-        return False
-    return bool(int(mask, 16) >> (number - 1) & 1)

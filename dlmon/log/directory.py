@@ -20,7 +20,7 @@ from dlmon.log.label import Label, read_label, runs_before_last
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
-from dlmon.stop import BY_COMMAND, signal_that_stops
+from dlmon.stop import BY_COMMAND
 
 _Entry = TypeVar("_Entry")
 
@@ -265,7 +265,7 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     if entry.pid is None or entry.pid <= 0 or not same_machine:
         return False
     try:
-        os.kill(entry.pid, signal_that_stops(entry.pid, asked_by))
+        os.kill(entry.pid, asked_by)
     except ProcessLookupError:
         return False
     return True

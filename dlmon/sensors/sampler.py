@@ -83,26 +83,13 @@ class Sampler:
         t, reading = self._first or self._new_reading(scheduled)
         self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
-        return self._changes.only_changed(
-            Machine(
-                t=t,
-                wall=round(self._wall(), 2),
-                cpu=reading.cpu,
-                memory=reading.memory,
-                disk=reading.disk,
-                network=reading.network,
-                process=reading.process,
-                gpus=reading.gpus,
-                gpus_state=reading.gpus_state,
-                processes=reading.processes,
-                pressure=reading.pressure,
-                cost=Cost(
-                    cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
-                    late_ms=round(max(0, t - scheduled) / 1e6, 2),
-                ),
-                why=reading.why,
-            )
+        read = {name: value for name, value in vars(reading).items() if name != "gpu_processes"}
+        cost = Cost(
+            cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
+            late_ms=round(max(0, t - scheduled) / 1e6, 2),
         )
+        machine = Machine(t=t, wall=round(self._wall(), 2), cost=cost, **read)
+        return self._changes.only_changed(machine)
 
     def events(self) -> Iterator[Facts | Notice]:
         """Yield records of devices that were found, lost or came back since the last call."""

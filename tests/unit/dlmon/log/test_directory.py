@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -391,25 +390,6 @@ def test_sessions_live_in_the_platforms_state_directory(monkeypatch, tmp_path):
     if sys.platform == "linux":
         assert log_directory() == tmp_path / "dlmon" / "sessions"
     assert log_directory().is_absolute()
-
-
-@on_linux
-def test_a_supervisor_of_an_older_dlmon_is_not_killed_by_a_signal_that_it_does_not_know(
-    tmp_path, hold, monkeypatch
-):
-    """Of that time is a process that handles SIGTERM alone; one of today handles SIGUSR2 too."""
-    path = log_of(tmp_path, "one")
-    holder = hold(path)
-    entry = read_entry(path)
-    sent = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
-    assert stop_session(entry)
-    before = signal.signal(signal.SIGUSR2, lambda *_: None)
-    try:
-        assert stop_session(replace(entry, pid=os.getpid()))
-    finally:
-        signal.signal(signal.SIGUSR2, before)
-    assert sent == [(holder.pid, signal.SIGTERM), (os.getpid(), signal.SIGUSR2)]
 
 
 @on_linux

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dlmon.comparison.peaks import (
     CalibrationError,
@@ -106,50 +104,43 @@ def measure_peaks(
                 size = f"{peak.size:,}"
                 report(f"{about}: {flop_s_text(peak.flop_s)} at {size} × {size}")
 
-    with tempfile.TemporaryFile() as errors:
-        try:
-            process = subprocess.Popen(
-                command or python_command("workloads.calibrate"),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise CalibrationError(f"calibration could not be started: {reason}") from None
-        assert process.stdout is not None
-        timer = threading.Timer(deadline_s, process.kill)
-        timer.start()
-        try:
-            while line := process.stdout.readline(_LONGEST_LINE):
-                try:
-                    take(json.loads(line))
-                except _NOT_UNDERSTOOD:
-                    text = clean(line.decode("utf-8", "replace"), 80)
-                    problems.append(f"not understood: {text}")
-            code = process.wait()
-        finally:
-            is_late = timer.finished.is_set()
-            timer.cancel()
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        problems += failed
-        if is_late:
-            problems.append(f"it took more than {deadline_s:.0f} s and was ended")
-        elif code != 0 and not failed:
-            problems.append(_why_it_ended(code, errors))
+    try:
+        process = subprocess.Popen(
+            command or python_command("workloads.calibrate"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CalibrationError(f"calibration could not be started: {reason}") from None
+    assert process.stdout is not None
+    timer = threading.Timer(deadline_s, process.kill)
+    timer.start()
+    last_words = ""
+    try:
+        while line := process.stdout.readline(_LONGEST_LINE):
+            try:
+                take(json.loads(line))
+            except _NOT_UNDERSTOOD:
+                # It is what a framework logs, or an error of the child's.
+                last_words = clean(line.decode("utf-8", "replace").strip(), 300) or last_words
+        code = process.wait()
+    finally:
+        is_late = timer.finished.is_set()
+        timer.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    problems += failed
+    if is_late:
+        problems.append(f"it took more than {deadline_s:.0f} s and was ended")
+    elif code == -signal.SIGKILL:
+        problems.append("it was killed, probably because memory ran out")
+    elif code != 0 and not failed:
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        problems.append(f"it ended with {how}" + (f": {last_words}" if last_words else ""))
     if not peaks:
         why = "; ".join(problems) or "it reported nothing"
         raise CalibrationError(f"calibration measured nothing: {why}")
     return Calibration(tuple(peaks), tuple(problems))
-
-
-def _why_it_ended(code: int, errors: IO[bytes]) -> str:
-    if code == -signal.SIGKILL:
-        return "it was killed, probably because memory ran out"
-    errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, errors.tell() - _LONGEST_LINE))
-    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-    how = f"exit code {code}" if code > 0 else f"signal {-code}"
-    return f"it ended with {how}: {clean(lines[-1], 300)}" if lines else f"it ended with {how}"

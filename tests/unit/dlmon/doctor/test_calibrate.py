@@ -57,12 +57,10 @@ def test_a_precision_that_is_left_out_is_reported():
     assert found.problems == ("Some CPU, float16: not here",)
 
 
-def test_lines_that_are_not_understood_are_reported_and_harm_nothing():
+def test_lines_that_are_not_understood_harm_nothing():
     lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
     found = measure_peaks("Some CPU", str, child(*lines))
-    assert len(found.peaks) == 1
-    assert [text.partition(":")[0] for text in found.problems] == ["not understood"] * 3
-    assert not any("\x1b" in text for text in found.problems)
+    assert (len(found.peaks), found.problems) == (1, ())
 
 
 @pytest.mark.parametrize(

@@ -571,10 +571,8 @@ async def _push_starting(stage: Stage) -> None:
 
 
 _OF_A_SESSION = (
-    *("live", "log", "quit", "help", "palette", "compare", "compare-help"),
-    *("gpus", "gpus-help", "processes", "processes-help"),
-    *("replay", "replay-seek", "replay-help"),
-    *("stacks", "profile"),
+    *("live", "log", "quit", "help", "palette", "compare"),
+    *("gpus", "processes", "replay", "replay-seek", "stacks", "profile"),
 )
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
@@ -582,31 +580,23 @@ _ON_TOP = {
     "help": lambda stage: stage.press("question_mark"),
     "palette": lambda stage: stage.press("ctrl+p"),
     "compare": lambda stage: stage.press("c"),
-    "compare-help": lambda stage: stage.press("c", "question_mark"),
     "gpus": lambda stage: stage.press("g"),
-    "gpus-help": lambda stage: stage.press("g", "question_mark"),
     "processes": lambda stage: stage.press("p"),
     "stacks": lambda stage: stage.press("S"),
     "profile": lambda stage: stage.press("P"),
-    "processes-help": lambda stage: stage.press("p", "question_mark"),
     "sessions": _open_sessions,
-    "sessions-help": lambda stage: _open_sessions(stage, "question_mark"),
     "marked": lambda stage: _open_sessions(stage, "down", "space", "space", "o"),
     "rename": lambda stage: _open_sessions(stage, "down", "u"),
     "delete": lambda stage: _open_sessions(stage, "down", "x"),
-    "home-help": lambda stage: stage.press("f1"),
-    "watch-help": lambda stage: stage.press("f1"),
     "starting": _push_starting,
     "replay": lambda stage: stage.press("space", "n", "n"),
     "replay-seek": lambda stage: stage.press("space", "n", "n", "colon"),
-    "replay-help": lambda stage: stage.press("space", "question_mark"),
 }
 NAMED_SESSIONS = ("marked", "rename", "delete")
 """Views of the sessions screen where earlier sessions have names."""
 VIEWS = (
     *_OF_A_SESSION,
-    *("home", "home-help", "sessions", "sessions-help", "starting"),
-    *("watch", "watch-help"),
+    *("home", "sessions", "starting", "watch"),
 )
 
 

@@ -99,15 +99,6 @@ def without_marks(text):
     return "".join(character for character in text if cell_len(character) or character == "\n")
 
 
-async def test_nothing_is_written_while_nothing_changes(show_session, written):
-    async with show_session(recorded_session("training")) as shown:
-        await shown.press("left")
-        sequences = written(shown.app)
-        for _ in range(5):
-            await shown.tick()
-        assert sequences == []
-
-
 class Word(RowWidget):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"word--loud", "word--quiet"}
     DEFAULT_CSS = """

@@ -4,32 +4,26 @@ import json
 import re
 import threading
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 from fakes.recorded import (
     BEGIN_WALL,
-    FOREIGN_NAME,
     recorded_machine,
     recorded_session,
     write_log,
 )
 from fakes.screens import OneScreen, of_this_boot, screen_text, until, until_read
 from fakes.sessions import DEADLINE_S
-from fakes.sweeps import completed, plan_of, sweep_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from rich.cells import cell_len
+from fakes.sweeps import completed, plan_of
 
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Requirement, Slot
 from dlmon.session.session import TOO_SHORT
-from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
+from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from tui.requests import Compare, Delete, Export, GoBack, Rename, Replay, ShowSession, ShowSweep
 from tui.sessions.arrangement import matching
 from tui.sessions.screen import SessionsScreen
-from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -627,28 +621,3 @@ def test_a_session_is_found_by_all_that_is_shown_of_it(entry, tmp_path):
     assert matching(entries, "") == matching(entries, "CIFAR 2026-11-20 tower gtx") == entries
     assert matching(entries, "14:58 completed") == [entries[2]]
     assert matching(entries, "cifar nothing") == []
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    size=st.tuples(st.integers(1, 200), st.integers(1, 20)),
-    text=st.sampled_from(["tower", FOREIGN_NAME, "漢字" * 40, "x" * 500]),
-    typed=st.sampled_from(["", "nothing matches"]),
-)
-def test_neither_list_nor_details_leave_their_room(size, text, typed):
-    header, *_, result = recorded_session(status="failed")
-    header = replace(header, host=text, workload=text, options={"device": text, "epochs": text})
-    result = replace(result, device_name=text, error=text)
-    failed = SessionEntry(header, Path(text), "failed", result, None)
-    unknown = replace(failed, status=text, result=None)
-    sessions, details = SessionList(), SessionDetails()
-    sweep = sweep_of(plan_of({"device": [text, "cpu"]}, workloads=(text,)))
-    sweep.sessions[header.id] = Slot(0, 0)
-    swept = SweepEntry(new_header(sweep.plan, 1, BEGIN_WALL), Path(text), sweep, "stopped", None)
-    sessions.show([failed, unknown] * 8, [swept])
-    sessions.filter(typed)
-    for entry in (failed, unknown, swept):
-        details.show(entry)
-        for drawn in (sessions.draw(*size), details.draw(*size)):
-            assert len(drawn) <= size[1]
-            assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

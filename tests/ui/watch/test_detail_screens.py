@@ -129,9 +129,8 @@ async def test_it_scrolls_to_its_end_and_back_and_no_further():
         assert rows(stage, MachineDetail) == top
 
 
-@pytest.mark.parametrize("view", ["gpus", "processes"])
-async def test_a_tick_without_news_draws_nothing(view):
-    async with shown("in-depth", view) as stage:
+async def test_a_tick_without_news_draws_nothing():
+    async with shown("in-depth", "processes") as stage:
         screen = stage.app.screen
         painted = []
         screen.paint_machine = painted.append
@@ -142,24 +141,8 @@ async def test_a_tick_without_news_draws_nothing(view):
         assert [view.stale for view in painted] == ["stale 12 s"]
 
 
-async def test_processes_are_put_in_order_when_others_are_read():
-    async with shown("in-depth") as stage:
-        table = stage.app.screen.query_one(ProcessList)
-        session = stage.app.screen_stack[0]._source.session
-        arrange, arranged = table.rearrange, []
-        table.rearrange = lambda: arranged.append(True) or arrange()
-        wall = session.machine.latest.wall
-        session.fold(Machine(stage._clock.now_ns + 1, wall, why={}))
-        stage.app.screen.tick()
-        assert arranged == []
-        await report(stage, Process(5, command="new"))
-        assert arranged == [True]
-        assert pids(stage) == [5]
-
-
-@pytest.mark.parametrize(("view", "below"), [("watch", WatchScreen), ("home", HomeScreen)])
-async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below):
-    async with shown("in-depth", view) as stage:
+async def test_the_panel_below_paints_nothing_until_it_is_seen_again():
+    async with shown("in-depth", "watch") as stage:
         panel, sensors = stage.app.screen.query_one(MachinePanel), stage.sensors
         paint, painted = panel.paint, []
         panel.paint = lambda: painted.append(True) or paint()
@@ -171,7 +154,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         assert stage.sensors is sensors
         await stage.pilot.press("escape")
         await stage.pilot.pause()
-        assert type(stage.app.screen) is below
+        assert type(stage.app.screen) is WatchScreen
         assert painted
         assert stage.sensors is sensors
 

@@ -13,9 +13,6 @@ from tui.machine.tile import MachineTile
 from tui.requests import GoBack
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
-from tui.widgets.rows import RowWidget
-
-SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
 
 
 class ShownWatch:
@@ -157,19 +154,6 @@ async def test_readings_that_are_too_old_say_how_old_and_are_muted(watch, sensin
         sensing[0].notify("the sensors ended (killed); they are started again")
         await shown.paint(pilot)
         assert shown.rows("#identity")[-1].startswith("the sensors ended (killed)")
-
-
-async def test_nothing_is_repainted_between_two_samples(watch, sensing, clock, monkeypatch):
-    shown = watch()
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        clock.now_ns = speak(sensing[0], gpus=2).t
-        await shown.paint(pilot)
-        drawn = []
-        monkeypatch.setattr(RowWidget, "render_line", lambda widget, y: drawn.append((widget, y)))
-        for _ in range(4):
-            await shown.paint(pilot)
-        assert drawn == []
 
 
 async def test_one_zooms_from_the_last_minute_out_to_everything_and_back(watch, sensing, clock):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from fakes.screens import drag
 from textual.app import App, ComposeResult
-from textual.geometry import Region
 
 from tui.drawing.time_axis import TimeLabels
 from tui.widgets.chart import Chart, ChartPicture
@@ -14,36 +13,12 @@ from tui.widgets.chart_picture import picture_rows
 MARKUP = ["[/x]", "[@click=app.quit]x[/]", "[Conv2D]", "[bold red]loss[/]"]
 
 
-class WatchedChart(Chart):
-    """A chart that notes which lines it was asked for, and which repaints it asked for."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.painted: list[int] = []
-        self.refreshed: list[tuple[Region, ...]] = []
-        self.layouts = 0
-
-    def render_line(self, y):
-        self.painted.append(y)
-        return super().render_line(y)
-
-    def refresh(self, *regions, repaint=True, layout=False, recompose=False):
-        self.refreshed.append(regions)
-        self.layouts += layout
-        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
-    def forget(self):
-        self.painted.clear()
-        self.refreshed.clear()
-        self.layouts = 0
-
-
 class ChartApp(App[None]):
     """One chart that fills the screen."""
 
     def __init__(self, border: bool = False, **options):
         super().__init__()
-        self.chart = WatchedChart(**options)
+        self.chart = Chart(**options)
         self.border = border
         self.received: list[object] = []
 
@@ -183,33 +158,6 @@ async def test_a_chart_that_is_hidden_is_dragged_no_more():
         await pilot.pause()
         await drag(pilot, Chart, (6, 2))
         assert app.received == ["grabbed"]
-
-
-async def test_only_what_differs_is_repainted_and_nothing_is_laid_out():
-    app = ChartApp(border=True)
-    async with app.run_test(size=(26, 9)) as pilot:
-        app.chart.show(ChartPicture((50,) * 30, top=100))
-        app.chart.set_titles("CPU 38 %", "6 of 16 cores", "busy")
-        await pilot.pause()
-        app.chart.forget()
-        app.chart.set_titles("CPU 38 %", "6 of 16 cores", "busy")
-        app.chart.show(ChartPicture((50.1,) * 30, top=100))
-        await pilot.pause()
-        assert app.chart.refreshed == app.chart.painted == []
-        app.chart.set_titles("CPU 39 %", "6 of 16 cores", "busy")
-        await pilot.pause()
-        assert app.chart.painted == []
-        assert screen_row(app, 0).startswith("╭─ CPU 39 % ")
-        app.chart.show(ChartPicture((50,) * 30 + (45,) * 4, top=100))
-        await pilot.pause()
-        assert app.chart.painted == [3]
-        assert app.chart.layouts == 0
-        assert screen_row(app, 4)[1:-1] == "   50 ⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⣄⣀┈"
-        app.chart.show(replace(RISE, cursor=30))
-        app.chart.forget()
-        app.chart.show(replace(RISE, cursor=28))
-        (regions,) = app.chart.refreshed
-        assert {(region.x, region.right) for region in regions} == {(20, 22)}
 
 
 async def test_titles_are_shown_as_they_are():

@@ -1,8 +1,5 @@
 """The comparison bars: what they show, and what stays in view."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
@@ -67,26 +64,3 @@ async def test_this_run_is_in_view_until_one_scrolls():
         assert labels(app) == ["box 0", "box 1", "box 2", "box 3"]
         app.bars.choose(10)
         assert "box 10" in labels(app)
-
-
-@given(
-    shown=st.lists(
-        st.builds(
-            row,
-            label=st.text("ab漢é ", max_size=30),
-            value=st.floats(0.01, 1e5),
-            kind=st.sampled_from(["published", "earlier", "this"]),
-            badges=st.lists(st.text("batch 漢", min_size=1, max_size=40), max_size=2).map(tuple),
-            framework=st.sampled_from([None, "TensorFlow"]),
-            comparable=st.booleans(),
-        ),
-        max_size=12,
-    ),
-    size=st.tuples(st.integers(1, 200), st.integers(1, 15)),
-)
-def test_bars_never_leave_their_room(shown, size):
-    widget = ComparisonBars()
-    widget.show(comparison(*shown))
-    drawn = widget.draw(*size)
-    assert len(drawn) <= size[1]
-    assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

@@ -30,34 +30,6 @@ def texts(section):
     return {figure.label: figure.text for figure in section.figures if figure.known}
 
 
-def test_a_gpu_shows_every_reading_that_there_is():
-    gpu, *_ = sections(view_of("in-depth"))
-    assert gpu.title == "GPU 0"
-    assert gpu.about == ("NVIDIA GTX 1060 6GB", "trains", "0000:41:00.0", "GPU-00000000-0000")
-    assert gpu.unknown == {}
-    found = texts(gpu)
-    assert found.pop("energy").endswith("45 MJ in all")
-    assert found == {
-        "utilisation": "96 %",
-        "memory": "4.7 of 6.0 GiB",
-        "power": "118 of 120 W",
-        "temp": "61 of 93 °C",
-        "clock": "1860 of 1911 MHz",
-        "mem clock": "4004 of 4004 MHz",
-        "fan": "45 %",
-        "encoder": "0 %",
-        "decoder": "7 %",
-        "held by": "power cap",
-        "used by": "ada (pid 4242) 4.6 GiB, gdm (pid 981) 118 MiB",
-        "PCIe": "3 × 16 of 3 × 16",
-        "over PCIe": "in 310  out 12 MiB/s",
-        "NVLinks": "4 active",
-        "NVLink": "in 1.8  out 1.7 GiB/s",
-        "ECC": "3 corrected",
-        "MIG": "off",
-    }
-
-
 @pytest.mark.parametrize(
     "name", [spec.name for spec in fields(Gpu) if spec.name not in ("index", "state", "why")]
 )
@@ -134,13 +106,6 @@ def test_a_gpu_that_shows_nothing_has_its_reason_alone(state, problem):
     assert section.problem == problem
     assert section.unknown == {}
     assert not {figure.label for figure in section.figures} - {"energy"}
-
-
-def test_a_divided_gpu_shows_the_rest():
-    section, *_ = sections(view_of("mig"))
-    assert texts(section)["MIG"] == "on"
-    assert texts(section)["memory"] == "4.7 of 6.0 GiB"
-    assert section.unknown["unknown while MIG is on"] == "utilisation"
 
 
 def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():

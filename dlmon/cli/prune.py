@@ -16,7 +16,6 @@ from dlmon.exit_codes import DONE, FAILED
 # Whoever asks for help, or completes a word, pays for none of what reads logs.
 if TYPE_CHECKING:
     from dlmon.figures.sessions import Recorded
-    from dlmon.log.prune import Recording
 
 
 @click.command(short_help="Remove sessions that were recorded long ago.")
@@ -48,15 +47,15 @@ def prune(
         raise shared.UserError(f"{fault}: --keep 100, or --older-than 90d")
     before = None if older_than is None else time.time() - older_than
     directory = shared.chosen_log_directory(log_dir)
-    entries, going = _find(directory, keep, before, named)
+    going = _found(directory, keep, before, named)
     if not going:
-        kept = len(_find(directory, keep, before, named=True)[1])
+        kept = len(_found(directory, keep, before, named=True))
         named_too = f"; --named removes {units.counted(kept, 'recording')} with a name"
         print(f"there is nothing to remove{named_too if kept else ''}")
         return DONE
     sizes = [size_bytes(each.path) for each in going]
     for each, size in zip(going, sizes, strict=True):
-        print(_row(entries[each.path], size))
+        print(_row(each, size))
     sys.stdout.flush()
     if not yes and not _confirmed(f"remove {_counted(going, sum(sizes))}"):
         print("nothing was removed")
@@ -64,35 +63,16 @@ def prune(
     return _remove(going, sizes)
 
 
-def _find(
-    directory: Path, keep: int | None, before: float | None, named: bool
-) -> tuple[dict[Path, Recorded], list[Recording]]:
-    """Return all that was recorded, by its log, and what a rule removes of it."""
+def _found(directory: Path, keep: int | None, before: float | None, named: bool) -> list[Recorded]:
+    """Return what a rule removes of a directory."""
     from dlmon.log.directory import list_sessions
-    from dlmon.log.prune import is_link, removable
+    from dlmon.log.prune import is_link
     from dlmon.sweep.log import list_sweeps
+    from dlmon.sweep.prune import removable
 
     sessions = [entry for entry in list_sessions(directory) if not is_link(entry.path)]
     sweeps = [entry for entry in list_sweeps(directory) if not is_link(entry.path)]
-    going = removable(
-        [_recording_of(entry) for entry in sessions],
-        [_recording_of(entry) for entry in sweeps],
-        keep=keep,
-        before=before,
-        named=named,
-    )
-    recorded: list[Recorded] = [*sessions, *sweeps]
-    return {entry.path: entry for entry in recorded}, going
-
-
-def _recording_of(entry: Recorded) -> Recording:
-    """Return what a rule asks of a session or a sweep."""
-    from dlmon.log.directory import SessionEntry
-    from dlmon.log.prune import Recording
-
-    runs = frozenset[str]() if isinstance(entry, SessionEntry) else frozenset(entry.sweep.sessions)
-    named = entry.label.name is not None
-    return Recording(entry.path, entry.header.wall, entry.status, named, runs)
+    return removable(sessions, sweeps, keep=keep, before=before, named=named)
 
 
 def _row(entry: Recorded, size: int) -> str:
@@ -112,7 +92,7 @@ def _confirmed(deed: str) -> bool:
     return click.confirm(f"{deed[0].upper()}{deed[1:]}?")
 
 
-def _remove(going: Sequence[Recording], sizes: Sequence[int]) -> int:
+def _remove(going: Sequence[Recorded], sizes: Sequence[int]) -> int:
     """Remove what was shown, and report what could not be."""
     from dlmon.log.folder import LogError
     from dlmon.log.prune import remove
@@ -131,7 +111,7 @@ def _remove(going: Sequence[Recording], sizes: Sequence[int]) -> int:
     return DONE if len(gone) == len(going) else FAILED
 
 
-def _counted(recordings: Sequence[Recording], size: int) -> str:
+def _counted(recordings: Sequence[Recorded], size: int) -> str:
     """Say how many sessions and sweeps these are, and how large: 3 sessions and 1 sweep, 5 MB."""
     from dlmon.figures import units
 

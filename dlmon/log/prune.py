@@ -1,7 +1,4 @@
-"""Remove recorded sessions and sweeps: which of them a rule means, and then their files.
-
-What runs, or may run elsewhere, is never removed; nor is anything that dlmon did not make.
-"""
+"""Remove the files of a recorded session or sweep; one that runs stays, and so do other files."""
 
 from __future__ import annotations
 
@@ -10,12 +7,10 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from dlmon.log.folder import LogError, id_of, log_directory_of, reason_of
-from dlmon.records import Status
-from dlmon.records.record import record
 
 _LOG = re.compile(r"(?:session(?:-\d{1,6})?|sweep)\.jsonl")
 _BESIDE = re.compile(
@@ -24,77 +19,6 @@ _BESIDE = re.compile(
     r"|profile-\d{1,6}\.(?:json|part)\.gz"
     r"|label\.json|\.label\.json\.\d{1,10}\.[0-9a-f]{8}"
 )
-_MAY_RUN = (Status.RUNNING, Status.UNKNOWN)
-
-
-@record(frozen=True)
-class Recording:
-    """A session or a sweep, as far as a rule asks.
-
-    Attributes:
-        path: its log.
-        began: the wall time at which it began.
-        status: how it stands.
-        is_named: whether a person has named it.
-        runs: of a sweep, the ids of the sessions that it made.
-    """
-
-    path: Path
-    began: float
-    status: Status
-    is_named: bool
-    runs: frozenset[str] = frozenset()
-
-    @property
-    def may_run(self) -> bool:
-        return self.status in _MAY_RUN
-
-
-def removable(
-    sessions: Sequence[Recording],
-    sweeps: Sequence[Recording],
-    *,
-    keep: int | None = None,
-    before: float | None = None,
-    named: bool = False,
-) -> list[Recording]:
-    """Return what a rule removes, the oldest first.
-
-    The runs of a sweep that may be running stay. A sweep goes once none of its sessions is left,
-    where it is as old as they are: its log holds their results.
-
-    Args:
-        sessions: all sessions of a directory.
-        sweeps: all its sweeps.
-        keep: remove all but so many, the newest.
-        before: remove what began before that wall time; this or `keep`.
-        named: remove what has a name as well.
-    """
-    oldest_first = sorted(sessions, key=lambda session: session.began)
-    if keep is not None:
-        kept = oldest_first[max(0, len(oldest_first) - keep) :]
-        meant = oldest_first[: len(oldest_first) - len(kept)]
-        before = kept[0].began if kept else float("inf")
-    else:
-        assert before is not None
-        meant = [session for session in oldest_first if session.began < before]
-    in_use = {run for sweep in sweeps if sweep.may_run for run in sweep.runs}
-    going = [
-        session
-        for session in meant
-        if _may_go(session, named) and id_of(session.path) not in in_use
-    ]
-    left = {id_of(session.path) for session in sessions} - {id_of(each.path) for each in going}
-    going += [
-        sweep
-        for sweep in sweeps
-        if sweep.began < before and _may_go(sweep, named) and not sweep.runs & left
-    ]
-    return sorted(going, key=lambda recording: recording.began)
-
-
-def _may_go(recording: Recording, named: bool) -> bool:
-    return not recording.may_run and (named or not recording.is_named)
 
 
 def is_link(log: Path) -> bool:

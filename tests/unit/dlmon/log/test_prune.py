@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dlmon.log.folder import LOG_NAME, LogError, id_of
 from dlmon.log.label import Label, write_label
-from dlmon.log.prune import Recording, is_link, removable, remove, size_bytes
-from dlmon.records import Status
+from dlmon.log.prune import is_link, remove, size_bytes
 
 HOLDER = """
 import fcntl, os, sys
@@ -20,90 +17,6 @@ fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 print("held", flush=True)
 sys.stdin.readline()
 """
-
-
-def session(name, began, status="completed", named=False):
-    return Recording(Path("logs") / name / LOG_NAME, began, Status(status), named)
-
-
-def sweep(name, began, *runs, status="completed", named=False):
-    path = Path("logs") / name / "sweep.jsonl"
-    return Recording(path, began, Status(status), named, frozenset(runs))
-
-
-def ids(recordings):
-    return [id_of(recording.path) for recording in recordings]
-
-
-# ---- what a rule means ----
-
-
-FIVE = [session(name, float(began)) for began, name in enumerate("abcde")]
-
-
-@pytest.mark.parametrize(("keep", "gone"), [(0, "abcde"), (2, "abc"), (4, "a"), (5, ""), (100, "")])
-def test_all_but_the_newest_are_removed(keep, gone):
-    assert ids(removable(FIVE[::-1], [], keep=keep)) == list(gone)
-
-
-@pytest.mark.parametrize(("before", "gone"), [(-1, ""), (2.0, "ab"), (2.5, "abc"), (99, "abcde")])
-def test_what_began_before_a_time_is_removed(before, gone):
-    assert ids(removable(FIVE, [], before=before)) == list(gone)
-
-
-@pytest.mark.parametrize("status", ["running", "unknown"])
-def test_what_may_run_is_never_removed(status):
-    sessions = [session("runs", 0.0, status, named=True), *FIVE[1:]]
-    assert ids(removable(sessions, [], keep=0, named=True)) == list("bcde")
-    assert removable([], [sweep("s", 0.0, status=status)], keep=0, named=True) == []
-
-
-def test_what_has_a_name_is_removed_only_where_that_is_asked_for():
-    sessions = [session("mine", 0.0, named=True), *FIVE[1:3]]
-    assert ids(removable(sessions, [], keep=1)) == ["b"]
-    assert ids(removable(sessions, [], keep=1, named=True)) == ["mine", "b"]
-
-
-def test_a_sweep_goes_with_the_last_of_its_sessions():
-    swept = [sweep("s", 0.5, "b", "c")]
-    assert ids(removable(FIVE, swept, keep=3)) == ["a", "b"]
-    assert ids(removable(FIVE, swept, keep=2)) == ["a", "s", "b", "c"]
-    assert ids(removable(FIVE, swept, before=2.5)) == ["a", "s", "b", "c"]
-    assert ids(removable(FIVE[3:], swept, keep=2)) == ["s"]
-    named = [sweep("s", 0.5, "b", "c", named=True)]
-    assert ids(removable(FIVE, named, keep=2)) == ["a", "b", "c"]
-
-
-def test_a_sweep_that_has_yet_to_make_its_first_run_is_as_new_as_it_is():
-    assert removable(FIVE, [sweep("s", 9.0)], keep=2) == [*FIVE[:3]]
-
-
-@pytest.mark.parametrize("status", ["running", "unknown"])
-def test_the_runs_of_a_sweep_that_goes_on_stay(status):
-    swept = [sweep("s", 0.5, "b", "c", status=status)]
-    assert ids(removable(FIVE, swept, keep=0)) == ["a", "d", "e"]
-
-
-@given(
-    sessions=st.lists(
-        st.builds(
-            session,
-            st.uuids().map(str),
-            st.floats(0, 10),
-            st.sampled_from(list(Status)),
-            st.booleans(),
-        ),
-        max_size=8,
-    ),
-    keep=st.integers(0, 9),
-    named=st.booleans(),
-)
-def test_no_rule_removes_more_than_it_says(sessions, keep, named):
-    gone = removable(sessions, [], keep=keep, named=named)
-    assert len(sessions) - len(gone) >= min(keep, len(sessions))
-    assert not any(each.may_run or (each.is_named and not named) for each in gone)
-    kept = sorted(each.began for each in sessions if each not in gone)
-    assert all(sum(began >= each.began for began in kept) >= keep for each in gone)
 
 
 # ---- how it is removed ----

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from dlmon.launch.bootstrap import hash_of, is_whole, keep, remove_unused
-from dlmon.private_files import NotPrivateError, own_private_folder
+from dlmon.private_files import own_private_folder
 
 PACKAGES = ("dlmon", "workloads")
 MONITOR = "_dlmon_monitor"
@@ -72,29 +72,20 @@ def script_folder(cache: Path | None = None) -> Path:
 
 
 def _kept(files: dict[str, bytes], cache: Path | None) -> Path:
-    try:
-        where = cache or Path(platformdirs.user_cache_path("dlmon", appauthor=False)) / "bundles"
-    except RuntimeError:
-        raise BundleError(
-            "there is no home directory to keep a copy of dlmon in; set XDG_CACHE_HOME"
-        ) from None
     name = hash_of(files)
     try:
+        where = cache or Path(platformdirs.user_cache_path("dlmon", appauthor=False)) / "bundles"
         if cache is None:
             own_private_folder(where.parent)
         own_private_folder(where)
         if not is_whole(str(where / name), name):
             keep(str(where), name, files)
         remove_unused(str(where), name)
-    except NotPrivateError as error:
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "there is no home directory"
         raise BundleError(
-            f"another interpreter needs a copy of dlmon, but {error.strerror}: remove it, or set "
+            f"another interpreter needs a copy of dlmon, which can't be kept: {why}; set "
             "XDG_CACHE_HOME to a folder of your own"
-        ) from None
-    except OSError as error:
-        raise BundleError(
-            f"another interpreter needs a copy of dlmon in {where}, which can't be written: "
-            f"{error.strerror}"
         ) from None
     return where / name
 

@@ -21,7 +21,7 @@ from dlmon.exit_codes import FAILED
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, place_after
 from dlmon.log.label import write_label
-from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
+from dlmon.private_files import FILE_MODE, own_private_folder
 from dlmon.records import Status
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
@@ -47,12 +47,9 @@ def mirror_directory(host: str) -> Path:
         cache = Path(platformdirs.user_cache_path("dlmon", appauthor=False))
         for folder in (cache, cache / "hosts", cache / "hosts" / name):
             own_private_folder(folder)
-    except RuntimeError:
-        raise LogError("there is no home directory to keep copies in; set XDG_CACHE_HOME") from None
-    except NotPrivateError as error:
-        raise LogError(f"copies of logs can't be kept: {error.strerror}") from None
-    except OSError as error:
-        raise LogError(f"copies of logs can't be kept in {cache}: {reason_of(error)}") from None
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "there is no home directory"
+        raise LogError(f"copies of logs can't be kept: {why}; set XDG_CACHE_HOME") from None
     return cache / "hosts" / name
 
 

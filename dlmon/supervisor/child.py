@@ -53,6 +53,3 @@ class Child:
         t = time.monotonic_ns() if self._ended_t is None else self._ended_t
         for line in self._lines.feed(stream, data, t):
             self._write(line)
-
-    def report_refused_records(self) -> None:
-        """Say how many lines were refused, where each process does not say so itself."""

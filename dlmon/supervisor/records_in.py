@@ -80,7 +80,7 @@ class IncomingRecords:
     ) -> None:
         self._kinds, self._take, self._notice = kinds, take, notice
         self._left = b""
-        self._refused = 0
+        self._has_refused = False
 
     def feed(self, data: bytes) -> None:
         *lines, self._left = (self._left + data).split(b"\n")
@@ -98,15 +98,11 @@ class IncomingRecords:
             elif record is not None:
                 self._refuse(f"a {record.TYPE} record, which it must not send")
 
-    def report_refused(self) -> None:
-        if self._refused > 1:
-            self._notice(f"the workload sent {self._refused:,} lines that are not records")
-
     def _refuse(self, reason: str) -> None:
-        """Report the first line that is no record, and count the others."""
-        if self._refused == 0:
+        """Report the first line that is no record."""
+        if not self._has_refused:
             self._notice(f"the workload sent something that is not a record: {reason}")
-        self._refused += 1
+        self._has_refused = True
 
 
 class LostMetrics:

@@ -327,7 +327,6 @@ class Supervisor:
         await self._workload.drain(now)
         await self._end_descendants()
         self._workload.tick(now, final=True)
-        self._workload.report_refused_records()
         self._report_lost_lines()
         self._check_log()
         ending = self._ending()

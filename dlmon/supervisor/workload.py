@@ -121,9 +121,6 @@ class Workload(Child):
         if isinstance(record, Epoch):
             self._lost_metrics.take(record)
 
-    def report_refused_records(self) -> None:
-        self._records.report_refused()
-
     async def drain(self, ended_t: int) -> None:
         """Read what the pipes held when it ended."""
         for reader in self._readers:

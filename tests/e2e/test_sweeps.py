@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, wait_until_gone
+from fakes.sessions import FAKES, Log, Printing, eventually, wait_until_gone
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
@@ -24,30 +24,16 @@ QUICK = {"epochs": 1, "steps": 12}
 LONG = {"epochs": 1, "steps": 4000, "step_s": 0.005}
 
 
-class Sweeper:
+class Sweeper(Printing):
     """A process that makes a sweep of the scripted workload."""
 
     def __init__(self, reported, folder, *arguments):
-        self._folder = folder
         self.log_dir = Path(reported["log_dir"])
-        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, str(FAKES / "sweeper.py"), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
-            )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
+        command = [sys.executable, str(FAKES / "sweeper.py"), *arguments]
+        super().__init__(folder, command, stdin=subprocess.PIPE, env=environment)
         self.process.stdin.write(json.dumps(reported).encode() + b"\n")
         self.process.stdin.close()
-
-    @property
-    def stdout(self):
-        return (self._folder / "stdout").read_text()
-
-    @property
-    def stderr(self):
-        return (self._folder / "stderr").read_text()
 
     @property
     def path(self):
@@ -74,9 +60,6 @@ class Sweeper:
         log.wait_for(Batches)
         return log
 
-    def exit_code(self):
-        return self.process.wait(DEADLINE_S)
-
 
 @pytest.fixture
 def sweeper(log_dir, tmp_path):
@@ -85,7 +68,6 @@ def sweeper(log_dir, tmp_path):
 
     def start(*arguments, **reported):
         folder = tmp_path / f"sweeper-{len(started)}"
-        folder.mkdir()
         started.append(Sweeper({"log_dir": str(log_dir), **reported}, folder, *arguments))
         return started[-1]
 

@@ -6,13 +6,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 
 import psutil
 import pytest
 from fake_nvml import FakeDriver
-from fakes.sessions import DEADLINE_S, eventually
+from fakes.sessions import DEADLINE_S, Printing, eventually
 from fakes.sshd import Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
@@ -43,34 +42,16 @@ def add_gpus(network, driver_library, tmp_path):
     return add
 
 
-class Watching:
+class Watching(Printing):
     """`dlmon watch` in a pipe."""
-
-    def __init__(self, command, network, folder, *arguments):
-        self._out, self._errors = folder / "out", folder / "errors"
-        with self._out.open("wb") as out, self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [command, "watch", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=errors,
-                env={**os.environ, **network.environment()},
-            )
 
     @property
     def lines(self):
-        return self._out.read_text().splitlines()
-
-    @property
-    def errors(self):
-        return self._errors.read_text()
+        return self.stdout.splitlines()
 
     @property
     def objects(self):
         return [json.loads(line) for line in self.lines if line.endswith("}")]
-
-    def exit_code(self):
-        return self.process.wait(DEADLINE_S)
 
 
 @pytest.fixture
@@ -79,7 +60,9 @@ def watching(dlmon_command, network, tmp_path):
     begun = []
 
     def begin(*arguments):
-        begun.append(Watching(dlmon_command, network, tmp_path, *arguments))
+        command = [dlmon_command, "watch", *arguments]
+        environment = {**os.environ, **network.environment()}
+        begun.append(Watching(tmp_path / f"watching-{len(begun)}", command, env=environment))
         return begun[-1]
 
     yield begin
@@ -112,7 +95,7 @@ def test_a_line_a_host_and_sample_and_nothing_is_left_by_ctrl_c(network, add_gpu
     assert "GPU" not in next(line for line in watched.lines if line.startswith("cpu"))
     watched.process.send_signal(signal.SIGINT)
     assert watched.exit_code() == INTERRUPTED_BY_USER
-    assert watched.errors == ""
+    assert watched.stderr == ""
     assert clients_of(network) == []
 
 
@@ -167,10 +150,10 @@ def test_where_no_host_can_be_reached_it_ends_with_the_reasons(network, watching
     assert watched.exit_code() == UNREACHABLE
     if as_json:
         assert {entry["host"] for entry in watched.objects} == {"gone", "stranger"}
-        assert watched.errors == ""
+        assert watched.stderr == ""
     else:
         assert watched.lines == []
-        assert sorted(watched.errors.splitlines()) == [
+        assert sorted(watched.stderr.splitlines()) == [
             "dlmon: gone refuses connections by ssh",
             "dlmon: stranger has a host key that is not known yet: run ssh stranger once, "
             "and check it",
@@ -184,10 +167,10 @@ def test_a_host_that_is_lost_is_said_once_and_so_is_its_return(network, watching
     watched = watching("cut", "cpu", "--interval", "0.5")
     eventually(lambda: any(line.startswith("cut") for line in watched.lines), "a sample")
     cut.cut()
-    eventually(lambda: "cut is connected again" in watched.errors, "its return")
+    eventually(lambda: "cut is connected again" in watched.stderr, "its return")
     count = sum(line.startswith("cut") for line in watched.lines)
     eventually(lambda: sum(line.startswith("cut") for line in watched.lines) > count, "samples")
-    first, second = watched.errors.splitlines()
+    first, second = watched.stderr.splitlines()
     assert first.startswith("dlmon: cut")
     assert second == "dlmon: cut is connected again"
 

@@ -178,26 +178,16 @@ class Session(Log):
         return result
 
 
-class PlainViewer:
-    """A process that launches a session and shows it, as `dlmon run --plain` does."""
+class Printing:
+    """A process that prints into files of a folder."""
 
-    def __init__(self, job, folder, *arguments):
+    def __init__(self, folder, command, **options):
+        folder.mkdir(exist_ok=True)
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
-        self._log_dir = Path(job.log_dir)
-        with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, str(FAKES / "viewer.py"), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-            )
-        self.process.stdin.write(job.to_line())
-        self.process.stdin.close()
+        with self._stdout.open("wb") as out, self._stderr.open("wb") as errors:
+            options = {"stdin": subprocess.DEVNULL, **options}
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors, **options)
         self.pid = self.process.pid
-
-    @property
-    def log(self):
-        return Log(the_log_in(self._log_dir))
 
     @property
     def stdout(self):
@@ -208,10 +198,25 @@ class PlainViewer:
         return self._stderr.read_text()
 
     def wait_for_line(self, part):
-        eventually(lambda: part in self.stdout + self.stderr, f"{part!r} in what a viewer prints")
+        eventually(lambda: part in self.stdout + self.stderr, f"{part!r} in what it prints")
 
     def exit_code(self):
         return self.process.wait(DEADLINE_S)
+
+
+class PlainViewer(Printing):
+    """A process that launches a session and shows it, as `dlmon run --plain` does."""
+
+    def __init__(self, job, folder, *arguments):
+        command = [sys.executable, str(FAKES / "viewer.py"), *arguments]
+        super().__init__(folder, command, stdin=subprocess.PIPE)
+        self._log_dir = Path(job.log_dir)
+        self.process.stdin.write(job.to_line())
+        self.process.stdin.close()
+
+    @property
+    def log(self):
+        return Log(the_log_in(self._log_dir))
 
 
 def the_log_in(directory):

@@ -217,14 +217,3 @@ class Laptop:
             printed, errors = process.communicate()
             pytest.fail(f"it did not end in {DEADLINE_S:.0f} s:\n{printed}\n{errors}")
         return subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
-
-    def start(self, folder, *arguments):
-        """Start a command; what it writes goes into files of a folder."""
-        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as errors:
-            return subprocess.Popen(
-                [self.command, *arguments],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=errors,
-            )

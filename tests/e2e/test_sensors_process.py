@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -260,6 +261,12 @@ def test_a_watched_tree_is_reported_with_its_child_and_its_end(start):
         assert (tree.processes, tree.threads) == (2, 3)
         assert tree.rss_mib > 0
         sensors.sample_until(lambda known: known.process.cpu_pct > 0)
+        known = sensors.sample_until(lambda known: any(row.of_run for row in known.processes or ()))
+        (row,) = (row for row in known.processes if row.pid == root.pid)
+        assert (row.of_run, row.threads, row.gpus) == (True, 2, ())
+        assert row.user == pwd.getpwuid(os.geteuid()).pw_name
+        assert row.command.startswith(sys.executable[:40])
+        assert row.rss_mib > 0
         root.stdin.close()
         root.wait()
         ended = sensors.sample_until(lambda known: known.process.cpu_pct is None).process

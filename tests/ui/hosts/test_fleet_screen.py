@@ -111,19 +111,6 @@ async def test_the_lines_say_when_it_was_and_how_far_it_is(play):
         assert played.line.split()[:3] == ["replay", "paused", "00:10"]
 
 
-async def test_nothing_moves_when_a_recording_begins_or_ends(play):
-    async with play(4, seconds=20) as played:
-        await played.press("space")
-        frames, states = set(), set()
-        for moment in ("1", "12", "24"):
-            await played.press("colon", *moment, "enter")
-            cards = played.text.splitlines()[1:-4]
-            frames.add("\n".join(re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in cards))
-            states |= set(re.findall(r"begins|ended|recorded", played.text))
-        assert states == {"begins", "ended", "recorded"}
-        assert len(frames) == 1
-
-
 async def test_what_is_not_begun_is_said(play):
     async with play(2, seconds=10) as played:
         await played.press("space")

@@ -5,9 +5,6 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
-from hypothesis import given
-from hypothesis import strategies as st
-from textual.geometry import Size
 
 from dlmon.records import FailureKind, Output, Status
 from dlmon.session.limits.evidence import Evidence, Limit
@@ -62,31 +59,6 @@ def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size,
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
     assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
-
-
-@given(
-    st.text(st.characters(codec="ascii", categories=["L", "Zs"]), max_size=400),
-    st.sampled_from([FailureKind.OUT_OF_MEMORY, FailureKind.UNKNOWN, FailureKind.EXCEPTION]),
-    st.integers(40, 120),
-)
-def test_all_of_why_it_failed_is_shown_but_of_a_reason_of_over_three_rows(error, kind, width):
-    snapshot = failed(error, kind, ["the last line"])
-    line = LimitLine()
-    line.show(snapshot, False)
-    height = line.get_content_height(Size(), Size(), width)
-    rows = rows_of(snapshot, width=width, height=height)
-    assert len(rows) == height <= 4
-    text = " ".join(row[10:] for row in rows)
-    if not text.count("…"):
-        words = error.split()
-        if all(len(word) <= width - len("┃ Failed  ") for word in words):
-            assert " ".join(words) in " ".join(text.split())
-        # A word that is longer than a row is broken.
-        assert "".join(words) in "".join(text.split())
-    if kind == FailureKind.OUT_OF_MEMORY:
-        assert "use a smaller batch" in text
-    if kind == FailureKind.UNKNOWN:
-        assert "the last line" in text
 
 
 def test_a_run_that_is_over_and_has_no_figure_says_why():

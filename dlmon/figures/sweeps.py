@@ -231,8 +231,15 @@ def findings(sweep: Sweep) -> list[str]:
     found: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
-        said = [*_bests(own, sweep), *_memory(own), *_cheapest(own, plan)]
-        found += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
+        groups = comparable_groups(own)
+        out = [label(row.combination) for row in own if row.status == RunStatus.OUT_OF_MEMORY]
+        said = [
+            *(_with_shared(like, _best(like, sweep)) for like in groups),
+            f"memory ran out at {'; '.join(out)}" if out else "",
+            *(_with_shared(like, _cheapest(like, plan)) for like in groups),
+        ]
+        of_workloads = f"{name}: " if len(plan.workloads) > 1 else ""
+        found += [f"{of_workloads}{sentence}" for sentence in said if sentence]
     axis = axis_of(plan.variations)
     for variation in plan.variations:
         if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
@@ -242,24 +249,15 @@ def findings(sweep: Sweep) -> list[str]:
     return found
 
 
-def _bests(rows: Sequence[CombinationRow], sweep: Sweep) -> list[str]:
-    """Name the best of the rows that are like each other; at the end, say where there is none."""
-    sentences = []
-    for like in comparable_groups(rows):
-        best = best_of(like)
-        if best is not None:
-            sentence = _best(best, like, sweep.plan)
-        elif len(like) > 1 and not sweep.left():
-            sentence = "no best combination: fewer than two have a throughput"
-        else:
-            continue
-        sentences.append(_with_shared(like, sentence))
-    return sentences
+def _best(like: Sequence[CombinationRow], sweep: Sweep) -> str:
+    """Name the best of rows that are like each other, how much faster it is, and how sure that is.
 
-
-def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan) -> str:
-    """Name the best, how much faster it is than the next, and how sure that is."""
-    keys = _distinguishing_keys(plan)
+    At the end, say where there is none.
+    """
+    best, keys = best_of(like), _distinguishing_keys(sweep.plan)
+    if best is None:
+        none = "no best combination: fewer than two have a throughput"
+        return none if len(like) > 1 and not sweep.left() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
@@ -268,27 +266,18 @@ def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan) -> s
     ratio = best.beside(after)
     assert ratio is not None
     once = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
-    unsure = once if plan.repeats == 1 else "too few runs to be sure"
+    unsure = once if sweep.plan.repeats == 1 else "too few runs to be sure"
     return f"{named}; {verdicts.verdict(ratio, label(after.combination, keys), unsure)}"
 
 
-def _memory(rows: Sequence[CombinationRow]) -> list[str]:
-    """Say where memory ran out."""
-    out = [label(row.combination) for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
-    return [f"memory ran out at {'; '.join(out)}"] if out else []
-
-
-def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
-    """Name the cheapest of the rows that are like each other, where a price was given."""
-    sentences = []
-    for like in comparable_groups(rows):
-        priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
-        if len(priced) > 1:
-            cost, row = min(priced, key=lambda pair: pair[0])
-            named = label(row.combination, _distinguishing_keys(plan))
-            sentence = f"cheapest: {named}, {units.dollars(cost)} per million samples"
-            sentences.append(_with_shared(like, sentence))
-    return sentences
+def _cheapest(like: Sequence[CombinationRow], plan: Plan) -> str:
+    """Name the cheapest of rows that are like each other, where a price was given."""
+    priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
+    if len(priced) < 2:
+        return ""
+    cost, row = min(priced, key=lambda pair: pair[0])
+    named = label(row.combination, _distinguishing_keys(plan))
+    return f"cheapest: {named}, {units.dollars(cost)} per million samples"
 
 
 def _distinguishing_keys(plan: Plan) -> list[str]:
@@ -298,7 +287,7 @@ def _distinguishing_keys(plan: Plan) -> list[str]:
 
 def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
     shared = shared_text(like)
-    return f"{shared}: {sentence}" if shared else sentence
+    return f"{shared}: {sentence}" if shared and sentence else sentence
 
 
 def sweep_json(

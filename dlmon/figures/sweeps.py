@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from dlmon.figures.sections import Table
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
-from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
+from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -306,7 +307,7 @@ def sweep_json(
 
 
 def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
-    typical = _typical_run(row)
+    typical = _typical_result(row)
     return {
         "workload": row.combination.workload,
         "options": {**plan.options, **row.combination.varied},
@@ -321,7 +322,7 @@ def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
         "cost_usd": row.cost_usd,
         "usd_per_million_samples": row.usd_per_million,
         "best": best,
-        "result": None if typical is None else to_json(typical.result),
+        "result": None if typical is None else to_json(typical),
         "runs": [
             {
                 "status": outcome.status if outcome else RunStatus.NOT_RUN,
@@ -334,20 +335,14 @@ def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
     }
 
 
-def _typical_run(row: CombinationRow) -> Outcome | None:
-    """Return the run whose time is the middle one; without a time, the last that left a result."""
-    with_result = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
-    timed = []
-    for outcome in with_result:
-        assert outcome.result is not None
-        completed = outcome.status == RunStatus.COMPLETED
-        time = time_of(row.metric, outcome.result) if completed else None
-        if time is not None:
-            timed.append((time, outcome))
+def _typical_result(row: CombinationRow) -> Result | None:
+    """Return that of the run whose time is the middle one; without a time, the last there is."""
+    ended = [(o.status, o.result) for o in row.outcomes if o is not None and o.result is not None]
+    times = [(time_of(row.metric, r), r) for status, r in ended if status == RunStatus.COMPLETED]
+    timed = sorted(((time, r) for time, r in times if time is not None), key=itemgetter(0))
     if timed:
-        timed.sort(key=lambda pair: pair[0])
         return timed[(len(timed) - 1) // 2][1]
-    return with_result[-1] if with_result else None
+    return ended[-1][1] if ended else None
 
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
-from dlmon.figures.combinations import label
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
@@ -24,6 +23,7 @@ from dlmon.figures.sections import (
 from dlmon.figures.sweeps import (
     findings,
     heading_of,
+    label,
     plan_text,
     sweep_json,
     sweep_table,

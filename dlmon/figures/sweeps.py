@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import units, verdicts
-from dlmon.figures.combinations import label, lead_changes, shared_text
 from dlmon.figures.sections import Table
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
@@ -191,6 +190,13 @@ def varied_text(plan: Plan) -> str:
     return " × ".join(parts)
 
 
+def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
+    """Name a combination by what is varied in it, or by some of that: `batch 32, cpu`."""
+    varied = combination.varied
+    chosen = varied if keys is None else {key: varied[key] for key in keys}
+    return in_words(chosen) or combination.workload
+
+
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
     """Name a run: its workload where there are several, what is varied, and which repeat."""
     parts = [combination.workload] if _names_workloads(plan) else []
@@ -287,8 +293,64 @@ def _distinguishing_keys(plan: Plan) -> list[str]:
 
 
 def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
-    shared = shared_text(like)
+    """Say before a sentence what the combinations have in common, as far as that is varied."""
+    varied = like[0].combination.varied
+    shared = in_words({key: varied[key] for key in SAME_WORK if key in varied})
     return f"{shared}: {sentence}" if shared and sentence else sentence
+
+
+def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
+    """Say which value of one option takes least time at which value of another.
+
+    `less time: cpu at batch 32, 64; gpu:0 at batch 128`. Where several runs of each are asked for
+    and don't show which is faster, neither leads; of single runs, the sentence says that it isn't
+    sure. Nothing is said of fewer than two places.
+
+    Args:
+        rows: of all combinations, as they are judged.
+        by: the option whose values compete, such as device.
+        axis: an option whose values are numbers; None for the workloads.
+    """
+    groups: dict[tuple[Any, ...], dict[object, list[CombinationRow]]] = {}
+    for row in rows:
+        varied, workload = row.combination.varied, row.combination.workload
+        if row.value is not None and by in varied:
+            fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
+            place = workload if axis is None else varied[axis]
+            group = (None if axis is None else workload, *fixed)
+            groups.setdefault(group, {}).setdefault(place, []).append(row)
+    several = axis is not None and len({row.combination.workload for row in rows}) > 1
+    sentences = []
+    for (workload, *others), places in groups.items():
+        led: dict[str, list[str]] = {}
+        ordered = places.items() if axis is None else sorted(places.items(), key=itemgetter(0))
+        for at, rivals in ordered:
+            if leader := _leader(rivals, by):
+                led.setdefault(leader, []).append(f"{at}")
+        if sum(map(len, led.values())) < 2:
+            continue
+        where = "on" if axis is None else f"at {option_name(axis)}"
+        parts = (f"{leader} {where} {', '.join(places)}" for leader, places in led.items())
+        sentence = f"less time: {'; '.join(parts)}"
+        if _is_run_once(rows[0]):
+            sentence += f" (1 run each; --repeat {MIN_RUNS} would show how sure that is)"
+        alike = [f"{workload}"] * several + [in_words(dict(others))]
+        sentences.append(": ".join(filter(None, (", ".join(filter(None, alike)), sentence))))
+    return sentences
+
+
+def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
+    """Return the value that takes the least time; None where that is unclear."""
+    if len(rivals) < 2:
+        return None
+    first, *others = sorted(rivals, key=lambda row: row.value or 0.0)
+    if not _is_run_once(first) and not all(map(first.is_faster_than, others)):
+        return None
+    return label(first.combination, [by])
+
+
+def _is_run_once(row: CombinationRow) -> bool:
+    return len(row.outcomes) == 1
 
 
 def sweep_json(

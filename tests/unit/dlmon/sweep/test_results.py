@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.figures.combinations import label
+from dlmon.figures.sweeps import label
 from dlmon.records import (
     Ended,
     Outcome,

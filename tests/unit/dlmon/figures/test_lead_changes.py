@@ -1,7 +1,7 @@
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.figures.combinations import lead_changes
+from dlmon.figures.sweeps import lead_changes
 from dlmon.sweep.results import rows_of
 
 UNSURE = "(1 run each; --repeat 3 would show how sure that is)"

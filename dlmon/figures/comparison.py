@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dlmon.comparison.compare import Match, find_match
 from dlmon.comparison.conditions import Conditions, with_defaults
-from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.run import (
     RATE_UNITS,

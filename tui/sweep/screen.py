@@ -30,12 +30,37 @@ from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
-from tui.screens.question import ONCE_MORE
+from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 from tui.sweep.chart import SweepChart
 from tui.sweep.lines import SweepSentences, SweepTopLine, run_text, status_of
-from tui.sweep.quit import SweepGoOnScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
 from tui.widgets.lines import BAD, MUTED, PLAIN
+
+_NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
+_LATER = "the current run is completed, and no other starts"
+
+
+class SweepStopScreen(QuestionScreen):
+    """Answers `stop`, `after` or `stay`."""
+
+    QUESTION = "Stop this sweep?"
+    ANSWERS = (
+        _NOW,
+        Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
+        stay("Go on"),
+    )
+    ON_CTRL_C = "stop"
+
+
+class SweepGoOnScreen(QuestionScreen):
+    """Asks where the sweep stops soon anyway; answers `stop`, `go_on` or `stay`."""
+
+    QUESTION = "The sweep stops after the current run."
+    ANSWERS = (
+        _NOW,
+        Answer("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),
+        stay("No change", _LATER, "As is"),
+    )
 
 
 class SweepScreen(TickingScreen):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.compared import compared as compare
 
-from dlmon.comparison.matching import find_match
+from dlmon.comparison.compare import find_match
 from dlmon.comparison.published import STEP_MS, published
 from dlmon.figures.comparison import (
     comparable_text,

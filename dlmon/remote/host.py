@@ -287,22 +287,11 @@ class WatchedHost:
             return HostState.NEEDS_PERSON
         return HostState.LOST if link.connections else HostState.UNREACHED
 
-    @property
-    def age(self) -> Age | None:
-        """How old the newest sample is; None before the first."""
-        age_s = self._age_s
-        if age_s is None:
-            return None
-        return age_of(age_s, self.machine.interval_s)
-
-    @property
-    def clock_ahead_s(self) -> float | None:
-        """How far its clock is ahead of ours; None before that was measured."""
-        return None if self.link.times is None else self.link.times.wall_s
-
     def snapshot(self) -> HostSnapshot:
         link, machine, state = self.link, self.machine, self.state
-        ahead_s, age_s = self.clock_ahead_s, self._age_s
+        ahead_s = None if link.times is None else link.times.wall_s
+        # After a start of the host, its history begins again.
+        age_s = None if machine.history.latest is None else machine.age_s
         now_ns, now_wall = self._clock(), self._wall()
         lost_wall = retry_in_s = None
         if state != HostState.CONNECTED:
@@ -320,18 +309,13 @@ class WatchedHost:
             machine=machine.history.latest,
             history=machine.history,
             interval_s=machine.interval_s,
-            age=self.age,
+            age=None if age_s is None else age_of(age_s, machine.interval_s),
             sample_wall=None if age_s is None else now_wall - age_s,
             clock_ahead_s=ahead_s if ahead_s and abs(ahead_s) > CLOCK_DIFFERS_S else None,
             sessions=self._sessions,
             sessions_problem=self._sessions_problem,
             notice=machine.status,
         )
-
-    @property
-    def _age_s(self) -> float | None:
-        # After a start of the host, its history begins again.
-        return None if self.machine.history.latest is None else self.machine.age_s
 
     def _take_sessions(self, answer: Answer) -> None:
         if "error" in answer:

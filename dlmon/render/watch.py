@@ -171,7 +171,8 @@ def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells
         running = None if sessions is None else [asdict(each) for each in sessions]
         lines.print_json(host=host.name, **asdict(machine), sessions=running)
         return
-    at = units.time_of_day(machine.wall - (host.clock_ahead_s or 0.0))
+    times = host.link.times
+    at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
     parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.machine.facts)]
     for each in sessions or ():
         known = (words.session_title(each), words.session_rate(each))

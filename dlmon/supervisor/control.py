@@ -26,10 +26,6 @@ SUM_UP_S = 120.0
 MOST_AT_ONCE = 16
 
 
-class RefusedAsk(Exception):
-    """What can't be done for a viewer; the message says why."""
-
-
 class Control:
     """Listens for viewers, and asks the processes of a run.
 
@@ -93,12 +89,12 @@ class Control:
         """Ask all processes what they do, write what they answer to the log, and return it.
 
         Raises:
-            RefusedAsk: there is none that could be asked.
+            NotAnswered: there is none that could be asked.
         """
         self._number += 1
         asked = list(self._processes())
         if not asked:
-            raise RefusedAsk("none of its processes trains yet")
+            raise NotAnswered("none of its processes trains yet")
         stacks = await asyncio.gather(*(_stack_of(each, self._number) for each in asked))
         for stack in stacks:
             self._write(stack)
@@ -110,16 +106,16 @@ class Control:
         Write what they come to to the log, and return it.
 
         Raises:
-            RefusedAsk: no profile could be made; says why.
+            NotAnswered: no profile could be made; says why.
         """
         training = (each for each in self._processes() if each.channel.worker is None)
         asked = next(training, None)
         if asked is None:
-            raise RefusedAsk("none of its processes trains yet")
+            raise NotAnswered("none of its processes trains yet")
         if self._is_profiling:
-            raise RefusedAsk("a profile is being made already")
+            raise NotAnswered("a profile is being made already")
         if type(steps) is not int:
-            raise RefusedAsk("that is not a request")
+            raise NotAnswered("that is not a request")
         taken = {path.name for path in self._folder.glob("profile-*")}
         place = next(n for n in range(1, len(taken) + 2) if f"profile-{n}.json.gz" not in taken)
         part = self._folder.resolve() / f"profile-{place}.part.gz"
@@ -128,7 +124,7 @@ class Control:
         try:
             sent = await asked.channel.ask_profile(self._number, steps, part)
             if "file" in sent.why:
-                raise RefusedAsk(sent.why["file"])
+                raise NotAnswered(sent.why["file"])
             target = self._folder / f"profile-{place}.json.gz"
             profile = await _summed_up(replace(sent, trainer=asked.number), part, target)
             self._write(profile)
@@ -136,8 +132,6 @@ class Control:
             kept = "its trace could not be read" if profile.file is None else target.name
             self._notice(f"{steps_text} profiled, which count in no figure: {kept}")
             return [profile]
-        except NotAnswered as error:
-            raise RefusedAsk(str(error)) from None
         finally:
             part.unlink(missing_ok=True)
             self._is_profiling = False
@@ -161,7 +155,7 @@ class Control:
             for record in await self._follow(line):
                 writer.write(encode(record))
             last: dict[str, Any] = {"end": True}
-        except RefusedAsk as error:
+        except NotAnswered as error:
             last = {"error": str(error)}
         except (ValueError, asyncio.TimeoutError):
             # A line without an end, or nothing.
@@ -174,12 +168,12 @@ class Control:
             request = json.loads(line)
             version, ask = request["v"], request["ask"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise RefusedAsk("that is not a request") from None
+            raise NotAnswered("that is not a request") from None
         if version == VERSION and ask == "stack":
             return await self.ask_stacks()
         if version == VERSION and ask == "profile":
             return await self.ask_profile(request.get("steps"))
-        raise RefusedAsk("the dlmon that records it does not know that request")
+        raise NotAnswered("the dlmon that records it does not know that request")
 
 
 async def _stack_of(asked: Asked, number: int) -> ProcessStack:

@@ -50,7 +50,6 @@ from dlmon.records import (
     Facts,
     Machine,
     MachineFacts,
-    Model,
     Notice,
     Output,
     Record,
@@ -380,8 +379,6 @@ class Supervisor:
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)
-        if isinstance(record, Model):
-            self._read_kernel_kills()
         if isinstance(record, Stack):
             self._control.take(record)
         self._session.fold(record)

@@ -15,8 +15,8 @@ from dlmon import control
 from dlmon.control import NotControlled
 from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
 from dlmon.supervisor import channel as channel_module
-from dlmon.supervisor.channel import VERSION, Asked, Channel
-from dlmon.supervisor.control import Control, RefusedAsk
+from dlmon.supervisor.channel import VERSION, Asked, Channel, NotAnswered
+from dlmon.supervisor.control import Control
 from dlmon.supervisor.records_in import IncomingRecords
 
 LINE = Frame("/home/ada/train.py", 88, "save")
@@ -285,7 +285,7 @@ def test_a_second_profile_meanwhile_and_a_process_that_ends_in_it_are_one_senten
         # One that nobody asked for changes nothing.
         assert process.channel.take(Profile(1, 99, 1, 2, 5, "torch"))
         process.channel.close()
-        with pytest.raises(RefusedAsk, match="the process ended before"):
+        with pytest.raises(NotAnswered, match="the process ended before"):
             await first
 
     asyncio.run(run())

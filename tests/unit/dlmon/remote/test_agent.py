@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
-from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
 from dlmon.records import Model
@@ -60,10 +59,6 @@ def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
     assert logs.find() == []
 
 
-def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
-    assert RunningLogs(tmp_path / "nowhere").find() == []
-
-
 def sent_of(tmp_path, records):
     """Return what a box says of a session that runs on it, until it has read its log."""
     header = replace(records[0], host=host_name(), boot_id=boot_id())
@@ -106,11 +101,6 @@ def test_a_loop_that_has_no_epochs_is_sent_as_in_none(tmp_path, has_epochs):
     *_, sent = sent_of(tmp_path, records)
     assert (sent["epoch"], sent["epochs"]) == ((None, None) if has_epochs is False else (2, 3))
     assert (sent["phase"], sent["mode"]) == ("training", "train")
-
-
-def test_a_throughput_of_steps_is_sent_as_one(tmp_path):
-    *_, sent = sent_of(tmp_path, script_session(samples=None))
-    assert sent["counts_steps"] is True
 
 
 # ---- a session that is followed ----

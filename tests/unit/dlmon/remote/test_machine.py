@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.records import Facts, Machine, Notice, encode
+from dlmon.records import Machine, Notice, encode
 from dlmon.remote.link import Clock
 from dlmon.remote.machine import RemoteMachine
 
@@ -77,13 +77,6 @@ def test_it_is_asked_for_while_it_is_on(link, machine):
     assert not machine.is_on
 
 
-def test_its_facts_name_it(link, machine):
-    assert machine.host_name == "box"
-    link.send(Facts(t=SECOND, wall=1.0, host="big", machine=HEADER.machine))
-    assert (machine.host_name, machine.facts) == ("big", HEADER.machine)
-    assert machine.start_ns == SECOND
-
-
 def test_its_samples_make_its_history(link, machine):
     for seconds in (5, 5.5, 6):
         link.send(sample_at(seconds))
@@ -118,15 +111,6 @@ def test_the_time_there_is_known_by_its_clock_or_its_last_sample(link, machine, 
     assert machine.now() == 600 * SECOND
     now[0] += SECOND
     assert machine.now() == 601 * SECOND
-
-
-def test_its_history_goes_on_after_a_loss(link, machine):
-    link.send(sample_at(5))
-    history = machine.history
-    link.connect()
-    link.send(sample_at(60))
-    assert machine.history is history
-    assert (history.latest.t, machine.start_ns) == (60 * SECOND, 5 * SECOND)
 
 
 def test_a_boot_begins_its_history_anew(link, machine):

@@ -157,12 +157,6 @@ async def test_a_run_whose_answer_was_lost_is_not_launched_twice(box, link, list
     assert [ask for ask, _ in link.asked] == ["launch"]
 
 
-async def test_a_run_that_was_not_launched_by_a_lost_request_is_launched(box, link, listed):
-    listed("another", batch_size=64)
-    link.answers["launch"] = [CUT, {"session": "ours"}]
-    assert await box.launch(JOB) == Started("ours", "")
-
-
 async def test_a_launch_waits_for_nobody_where_a_person_is_needed(box, link):
     link.lose("box lets nobody in without a password", needs_person=True)
     assert await box.launch(JOB) == Refused("box lets nobody in without a password", UNREACHABLE)
@@ -248,13 +242,6 @@ async def test_a_run_that_can_not_be_stopped_is_named(running, link):
     link.answers["stop"] = CUT
     await running.close()
     assert running.left_running == "one"
-
-
-async def test_a_machine_that_does_not_answer_is_not_waited_for(running, link, monkeypatch):
-    monkeypatch.setattr(places, "CLOSE_S", 0.01)
-    link.answers["stop"] = asyncio.Event()
-    await running.close()
-    assert (running.left_running, link.is_closed) == ("one", True)
 
 
 async def test_a_run_that_is_still_being_launched_is_stopped_too(box, link):

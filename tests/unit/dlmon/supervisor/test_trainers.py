@@ -26,11 +26,6 @@ def model(device, uuid=None):
     return Model(**none, device=device, device_uuid=uuid, why={"epochs": "not said"})
 
 
-@pytest.mark.parametrize("device", ["cpu", None])
-def test_without_a_gpu_there_is_nothing_to_find(device):
-    assert with_gpu_number(model(device), TWO) == model(device)
-
-
 @pytest.mark.parametrize("uuid", ["GPU-bb22", "GPU-bb"])
 def test_a_gpu_has_nvmls_number_by_its_uuid_or_the_first_characters_of_it(uuid):
     assert with_gpu_number(model("gpu", uuid), TWO).device == "gpu:1"
@@ -213,12 +208,3 @@ def test_notices_on_epochs_wait_with_their_process_for_its_number(scripted):
 
     script = scripted(play)
     assert script.notices[1:] == ["loss became NaN in epoch 2"]
-
-
-def test_each_process_says_once_that_its_loss_is_lost(scripted):
-    async def play(script):
-        for rank in (0, 1):
-            await script.train(rank)
-            await script.send(rank, lost(1), lost(2))
-
-    assert scripted(play).notices == ["loss became NaN in epoch 2"] * 2

@@ -72,12 +72,3 @@ def test_a_counter_that_is_not_available_is_no_rate():
     asked(links, module, "nvlinks")
     with pytest.raises(ValueError, match="an impossible value"):
         asked(links, module, "nvlink_send_mib_s")
-
-
-def test_without_an_active_link_nothing_is_said_to_cross_it():
-    module = NvmlModule("a")
-    module.links = [0, 0]
-    links = NvLinks()
-    assert asked(links, module, "nvlinks") == 0
-    with pytest.raises(ValueError, match="no NVLink is active"):
-        asked(links, module, "nvlink_send_mib_s")

@@ -341,27 +341,25 @@ async def test_a_box_without_python_is_refused_in_a_sentence(with_pythons):
 
 # ---- shells, noise and hosts that say nothing ----
 
-ORIGINAL = 'exec sh -c "$SSH_ORIGINAL_COMMAND"'
 
-
-async def test_what_a_login_shell_prints_is_passed_over(add, tmp_path):
-    script = write_script(
-        tmp_path / "noise",
+LOGINS = {
+    "sh": [
         "echo 'Welcome! {\"id\": 1}'; echo 'dlmon-0000 {}'; printf 'no end of line'",
         "echo 'Permission denied, connection refused' >&2",
-        ORIGINAL,
-    )
-    host = add(more=f"ForceCommand {script}")
-    async with connected(host.name) as connection:
-        assert (await connection.ask_one("ping"))["t"] > 0
+        'exec sh -c "$SSH_ORIGINAL_COMMAND"',
+    ],
+    **{name: [f'exec {name} -c "$SSH_ORIGINAL_COMMAND"'] for name in ("tcsh", "fish", "zsh")},
+}
 
 
-@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh"])
-async def test_any_login_shell_runs_what_is_sent(add, tmp_path, shell):
+@pytest.mark.parametrize("shell", LOGINS)
+async def test_any_login_shell_runs_what_is_sent_whatever_it_prints(add, tmp_path, shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    script = write_script(tmp_path / "shell", f'exec {shell} -c "$SSH_ORIGINAL_COMMAND"')
-    host = add(more=f"ForceCommand {script}")
+    script = write_script(tmp_path / "shell", *LOGINS[shell])
+    # Nor does a command of the person's own in the config keep us out.
+    own = "  RemoteCommand tmux attach\n  RequestTTY force\n"
+    host = add(more=f"ForceCommand {script}", options=own)
     async with connected(host.name) as connection:
         assert (await connection.ask_one("ping"))["t"] > 0
 
@@ -378,12 +376,6 @@ async def test_a_host_that_says_nothing_is_left_when_its_time_is_up(add):
     problem = await problem_of(host.name, start_s=0.5)
     assert "did not answer within" in str(problem)
     assert problem.may_pass
-
-
-async def test_a_command_of_the_persons_own_in_the_config_does_not_keep_us_out(add):
-    host = add(options="  RemoteCommand tmux attach\n  RequestTTY force\n")
-    async with connected(host.name) as connection:
-        assert (await connection.ask_one("ping"))["t"] > 0
 
 
 # ---- what ssh refuses ----

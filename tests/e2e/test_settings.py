@@ -26,18 +26,12 @@ def config(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["run", SMALL], ["sessions"], ["attach", "last"], ["stop", "last"], ["watch"], ["doctor"]],
-    ids=lambda arguments: arguments[0],
-)
-def test_a_wrong_key_is_one_sentence_and_exit_code_2(dlmon, config, arguments):
+def test_a_wrong_key_is_one_sentence_and_exit_code_2(refused, config):
     environment = config("[run]\nepoch = 3\n")
-    done = dlmon(*arguments, environment=environment)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert "config.toml: there is no key run.epoch; did you mean run.epochs?" in done.stderr
+    for arguments in (["run", SMALL], ["sessions"], ["attach", "last"], ["watch"], ["doctor"]):
+        done = refused(*arguments, **environment)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), arguments
+        assert "config.toml: there is no key run.epoch; did you mean run.epochs?" in done.stderr
 
 
 def test_a_run_takes_its_defaults_from_there_and_the_command_line_wins(

@@ -376,17 +376,6 @@ def _gpu_memory(used_mib: float, total_mib: float | None) -> Figure:
     return replace(figure, level="high") if figure.level else figure
 
 
-def cpu_meter(machine: Machine | None, facts: MachineFacts) -> Figure:
-    """Return the CPU's utilisation, for where it has no chart."""
-    cpu = machine.cpu if machine is not None else None
-    if cpu is None or cpu.pct is None:
-        why = "waiting for the first sample" if cpu is None else cpu.why.get("pct", NO_READING_YET)
-        return Figure("CPU", why, known=False)
-    busy = [figure.text for figure in cpu_figures(machine, facts) if figure.label == "busy"]
-    text = "  ".join([units.percent(cpu.pct), *busy])
-    return Figure("CPU", text, cpu.pct / 100, busy_level(cpu.pct))
-
-
 def without_detail(text: str, width: int) -> str:
     """Return a reason without what follows its last colons, as far as needed to fit."""
     while cell_len(text) > width and ": " in text:

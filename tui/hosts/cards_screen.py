@@ -57,7 +57,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._cards: dict[str, HostCard] = {}
         self._grid = VerticalScroll(id="cards", can_focus=False)
         self._nothing = Static("no host matches", markup=False, id="nothing")
-        self._summary = HostsSummary(id="summary")
+        self._summary = HostsLine(id="summary")
         self._details = HostDetails(id="details")
         self._session: tuple[str | None, str | None] = (None, None)
         self._shown: tuple[object, ...] = ()
@@ -220,14 +220,22 @@ class CardsScreen(FilteredScreen, TickingScreen):
             self.on_row_list_highlighted()
 
 
-class HostsSummary(Lines):
-    """How many hosts there are and how they stand, and what they are sorted by."""
+class HostsLine(Lines):
+    """How many hosts there are and how they stand, or one of them; and what is on the right."""
 
-    def rows(self, width: int, height: int, parts: Sequence[str], order: str) -> list[TextRow]:
-        """Return the parts of a summary, of which the first one stands out, and the order."""
+    def rows(
+        self,
+        width: int,
+        height: int,
+        parts: Sequence[str],
+        right: str,
+        style: tuple[str, ...] = PLAIN,
+        right_style: tuple[str, ...] = MUTED,
+    ) -> list[TextRow]:
+        """Return parts, of which the first one stands out, and what is on the right."""
         first, *more = parts or ("",)
-        left: TextRow = ((first, STRONG), *((f"   {part}", PLAIN) for part in more))
-        return [joined(left, ((order, MUTED),), width)]
+        left: TextRow = ((first, STRONG), *((f"   {part}", style) for part in more))
+        return [joined(left, ((right, right_style),), width)]
 
     show = shows(rows)
 

@@ -8,12 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.figures import hosts as words
-from dlmon.remote.host import HostSnapshot, WatchedHost
+from dlmon.remote.host import WatchedHost
 from tui.hosts.card import STATUS_STYLES
+from tui.hosts.cards_screen import HostsLine
 from tui.screens.base import TickingScreen, hidden
 from tui.watch.screen import WatchScreen
-from tui.widgets.lines import STRONG, Lines, joined, shows
-from tui.widgets.rows import TextRow
 
 
 class HostScreen(TickingScreen, WatchScreen):
@@ -29,7 +28,7 @@ class HostScreen(TickingScreen, WatchScreen):
         """Take a host that is started."""
         super().__init__(host.machine)
         self._host = host
-        self._heading = HostHeading(id="host-heading")
+        self._heading = HostsLine(id="host-heading")
 
     def compose_parts(self) -> ComposeResult:
         """Lay out which host it is, above the machine."""
@@ -38,19 +37,10 @@ class HostScreen(TickingScreen, WatchScreen):
 
     def paint(self) -> None:
         """Show how the host stands."""
-        self._heading.show(self._host.snapshot())
+        host = self._host.snapshot()
+        status, level = words.status_of(host)
+        style = STATUS_STYLES[level]
+        self._heading.show([host.name, words.sentence_of(host)], status, style, style)
 
     def action_retry(self) -> None:
         self._host.retry_now()
-
-
-class HostHeading(Lines):
-    """The name of a host, and how it stands."""
-
-    def rows(self, width: int, height: int, host: HostSnapshot) -> list[TextRow]:
-        status, level = words.status_of(host)
-        style = STATUS_STYLES[level]
-        left: TextRow = ((f"{host.name}  ", STRONG), (words.sentence_of(host), style))
-        return [joined(left, ((status, style),), width)]
-
-    show = shows(rows)

@@ -7,6 +7,7 @@ a row each.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -16,7 +17,8 @@ from textual.widget import Widget
 
 from dlmon.figures.machine import (
     NO_GPU,
-    cpu_meter,
+    Figure,
+    cpu_figures,
     identity,
     memory_figures,
     why_no_gpu,
@@ -274,7 +276,9 @@ class Machine(Widget):
         if self.form.charts > len(view.gpus):
             del meters[0]
         if not self.form.cpu:
-            meters.insert(0, cpu_meter(machine, view.facts))
+            unknown = Figure("CPU", view.no_sample or view.no_reading, known=False)
+            figures = cpu_figures(machine, view.facts, in_depth=True) or [unknown]
+            meters.insert(0, replace(figures[0], label="CPU"))
         if self._beside:
             del meters[1:]
         names = ", ".join(figure.label for figure in meters)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 from textual import events
 
@@ -15,7 +13,6 @@ from tui.machine.process_rows import (
     gpus_text,
     in_order,
     matching,
-    process_key,
     reasons,
     running_for,
 )
@@ -46,7 +43,7 @@ class ProcessList(SortedTable[Process]):
     """The clock of the machine when it was read last."""
     index = -1
     _nothing = _LATER
-    _stale = _of_run = ""
+    _stale = ""
     _over = False
     _host: str | None = None
     _taken: tuple[object, ...] = ()
@@ -63,17 +60,14 @@ class ProcessList(SortedTable[Process]):
         latest = view.history.latest
         processes = latest.processes if latest is not None else None
         why = latest.why.get("processes") if latest is not None else None
-        tree = latest.process if latest is not None else None
-        in_all = tree.processes if tree is not None else None
         # How long each runs goes on, though nothing else changes.
         age = int(latest.wall // READ_EVERY_S) if latest is not None else None
-        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus), view.host, age)
+        taken = (why, view.stale, is_over(view), bool(view.gpus), view.host, age)
         if taken == self._taken and processes is self.all_rows:
             return
         self.all_rows, self._taken = processes, taken
         self._stale, self._over, self._host = view.stale, is_over(view), view.host
         self.wall = latest.wall if latest is not None else None
-        self._of_run = _part_of_run(processes or (), in_all)
         self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
         self._nothing = why or ("No processes were recorded." if self._over else _LATER)
         self.rearrange()
@@ -95,8 +89,8 @@ class ProcessList(SortedTable[Process]):
         found = matching(self.all_rows or (), self._typed)
         return in_order(found, self.sorted_by, self._reversed)
 
-    def key_of(self, row: Process) -> tuple[int, bool]:
-        return process_key(row)
+    def key_of(self, row: Process) -> int:
+        return row.pid
 
     def move(self, steps: int) -> None:
         """Highlight another process; the first step highlights the first one in view."""
@@ -124,7 +118,6 @@ class ProcessList(SortedTable[Process]):
         # The panel of a machine stands below the name of it.
         if self.can_highlight and self._host is not None:
             title = f"{title} on {self._host}"
-        title = ", ".join(filter(None, (title, self._of_run)))
         order = self.order if total else ""
         more = (order,) if self._stale and order else ()
         self.set_titles(title, below, right=self._stale or order, more=more)
@@ -203,9 +196,3 @@ def _on_gpus(process: Process) -> str:
     """Name the GPUs that a process is on, all of them: a column may have no room for that."""
     word = "GPU" if len(set(process.gpus)) == 1 else "GPUs"
     return f"{word} {gpus_text(process.gpus)}" if process.gpus else ""
-
-
-def _part_of_run(processes: Sequence[Process], in_all: int | None) -> str:
-    """Return how many of the run's processes are listed, where that is not all of them."""
-    count = sum(process.of_run is True for process in processes)
-    return f"{count} of {in_all:,} of this run" if in_all and 0 < count < in_all else ""

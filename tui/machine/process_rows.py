@@ -110,11 +110,6 @@ def command_text(process: Process) -> str:
     return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
 
 
-def process_key(process: Process) -> tuple[int, bool]:
-    """Return what identifies a process: a pid may be used in two namespaces."""
-    return process.pid, "of_run" in process.why
-
-
 def columns_for(width: int, with_gpus: bool) -> list[Column]:
     """Return the columns that a width has room for; those of GPUs only where there is one."""
     return [

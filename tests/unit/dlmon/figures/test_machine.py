@@ -5,7 +5,6 @@ import pytest
 from dlmon.figures.machine import (
     Figure,
     cpu_figures,
-    cpu_meter,
     gpu_figures,
     has_no_readings,
     identity,
@@ -195,13 +194,12 @@ def test_the_cpu_shows_how_many_cores_work():
         "clock": "4.6 GHz",
         "temp": "58 °C",
     }
-    assert cpu_meter(reading, FACTS).text == "42 %  3.4 of 8 cores"
 
 
 def test_a_cpu_without_a_reading_says_why():
     assert cpu_figures(None, FACTS) == []
-    assert cpu_meter(None, FACTS).text == "waiting for the first sample"
-    assert cpu_meter(machine(cpu=Cpu(why={"pct": "denied"})), FACTS).text == "denied"
+    first, *_ = cpu_figures(machine(cpu=Cpu(why={"pct": "denied"})), FACTS, in_depth=True)
+    assert (first.text, first.known) == ("denied", False)
 
 
 def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():

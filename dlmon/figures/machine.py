@@ -47,6 +47,7 @@ LEVELS: tuple[Level, ...] = ("", "high", "bad")
 # What a border says without its label, for the value says what it is.
 _NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "held by", "busy")
 # Of these even a chart says why they are unknown; of the rest the list of all readings does.
+_FAULTS = "{:,.0f} per second"
 _SAYS_WHY = ("temp", "power", "memory", "disk", "network")
 
 
@@ -102,11 +103,26 @@ class Part:
         self.figures: list[Figure] = []
 
     def take(
-        self, label: str, name: str, write: Callable[[Any], Figure | str], *, deep: bool = False
+        self,
+        label: str,
+        name: str,
+        write: Callable[..., Figure] | str,
+        *of: Any,
+        deep: bool = False,
     ) -> None:
-        """Take a reading as `write` makes a figure of it, else why it is unknown."""
+        """Take a reading as `write` makes a figure of its label and value, or formats it.
+
+        `of` is what more it is called with: the most that there can be.
+        """
+        if deep and not self._in_depth:
+            return
         value = getattr(self._source, name)
-        self.add(label, None if value is None else write(value), name, deep=deep)
+        if value is None:
+            self.add(label, None, name)
+        elif isinstance(write, str):
+            self.figures.append(Figure(label, write.format(value)))
+        else:
+            self.figures.append(write(label, value, *of))
 
     def add(self, label: str, figure: Figure | str | None, *names: str, deep: bool = False) -> None:
         """Take a figure, else the reason of the first reading that has one.
@@ -117,7 +133,7 @@ class Part:
             return
         if figure:
             made = figure if isinstance(figure, Figure) else Figure(label, figure)
-            self.figures.append(replace(made, label=label))
+            self.figures.append(made)
             return
         why = next((self._why[name] for name in names if name in self._why), "")
         if self._in_depth or (why and label in _SAYS_WHY):
@@ -141,15 +157,16 @@ def cpu_figures(
     cores = len(cpu.cores or ()) or facts.cores
     busy = None
     if cores and cpu.pct is not None:
-        busy = Figure("", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
+        busy = Figure("busy", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
     part.add("busy", busy, "pct")
-    part.take("temp", "temperature_c", lambda degrees: _temperature(degrees, CPU_HOT_C))
-    part.take("clock", "mhz", lambda mhz: f"{mhz / 1000:.1f} GHz")
+    part.take("temp", "temperature_c", _temperature, CPU_HOT_C)
+    clock = None if cpu.mhz is None else f"{cpu.mhz / 1000:.1f} GHz"
+    part.add("clock", clock, "mhz")
     if facts.cpu_limit is not None or cpu.throttled_pct:
         part.take("limited", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
     part.add("allowed", _allowed(cpu, facts.cpu_limit), deep=facts.cpu_limit is None)
-    part.take("load", "load_1m", "{:.2f}".format)
-    part.take("package", "power_w", "{:.0f} W".format)
+    part.take("load", "load_1m", "{:.2f}")
+    part.take("package", "power_w", "{:.0f} W")
     energy = None if energy_j is None else units.energy(energy_j)
     part.add("energy", energy, "energy_j", "power_w", deep=True)
     for label, text in (("governor", facts.governor), ("runs on", _supply(facts.on_battery))):
@@ -161,16 +178,16 @@ def cpu_figures(
 def _allowed(cpu: Cpu, cores: float | None) -> Figure:
     """Return what a control group may use of the CPU, and how much of that it uses."""
     if cores is None:
-        return Figure("", "all cores")
+        return Figure("allowed", "all cores")
     used_pct, why = cpu.limit_used_pct, cpu.why.get("limit_used_pct")
     if used_pct is None:
-        return Figure("", f"{units.cores(cores)}{f', {why}' if why else ''}")
+        return Figure("allowed", f"{units.cores(cores)}{f', {why}' if why else ''}")
     level: Level = "high" if used_pct >= BUSY_PCT else ""
-    return Figure("", f"{used_pct:.0f} % of {units.cores(cores)}", used_pct / 100, level)
+    return Figure("allowed", f"{used_pct:.0f} % of {units.cores(cores)}", used_pct / 100, level)
 
 
-def _throttled(pct: float) -> Figure:
-    return Figure("", f"{pct:.0f} % of periods", level="high" if pct else "")
+def _throttled(label: str, pct: float) -> Figure:
+    return Figure(label, f"{pct:.0f} % of periods", level="high" if pct else "")
 
 
 def _supply(on_battery: bool | None) -> str:
@@ -182,17 +199,15 @@ def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Fig
     if tree is None:
         return []
     part = Part(tree, tree.why, in_depth)
-    part.take("run", "cpu_pct", lambda pct: units.cores(round(pct / 100, 1)))
+    cores = None if tree.cpu_pct is None else units.cores(round(tree.cpu_pct / 100, 1))
+    part.add("run", cores, "cpu_pct")
     part.take("top thread", "busiest_thread_pct", _share, deep=True)
-    part.take("run mem", "rss_mib", units.gibibytes)
-    part.take("threads", "threads", "{:,}".format)
-    part.take("processes", "processes", "{:,}".format, deep=True)
-    part.take("faults", "major_faults_s", _faults, deep=(tree.major_faults_s or 0) < 0.5)
+    memory = None if tree.rss_mib is None else units.gibibytes(tree.rss_mib)
+    part.add("run mem", memory, "rss_mib")
+    part.take("threads", "threads", "{:,}")
+    part.take("processes", "processes", "{:,}", deep=True)
+    part.take("faults", "major_faults_s", _FAULTS, deep=(tree.major_faults_s or 0) < 0.5)
     return part.figures
-
-
-def _faults(per_second: float) -> str:
-    return f"{per_second:,.0f} per second"
 
 
 def gpu_figures(
@@ -207,24 +222,25 @@ def gpu_figures(
     `energy_j` is what it has taken since the run began.
     """
     facts = facts or GpuFacts(gpu.index, "")
-    mig = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
-    part = Part(gpu, {**gpu.why, **mig}, in_depth)
+    divided = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
+    part = Part(gpu, {**gpu.why, **divided}, in_depth)
     # What comes and goes stands behind what is always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)
-    part.take("memory", "memory_used_mib", lambda mib: _gpu_memory(mib, facts.memory_mib))
-    part.take("temp", "temperature_c", lambda degrees: _gpu_temperature(degrees, facts.slowdown_c))
-    part.take("power", "power_w", lambda watts: _power(watts, gpu.power_limit_w))
-    part.take("clock", "sm_mhz", lambda mhz: _clock(mhz, facts.sm_max_mhz))
-    part.take("mem clock", "memory_mhz", lambda mhz: _clock(mhz, facts.memory_max_mhz), deep=True)
+    part.take("memory", "memory_used_mib", _gpu_memory, facts.memory_mib)
+    part.take("temp", "temperature_c", _gpu_temperature, facts.slowdown_c)
+    part.take("power", "power_w", _power, gpu.power_limit_w)
+    part.take("clock", "sm_mhz", _clock, facts.sm_max_mhz)
+    part.take("mem clock", "memory_mhz", _clock, facts.memory_max_mhz, deep=True)
     part.take("held by", "throttle", _held_by, deep=not gpu.throttle)
     link = _link(gpu, facts)
     part.add("PCIe", link, "pcie_generation", "pcie_width", deep=not (link and link.level))
-    traffic = _traffic(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
-    part.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s", deep=True)
+    if in_depth:
+        traffic = _traffic(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
+        part.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s")
     part.take("fan", "fan_pct", _share)
     part.take("encoder", "encoder_pct", _share, deep=not gpu.encoder_pct)
     part.take("decoder", "decoder_pct", _share, deep=not gpu.decoder_pct)
-    part.take("NVLinks", "nvlinks", "{} active".format, deep=True)
+    part.take("NVLinks", "nvlinks", "{} active", deep=True)
     moved = gpu.nvlink_receive_mib_s or gpu.nvlink_send_mib_s
     if gpu.nvlinks or moved:
         traffic = _traffic(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
@@ -232,7 +248,8 @@ def gpu_figures(
     errors = gpu.ecc_uncorrected or gpu.ecc_corrected
     part.add("ECC", _ecc(gpu), "ecc_uncorrected", "ecc_corrected", deep=not errors)
     part.add("energy", _energy(gpu, energy_j), "energy_j", deep=energy_j is None)
-    part.take("MIG", "mig", lambda is_on: "on" if is_on else "off", deep=not gpu.mig)
+    mig = None if gpu.mig is None else "on" if gpu.mig else "off"
+    part.add("MIG", mig, "mig", deep=not gpu.mig)
     return part.figures
 
 
@@ -249,8 +266,8 @@ def no_utilization(gpu: Gpu, without_reason: str = NO_READING_YET) -> str:
     return gpu.why.get("utilization_pct", without_reason)
 
 
-def _utilization(pct: float) -> Figure:
-    return replace(_share(pct), level=busy_level(pct))
+def _utilization(label: str, pct: float) -> Figure:
+    return Figure(label, f"{pct:.0f} %", pct / 100, busy_level(pct))
 
 
 def busy_level(pct: float | None) -> Level:
@@ -258,41 +275,44 @@ def busy_level(pct: float | None) -> Level:
     return "high" if pct is not None and pct >= BUSY_PCT else ""
 
 
-def _share(pct: float) -> Figure:
-    return Figure("", f"{pct:.0f} %", pct / 100)
+def _share(label: str, pct: float) -> Figure:
+    return Figure(label, f"{pct:.0f} %", pct / 100)
 
 
-def _gpu_temperature(degrees: float, slowdown_c: float | None) -> Figure:
+def _gpu_temperature(label: str, degrees: float, slowdown_c: float | None) -> Figure:
     """Return a GPU's temperature, beside that from which it slows down where that is known."""
     if not slowdown_c:
-        return _temperature(degrees, GPU_HOT_C)
-    figure = _temperature(degrees, (slowdown_c - _HOT_BELOW_SLOWDOWN_C, slowdown_c))
-    value = f"{degrees:.0f} of {slowdown_c} °C"
-    return replace(figure, value=value, fraction=degrees / slowdown_c, short=f"{degrees:.0f} °C")
+        return _temperature(label, degrees, GPU_HOT_C)
+    hot = slowdown_c - _HOT_BELOW_SLOWDOWN_C, slowdown_c
+    return _temperature(label, degrees, hot, slowdown_c)
 
 
-def _temperature(degrees: float, hot: tuple[float, float]) -> Figure:
+def _temperature(
+    label: str, degrees: float, hot: tuple[float, float], most: float | None = None
+) -> Figure:
     level = _level(degrees, hot)
     word = {"": "", "high": "hot", "bad": "too hot"}[level]
-    return Figure("", f"{degrees:.0f} °C", degrees / 100, level, word)
+    of_most = f"{degrees:.0f} of {most} °C" if most else ""
+    short = f"{degrees:.0f} °C"
+    return Figure(label, of_most or short, degrees / (most or 100), level, word, short=short)
 
 
-def _power(power_w: float, limit_w: float | None) -> Figure:
+def _power(label: str, power_w: float, limit_w: float | None) -> Figure:
     of_limit = f" of {limit_w:.0f}" if limit_w else ""
-    return Figure("", f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
+    return Figure(label, f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
 
 
-def _held_by(reasons: tuple[str, ...]) -> Figure:
+def _held_by(label: str, reasons: tuple[str, ...]) -> Figure:
     """Return what keeps a GPU's clock down."""
     slowed = any(word in reason for reason in reasons for word in _SLOWED)
-    return Figure("", ", ".join(reasons) or "nothing", level="high" if slowed else "")
+    return Figure(label, ", ".join(reasons) or "nothing", level="high" if slowed else "")
 
 
-def _clock(mhz: int, most_mhz: int | None) -> Figure:
+def _clock(label: str, mhz: int, most_mhz: int | None) -> Figure:
     """Return a clock, of the fastest that there is."""
     if not most_mhz:
-        return Figure("", f"{mhz} MHz")
-    return Figure("", f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
+        return Figure(label, f"{mhz} MHz")
+    return Figure(label, f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
 
 
 def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
@@ -304,7 +324,7 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
     works = (gpu.utilization_pct or 0) >= _WORKS_PCT
     slow = works and 0 < (generation or 0) < (most_generation or 0)
     level: Level = "high" if narrow or slow else ""
-    return Figure("", f"{now} of {most}" if most else now, level=level) if now else None
+    return Figure("PCIe", f"{now} of {most}" if most else now, level=level) if now else None
 
 
 def _lanes(generation: int | None, width: int | None) -> str:
@@ -318,7 +338,7 @@ def _ecc(gpu: Gpu) -> Figure | None:
     if all(count is None for count, _ in counts):
         return None
     text = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-    return Figure("", text or "none", level="bad" if gpu.ecc_uncorrected else "")
+    return Figure("ECC", text or "none", level="bad" if gpu.ecc_uncorrected else "")
 
 
 def _energy(gpu: Gpu, since_begin_j: float | None) -> Figure | None:
@@ -326,7 +346,7 @@ def _energy(gpu: Gpu, since_begin_j: float | None) -> Figure | None:
     here = "" if since_begin_j is None else units.energy(since_begin_j)
     ever = "" if gpu.energy_j is None else f"{units.energy(gpu.energy_j)} in all"
     text = ", ".join(filter(None, (here, ever)))
-    return Figure("", text, short=here) if text else None
+    return Figure("energy", text, short=here) if text else None
 
 
 def memory_figures(
@@ -335,7 +355,7 @@ def memory_figures(
     """Return memory, disk, network and swap, the most important first."""
     total_mib = facts.memory_limit_mib or facts.memory_mib
     if machine is None:
-        return [memory_figure(None, total_mib)]
+        return [memory_figure("memory", None, total_mib)]
     memory, disk = machine.memory or Memory(), machine.disk or Disk()
     network = machine.network or Network()
     # The first reading of a rate is that of the second sample.
@@ -344,34 +364,33 @@ def memory_figures(
         why.update(source.why)
     part = Part(memory, why, in_depth)
     is_unknown = memory.used_mib is None and bool({"used_mib", "memory"} & {*why})
-    in_use = None if is_unknown else memory_figure(memory.used_mib, total_mib)
+    in_use = None if is_unknown else memory_figure("memory", memory.used_mib, total_mib)
     part.add("memory", in_use, "used_mib", "memory")
     read = _rates((disk.read_mib_s, "read"), (disk.write_mib_s, "written"))
     part.add("disk", read, "disk", "read_mib_s", deep=machine.disk is None)
     received = _traffic(network.receive_mib_s, network.send_mib_s)
     part.add("network", received, "network", "receive_mib_s", deep=machine.network is None)
     if facts.swap_mib:
-        swap_mib = facts.swap_mib
-        part.take("swap", "swap_used_mib", lambda mib: memory_figure(mib, swap_mib))
+        part.take("swap", "swap_used_mib", memory_figure, facts.swap_mib)
         part.take("swapped", "swap_mib_s", _swapped, deep=True)
-    part.take("faults", "major_faults_s", _faults, deep=(memory.major_faults_s or 0) < 0.5)
+    part.take("faults", "major_faults_s", _FAULTS, deep=(memory.major_faults_s or 0) < 0.5)
     return part.figures
 
 
-def _swapped(mib_s: float) -> Figure:
-    return Figure("", f"{mib_s:.1f} MiB/s", level="high" if mib_s >= 0.05 else "")
+def _swapped(label: str, mib_s: float) -> Figure:
+    return Figure(label, f"{mib_s:.1f} MiB/s", level="high" if mib_s >= 0.05 else "")
 
 
-def memory_figure(used_mib: float | None, total_mib: float | None) -> Figure:
+def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -> Figure:
     """Return how much of a memory is in use."""
     share = used_mib / total_mib if used_mib is not None and total_mib else None
     level = _level(share, MEMORY_FULL)
     word = {"": "", "high": "nearly full", "bad": "full"}[level]
-    return Figure("memory", units.memory_in_use(used_mib, total_mib), share, level, word)
+    return Figure(label, units.memory_in_use(used_mib, total_mib), share, level, word)
 
 
-def _gpu_memory(used_mib: float, total_mib: float | None) -> Figure:
-    figure = memory_figure(used_mib, total_mib)
+def _gpu_memory(label: str, used_mib: float, total_mib: float | None) -> Figure:
+    figure = memory_figure(label, used_mib, total_mib)
     # Frameworks take all of it at their start: that is no trouble.
     return replace(figure, level="high") if figure.level else figure
 

@@ -277,8 +277,9 @@ class Machine(Widget):
             del meters[0]
         if not self.form.cpu:
             unknown = Figure("CPU", view.no_sample or view.no_reading, known=False)
-            figures = cpu_figures(machine, view.facts, in_depth=True) or [unknown]
-            meters.insert(0, replace(figures[0], label="CPU"))
+            figures = cpu_figures(machine, view.facts, in_depth=True)[:2] or [unknown]
+            both = "  ".join(figure.value for figure in figures if figure.known)
+            meters.insert(0, replace(figures[0], label="CPU", value=both or figures[0].value))
         if self._beside:
             del meters[1:]
         names = ", ".join(figure.label for figure in meters)

@@ -90,8 +90,8 @@ def _cores(cores: int, physical: int | None) -> str:
 
 def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
     part = Part(facts, facts.why, in_depth=True)
-    part.take("driver", "driver", str)
-    part.take("CUDA", "cuda", str)
+    part.take("driver", "driver", "{}")
+    part.take("CUDA", "cuda", "{}")
     label, text = _users_of_gpus(machine, facts)
     if text:
         part.add(label, text)

@@ -183,7 +183,7 @@ def test_a_reading_that_is_unknown_has_its_reason():
     ],
 )
 def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked):
-    figure = memory_figure(used_mib, 32_768)
+    figure = memory_figure("memory", used_mib, 32_768)
     assert (figure.text, figure.level, figure.marked) == (text, level, marked)
 
 

@@ -21,7 +21,7 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
-from tui.drawing.time_window import TimeWindow, View
+from tui.drawing.time_window import WHOLE_RUN, TimeWindow
 from tui.live.account_line import AccountLine
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.panel import ComparisonPanel
@@ -158,16 +158,11 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
         self.set_interval(REFRESH_S, self._on_timer)
-        self.call_after_refresh(self._paint_all)
+        self.call_after_refresh(self.paint)
 
     def on_resize(self) -> None:
         """Draw for the new size."""
-        self.call_after_refresh(self._paint_all)
-
-    def _paint_all(self) -> None:
-        # The charts as well, changed or not.
-        self._drawn = ()
-        self.paint()
+        self.call_after_refresh(self.paint)
 
     def _on_timer(self) -> None:
         """Tick with each new second of the session."""
@@ -321,7 +316,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         ):
             widget.styles.display = "block" if shown & parts else "none"
         self.refresh_bindings()
-        self.call_after_refresh(self._paint_all)
+        self.call_after_refresh(self.paint)
 
     @property
     def _next_part(self) -> Part | None:
@@ -352,7 +347,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def is_zoomed(self) -> bool:
         """Whether a person chose to see a part of the run alone."""
         part = self.window.shown_part(self.run, self.plot_columns)
-        return self.window.view is not None and part != View.WHOLE
+        return self.window.view is not None and part != WHOLE_RUN
 
     def action_escape(self) -> None:
         """Undo the last thing; of a run that is over, where there is nothing to undo, go back."""

@@ -14,7 +14,13 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
-from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
+from tui.drawing.time_window import (
+    NOTHING_FINER,
+    NOTHING_MORE,
+    ZOOM_NOTE_S,
+    RunSpan,
+    TimeWindow,
+)
 from tui.machine.machine import Machine
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
@@ -46,10 +52,9 @@ class TimeChartsScreen(BaseScreen):
         self._fits_axis = False
         self._zoom_note = ""
         self._grabbed = self.window
-        self._drawn: tuple[object, ...] = ()
 
     def paint_charts(self, snapshot: Snapshot) -> None:
-        """Draw the charts, if anything in them changed."""
+        """Draw the charts."""
         run, count = self.run, self.plot_columns
         axis = self.window.axis(run, count)
         cursor = self.window.cursor_column(axis)
@@ -61,14 +66,8 @@ class TimeChartsScreen(BaseScreen):
             cursor_ns=self.window.read_ns(axis),
             cursor_label=self._cursor_label(axis),
         )
-        # A line above or below that wraps leaves the charts fewer rows.
-        rows = self._machine.size.height
-        running = self._source.running
-        drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
-        if drawn != self._drawn:
-            self._drawn = drawn
-            self._throughput.show(self._throughput_picture(snapshot, axis))
-            self._machine.show(view, axis, self._times)
+        self._throughput.show(self._throughput_picture(snapshot, axis))
+        self._machine.show(view, axis, self._times)
         # Last: it says where the axis begins.
         self._title_throughput(snapshot, axis, cursor)
 
@@ -218,17 +217,14 @@ class TimeChartsScreen(BaseScreen):
     def action_fit_axis(self) -> None:
         """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
         self._fits_axis = not self._fits_axis
-        self._drawn = ()
         self.paint_charts(self._source.snapshot())
 
     def action_next_view(self) -> None:
         """Show the next larger part of the run; after the whole, the smallest."""
-        run, count = self.run, self.plot_columns
-        self._zoom(self.window.next_view(run, count), self.window.why_no_nearer(run, count))
+        self._zoom(self.window.next_view(self.run, self.plot_columns), NOTHING_FINER)
 
     def action_zoom_in(self) -> None:
-        run, count = self.run, self.plot_columns
-        self._zoom(self.window.zoomed_in(run, count), self.window.why_no_nearer(run, count))
+        self._zoom(self.window.zoomed_in(self.run, self.plot_columns), NOTHING_FINER)
 
     def action_zoom_out(self) -> None:
         self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)

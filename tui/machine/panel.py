@@ -11,7 +11,14 @@ from textual.timer import Timer
 
 from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
-from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow, View
+from tui.drawing.time_window import (
+    NOTHING_FINER,
+    NOTHING_MORE,
+    WHOLE_RUN,
+    ZOOM_NOTE_S,
+    RunSpan,
+    TimeWindow,
+)
 from tui.machine.machine import Machine
 from tui.machine.view import MachineView
 
@@ -136,7 +143,7 @@ class MachinePanel(Machine):
         zoomed = window.zoomed_out(run, columns) if out else window.zoomed_in(run, columns)
         self._zoom_note = ""
         if zoomed is window:
-            self._zoom_note = NOTHING_MORE if out else window.why_no_nearer(run, columns)
+            self._zoom_note = NOTHING_MORE if out else NOTHING_FINER
             self.set_timer(ZOOM_NOTE_S, self._forget_zoom_note)
         self._window = zoomed
         self.paint()
@@ -153,7 +160,7 @@ class MachinePanel(Machine):
     @property
     def _seen(self) -> str:
         seen = self._window.shown_part(self._run, self.plot_columns)
-        return "all since the start" if seen == View.WHOLE else seen
+        return "all since the start" if seen == WHOLE_RUN else seen
 
     @property
     def _run(self) -> RunSpan:

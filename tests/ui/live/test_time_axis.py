@@ -128,7 +128,7 @@ async def test_one_zooms_through_the_views_and_back(show_session):
         whole = "whole run"
         there = [whole, ten_seconds, half, minute]
         assert names == [*there, whole, minute, half, ten_seconds, names[-1]]
-        assert names[-1] == f"{ten_seconds}, no finer: 1 s samples"
+        assert names[-1] == f"{ten_seconds}, nothing finer to show"
         for _ in range(4):
             await shown.press("minus")
         assert seen(shown) == f"{whole}, nothing more to show"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from dlmon.figures import units
@@ -22,13 +21,14 @@ from tui.widgets.lines import (
     GrowingLines,
     bar_on_track,
     joined,
-    row_width,
     shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow
 
-_LONG_BAR, _SHORT_BAR = 24, 8
+_LONGEST_BAR, _SHORTEST_BAR = 24, 8
+_WIDE = 100
+"""From here on the time left of the epoch stands beside that of the run."""
 # Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
 PAUSE_S = 3.0
@@ -73,64 +73,45 @@ class ProgressLine(GrowingLines):
             return [((after, style),)]
         if stopping:
             return [((f"stopping{after_the_batch(snapshot.header)} …", STRONG),)]
-        row = _with_progress(snapshot, width)
-        notice = _pause(snapshot) or _recent_notice(snapshot)
+        times = _times_left(snapshot, width >= _WIDE)
+        row = _with_progress(snapshot, times, width)
+        notice = wrapped(_pause(snapshot) or _recent_notice(snapshot), width, max(1, height - 1))
         if not notice:
             return [row]
-        choices = _times_left(snapshot)
-        times: TextRow = ((_fitting(choices, width - row_width(notice) - APART), PLAIN),)
-        if height < 2 or row_width(notice) + APART + row_width(times) <= width:
-            return [joined(notice, times, width)]
-        ((text, style),) = notice
-        lines = wrapped(text, width, height - 1)
-        return [*(((line, style),) for line in lines), row]
+        if height < 2 or (len(notice) == 1 and len(notice[0]) + APART + len(times) <= width):
+            return [joined(((notice[0], STRONG),), ((times, PLAIN),), width)]
+        return [*(((line, STRONG),) for line in notice), row]
 
     show = shows(rows)
 
 
-def _with_progress(snapshot: Snapshot, width: int) -> TextRow:
+def _with_progress(snapshot: Snapshot, times: str, width: int) -> TextRow:
     """Return the step, the bar beside it where it is known how long that is, and times."""
     step, progress = _step(snapshot), snapshot.progress
-    if progress is None:
-        return step
-    *_, run_and_end, _ = choices = _times_left(snapshot)
-    left = step
-    if progress.steps is not None and not progress.is_over:
-        for cells in (_LONG_BAR, _SHORT_BAR):
-            with_bar = (*step, *_bar(snapshot, progress, cells, row_width(step)))
-            if row_width(with_bar) + APART + len(run_and_end) <= width:
-                left = with_bar
-                break
-    times = _fitting(choices, width - row_width(left) - APART)
+    left: TextRow = ((step, MUTED),)
+    if progress is not None and progress.steps is not None and not progress.is_over:
+        steps, updates = progress.steps, progress.updates
+        longest = len(_step_text(steps, steps, None if updates is None else steps))
+        has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
+        named = epoch_word(snapshot.header) if has_epochs else "training"
+        step = f"{step:<{longest}}  {named} "
+        percent = f" {progress.epoch_fraction * 100:3.0f} %"
+        room = width - len(step) - len(percent) - APART - len(times)
+        if room >= _SHORTEST_BAR:
+            done = bar_on_track(progress.epoch_fraction, min(_LONGEST_BAR, room))
+            left = ((step, MUTED), *done, (percent, PLAIN))
     return joined(left, ((times, PLAIN),) if times else (), width)
 
 
-def _bar(snapshot: Snapshot, progress: Progress, cells: int, step_cells: int) -> TextRow:
-    """Return a bar of the epoch, where the step ends that takes most cells."""
-    steps = progress.steps or 0
-    longest = len(_step_text(steps, steps, None if progress.updates is None else steps))
-    has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
-    named = epoch_word(snapshot.header) if has_epochs else "training"
-    return (
-        (" " * (longest - step_cells + APART) + f"{named} ", MUTED),
-        *bar_on_track(progress.epoch_fraction, cells),
-        (f" {progress.epoch_fraction * 100:3.0f} %", PLAIN),
-    )
+def _times_left(snapshot: Snapshot, with_epoch: bool) -> str:
+    """Return the time left of the epoch, of the run, and when that ends.
 
-
-def _fitting(choices: Sequence[str], room: int) -> str:
-    return next((text for text in choices if len(text) <= room), choices[-1])
-
-
-def _times_left(snapshot: Snapshot) -> Sequence[str]:
-    """Return the time left of the epoch, of the run, and when that ends; the last two; the run's.
-
-    Where no step is due they are empty unless more epochs are known to come: a bar that is full
+    Where no step is due there is none unless more epochs are known to come: a bar that is full
     and 00:00 left would read as the end of a script that runs on.
     """
     progress = snapshot.progress
     if progress is None or (progress.is_over and not _more_are_to_come(progress)):
-        return "", ""
+        return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
     if run and snapshot.model is not None and snapshot.model.length_from is not None:
@@ -139,36 +120,25 @@ def _times_left(snapshot: Snapshot) -> Sequence[str]:
     # In the last epoch, which ends with the run, there is one.
     has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
     run = f"run {run}" if has_both else run or epoch
-    choices = [f"{run}{_end(snapshot, progress)}", run]
-    if has_both and not progress.is_over and progress.steps is not None:
-        choices.insert(0, f"{epoch}   {choices[0]}")
-    return choices
+    with_epoch = with_epoch and has_both and not progress.is_over and progress.steps is not None
+    return f"{epoch}   " * with_epoch + run + _end(snapshot, progress)
 
 
-def _step(snapshot: Snapshot) -> TextRow:
-    progress = snapshot.progress
+def _step(snapshot: Snapshot) -> str:
+    progress, doing = snapshot.progress, phase_text(snapshot.phase) or "starting"
+    is_script = snapshot.header.is_script
     if progress is None:
-        if snapshot.header.is_script:
-            return ((f"{NOTHING_SEEN_YET}: the script runs", MUTED),)
-        return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
+        return f"{NOTHING_SEEN_YET}: the script runs" if is_script else f"{doing} …"
     if progress.is_over:
-        return ((_after_an_epoch(snapshot, progress), MUTED),)
-    if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
-        return (("the script runs, and trains nothing at the moment", MUTED),)
+        # Whether another epoch follows is not known.
+        of = "" if progress.epochs is None else f" of {progress.epochs:,}"
+        if snapshot.phase == SCRIPT_PHASE:
+            doing = "the script trains nothing now"
+        return f"{epoch_word(snapshot.header)} {progress.epoch + 1:,}{of} is over; {doing}"
+    if is_script and snapshot.phase == SCRIPT_PHASE:
+        return "the script runs, and trains nothing at the moment"
     step = _step_text(progress.step, progress.steps, progress.updates)
-    if progress.steps is None:
-        return ((f"{phase_text(snapshot.phase) or 'starting'}  {step}", MUTED),)
-    return ((step, MUTED),)
-
-
-def _after_an_epoch(snapshot: Snapshot, progress: Progress) -> str:
-    """Say which epoch is over, and what is done meanwhile: whether another follows is not known."""
-    of = "" if progress.epochs is None else f" of {progress.epochs:,}"
-    over = f"{epoch_word(snapshot.header)} {progress.epoch + 1:,}{of} is over"
-    if snapshot.phase != SCRIPT_PHASE:
-        return f"{over}; {phase_text(snapshot.phase)}"
-    runs = "" if _more_are_to_come(progress) else " runs on, and"
-    return f"{over}; the script{runs} trains nothing now"
+    return step if progress.steps is not None else f"{doing}  {step}"
 
 
 def _more_are_to_come(progress: Progress) -> bool:
@@ -186,24 +156,20 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
     if progress.end_left_s is None:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
-    if not progress.end_of_training:
-        return f", ends {at}"
     told = snapshot.model.length_from if snapshot.model is not None else None
-    return f", training ends {at}" if told is None else f", training ends {at} by {told}"
+    by = f" by {told}" if progress.end_of_training and told is not None else ""
+    return f", {'training ' * progress.end_of_training}ends {at}{by}"
 
 
-def _pause(snapshot: Snapshot) -> TextRow:
+def _pause(snapshot: Snapshot) -> str:
     """Say for how long there has been no batch, where the process is, and what the machine does."""
     pause = snapshot.pause
-    if pause is None or pause.seconds < PAUSE_S:
-        return ()
-    return ((gap_of_session(pause, snapshot), STRONG),)
+    return gap_of_session(pause, snapshot) if pause is not None and pause.seconds >= PAUSE_S else ""
 
 
-def _recent_notice(snapshot: Snapshot) -> TextRow:
+def _recent_notice(snapshot: Snapshot) -> str:
     """Return the newest notice while it is news."""
-    if not snapshot.notices:
-        return ()
-    newest = snapshot.notices[-1]
-    age_s = snapshot.elapsed_s - (newest.t - snapshot.header.t) / 1e9
-    return ((f"▲ {newest.text}", STRONG),) if age_s <= NOTICE_S else ()
+    now_ns = snapshot.header.t + snapshot.elapsed_s * 1e9
+    newest = next(reversed(snapshot.notices), None)
+    is_news = newest is not None and now_ns - newest.t <= NOTICE_S * 1e9
+    return f"▲ {newest.text}" if newest is not None and is_news else ""

@@ -83,13 +83,6 @@ class TimeWindow:
     cursor_ns: int | None = None
     length_ns: int | None = None
 
-    @property
-    def span_ns(self) -> tuple[int, int] | None:
-        """The stretch that is seen alone."""
-        if self.start_ns is None or self.length_ns is None:
-            return None
-        return self.start_ns, self.start_ns + self.length_ns
-
     def shown_view(self, run: RunSpan) -> View:
         """Return how much of a run is seen."""
         return self.view or (View.MINUTE if run.is_running else View.WHOLE)
@@ -161,6 +154,8 @@ class TimeWindow:
 
     def panned(self, columns: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window moved by columns, later for positive ones; the cursor stays in it."""
+        if self.length_ns is not None:
+            return replace(self, length_ns=None).panned(columns, run, count)
         axis = self.axis(run, count)
         start_ns = axis.start_ns + (columns + COLUMNS_PER_CELL // 2) * axis.column_ns
         moved = _axis_from(run, start_ns, self._latest(run, count))
@@ -230,7 +225,7 @@ class TimeWindow:
     def _kept(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that stays where it is now, or follows if that is the newest place."""
         start_ns = self.axis(run, count).start_ns
-        follows = start_ns >= self._latest(run, count).start_ns
+        follows = self.length_ns is None and start_ns >= self._latest(run, count).start_ns
         return replace(self, view=self.shown_view(run), start_ns=None if follows else start_ns)
 
 

@@ -352,7 +352,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def action_escape(self) -> None:
         """Undo the last thing; of a run that is over, where there is nothing to undo, go back."""
         chosen = self.query_one(EpochTable).chosen
-        looked = self.window.cursor_ns, self.window.span_ns, chosen
+        looked = self.window.cursor_ns, self.window.length_ns, chosen
         paused = self.window.is_paused(self.run, self.plot_columns)
         if any(one is not None for one in looked) or paused:
             super().action_escape()

@@ -11,39 +11,19 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, SidesComparison
-from dlmon.figures.sections import Note, Section
+from dlmon.figures.sections import Note
 from dlmon.figures.sides import describe_sides
 from dlmon.log.folder import LogError
-from dlmon.render.lines import lines_of
 from dlmon.session.figures import OnRead, compare_logs
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
 from tui.sessions.curves import CurvesChart
-from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import BAD, GOOD, HIGH, MUTED, PLAIN, STRONG, cut, shows
-from tui.widgets.rows import TextRow
+from tui.widgets.section_lines import SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
 
-_STYLES = {
-    "": PLAIN, "dim": MUTED, "strong": STRONG, "good": GOOD, "bad": BAD, "high": HIGH,
-}  # fmt: skip
 _HOW_TO = "Press Enter to see them side by side anyway."
-
-
-class SidesTable(ScrollingLines):
-    """What may be said of two sides, their figures, and what differs."""
-
-    DEFAULT_CLASSES = "panel"
-
-    def rows(self, width: int, height: int, *sections: Section) -> list[TextRow]:
-        """Return the rows that are in view of sections, or of a sentence in place of them."""
-        lines = lines_of(sections, width - 1)
-        rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
-        return self.scrolled([cut(row, width - 1) for row in rows], width, height)
-
-    show = shows(rows)
 
 
 class CompareScreen(ExportControls):
@@ -84,7 +64,7 @@ class CompareScreen(ExportControls):
         self._comparison: SidesComparison | None = None
         self._anyway = False
         self._chart = CurvesChart(id="curves")
-        self._table = SidesTable(id="sides")
+        self._table = SectionLines(id="sides", classes="panel")
 
     @property
     def exported_logs(self) -> Sequence[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
@@ -17,25 +17,13 @@ from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, cut, wrapped
 from tui.widgets.rows import TextRow, fit
 
-NOT_COMPARABLE = "not comparable with this run:"
-
 _MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
 _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
 _NOTE: tuple[str, ...] = ("comparison-bars--note",)
 _MARKER_CELLS = 2
 _GAP = "  "
-_SHORTEST_BAR = 10
-_LEAST_NOTE = 12
-"""In fewer cells than these, what differs would say nothing."""
-
-
-class _Cells(NamedTuple):
-    """The cells of each column."""
-
-    label: int
-    bar: int
-    value: int
-    notes: tuple[int, ...]
+_LEAST_BAR = 5
+"""A bar takes this part of the width at the least, before notes have any."""
 
 
 class ComparisonBars(ScrollingLines):
@@ -52,9 +40,11 @@ class ComparisonBars(ScrollingLines):
 
         index: int
 
+    scale = ""
+    """What to know of how long the bars are."""
     _bars: tuple[Bar, ...] = ()
     _fractions: tuple[float, ...] = ()
-    _below = _instead = ""
+    _instead = ""
     _reference: int | None = None
     _chosen: int | None = None
     _scrolled = False
@@ -62,17 +52,14 @@ class ComparisonBars(ScrollingLines):
     def show(self, comparison: Comparison, instead: str = "") -> None:
         """Show a comparison from top to bottom; `instead` is said where there is nothing."""
         section = comparison_bars(comparison)
+        self._bars, self._instead = section.bars, instead
         is_drawn = sum(map(is_alike, section.bars)) > 1
         values = [bar.value if is_drawn and is_alike(bar) else 0.0 for bar in section.bars]
-        fractions, is_logarithmic = bar_lengths(values)
-        below = "logarithmic scale" * is_logarithmic
+        self._fractions, is_logarithmic = bar_lengths(values)
+        self.scale = "logarithmic scale" * is_logarithmic
         chosen = comparison.chosen
-        reference = None if chosen is None else comparison.rows.index(chosen)
-        shown = (section.bars, below, instead, reference)
-        if shown != (self._bars, self._below, self._instead, self._reference):
-            self._bars, self._below, self._instead, self._reference = shown
-            self._fractions = fractions
-            self.redraw()
+        self._reference = None if chosen is None else comparison.rows.index(chosen)
+        self.redraw()
 
     def choose(self, index: int) -> None:
         """Mark a row; where it is another than before, bring it into view."""
@@ -86,89 +73,51 @@ class ComparisonBars(ScrollingLines):
         super().scroll_lines(delta)
 
     def on_click(self, event: events.Click) -> None:
-        lines = self._lines()
-        line = self.index_at(event.y, len(lines))
-        index = None if line is None else lines[line]
+        index = self.index_at(event.y, len(self._bars))
         if index is not None:
             self.post_message(self.Pointed(index))
 
-    def _lines(self) -> list[int | None]:
-        """Return which bar stands in each line; None is the heading of those of other work."""
-        unlike = [
-            n for n, bar in enumerate(self._bars) if not is_alike(bar) and kind_of(bar) != "this"
-        ]
-        lines: list[int | None] = [*range(len(self._bars))]
-        if unlike and unlike[0] > 0:
-            lines.insert(unlike[0], None)
-        return lines
-
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows in view, and below them what is to be said of all."""
+        """Return the rows in view."""
         if self._instead or not self._bars:
-            texts = wrapped(self._instead, width, height)
-            return [((text, MUTED),) for text in texts]
-        below: list[TextRow] = (
-            [((" " * _MARKER_CELLS + self._below, MUTED),)] if self._below else []
-        )
-        lines, room = self._lines(), max(1, height - len(below))
+            return [((text, MUTED),) for text in wrapped(self._instead, width, height)]
         if not self._scrolled:
-            self._first = lines.index(self._centre) - room // 2
-        seen = self.in_view(len(lines), room)
+            this = (n for n, bar in enumerate(self._bars) if kind_of(bar) == "this")
+            centre = next(this, 0) if self._chosen is None else self._chosen
+            self._first = min(centre, len(self._bars) - 1) - height // 2
+        seen = self.in_view(len(self._bars), height)
         inner = width - 2 if self.scrolls else width
-        cells = self._share_out(inner)
-        rows = [
-            ((" " * _MARKER_CELLS + NOT_COMPARABLE, MUTED),) if n is None else self._row(n, cells)
-            for n in (lines[line] for line in seen)
-        ]
-        if lines[seen[-1]] is None:
-            # What it heads is further down.
-            rows[-1] = ()
-        rows = self.with_thumb([cut(row, inner) for row in rows], len(lines), width)
-        return [*rows, *(cut(row, width) for row in below)][:height]
+        rows = [cut(self._row(index, inner), inner) for index in seen]
+        return self.with_thumb(rows, len(self._bars), width)
 
-    @property
-    def _centre(self) -> int:
-        """The row that is to be seen: the chosen one, else this run's."""
-        this = next((n for n, bar in enumerate(self._bars) if kind_of(bar) == "this"), 0)
-        return this if self._chosen is None else min(self._chosen, len(self._bars) - 1)
-
-    def _share_out(self, width: int) -> _Cells:
-        """Share out the width: notes, the first one first, as far as they leave room for bars."""
-        value = max(cell_len(bar.text) for bar in self._bars)
-        free = max(0, width - _MARKER_CELLS - 1 - len(_GAP) - value)
-        label = min(max(cell_len(bar.label) for bar in self._bars), width // 2, free)
-        free -= label
-        notes = []
-        for texts in zip(*map(_notes, self._bars), strict=True):
-            cells = min(max(map(cell_len, texts)), width // 4)
-            has_room = free - cells - len(_GAP) >= max(_SHORTEST_BAR, width // 5)
-            notes.append(cells if has_room else 0)
-            free -= cells + len(_GAP) if cells and has_room else 0
-        return _Cells(label, max(0, free), value, tuple(notes))
-
-    def _row(self, index: int, cells: _Cells) -> TextRow:
+    def _row(self, index: int, width: int) -> TextRow:
         bar = self._bars[index]
-        kind = kind_of(bar)
+        kind, alike = kind_of(bar), is_alike(bar)
+        values = max(cell_len(each.text) for each in self._bars)
+        labels = max(cell_len(each.label) for each in self._bars)
+        room = width - _MARKER_CELLS - 1 - len(_GAP) - values
+        labels = min(labels, width // 2, max(0, room))
+        room -= labels
+        most = min(room // 2, room - max(10, width // _LEAST_BAR))
+        longest = max(cell_len(_GAP.join(_notes(each))) for each in self._bars)
+        said = 1 if longest > most else None
+        notes = max(cell_len(_GAP.join(_notes(each)[:said])) for each in self._bars)
+        notes = max(0, min(notes, most))
+        bars = max(0, room - notes - (len(_GAP) if notes else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
-        drawn = thick_bar(self._fractions[index], cells.bar)
-        if not is_alike(bar):
+        style_of_notes = _NOTE if bar.note and alike else MUTED
+        drawn = thick_bar(self._fractions[index], bars)
+        if not alike:
             style = bar_style = MUTED
-            drawn = fit(bar.note if cells.bar >= _LEAST_NOTE else "", cells.bar)
+            drawn = fit(bar.note, bars)
         if index == self._chosen:
-            style = CHOSEN
-            marker = marker.strip() or "▸"
-        value = " " * (cells.value - cell_len(bar.text)) + bar.text
-        note, *others = (
-            _GAP + fit(text, width) if width else ""
-            for text, width in zip(_notes(bar), cells.notes, strict=True)
-        )
+            style, marker = CHOSEN, marker.strip() or "▸"
         return (
-            (f"{marker} {fit(bar.label, cells.label)} ", style),
+            (f"{marker} {fit(bar.label, labels)} ", style),
             (drawn, bar_style),
-            (_GAP + value, style),
-            (note, _NOTE),
-            *((text, MUTED) for text in others),
+            (f"{_GAP}{' ' * (values - cell_len(bar.text))}{bar.text}", style),
+            (_GAP * bool(notes) + fit(_GAP.join(_notes(bar)[:said]), notes), style_of_notes),
         )
 
 
@@ -182,6 +131,7 @@ def is_alike(bar: Bar) -> bool:
     return "other" not in bar.kind.split()
 
 
-def _notes(bar: Bar) -> tuple[str, ...]:
-    """Return what stands behind a value; of this run the headline says it."""
-    return (bar.note if is_alike(bar) and kind_of(bar) != "this" else "", *bar.more)
+def _notes(bar: Bar) -> list[str]:
+    """Return what stands behind a value; of this run the headline says what speaks against it."""
+    note = bar.note if is_alike(bar) and kind_of(bar) != "this" else ""
+    return [*filter(None, (note, *bar.more))]

@@ -26,21 +26,19 @@ from tui.live.comparison.session_comparison import SessionComparison
 from tui.widgets.lines import (
     ACCENT,
     MUTED,
-    PLAIN,
     STRONG,
     Lines,
     beside,
-    cut,
     digits_of,
     fitting,
-    row_width,
     shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun
 
 _APART = 3
-_DIGIT_ROWS = 3
+_LARGE = 4
+"""In so many rows the figure has large digits, and three rows beside them."""
 # A first batch that compiles nothing is worth a word from so much more than a usual one on.
 _A_DELAY_S = 0.1
 
@@ -76,37 +74,29 @@ class EpochHeadline(Lines):
             chosen: whether a person chose that, so that it comes first where one has room.
         """
         timing = timing_of(snapshot)
-        said = (against, nearest) if chosen else (nearest, against)
-        sentences = [_sentence(one, width) for one in said if one]
+        said = [_sentence(one, width) for one in (nearest, against) if one]
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
-            rows = beside("–  ", lines or [""], MUTED, ACCENT)
-            return [*rows, *sentences]
-        an_epoch, facts = _facts(snapshot)
+            return [*beside("–  ", lines or [""], MUTED, ACCENT), *said]
         basis: TextRun = (_basis(snapshot), MUTED)
-        if height <= _DIGIT_ROWS:
-            figure: TextRun = (units.band(timing), ACCENT)
-            others = (*an_epoch, *facts)
-            first = _apart((figure, basis))
-            if height < _DIGIT_ROWS:
-                fits = row_width(first) <= width
-                first = fitting((figure, basis, *others), width, _APART) if fits else first
-                others = ()
-            rows = [first, fitting(others, width, _APART), *sentences]
-            return [row for row in rows if row]
+        if height < _LARGE:
+            row = fitting(((units.band(timing), ACCENT), basis, *_facts(snapshot)), width, _APART)
+            return [row, *(reversed(said) if chosen else said)]
         found = units.with_band(timing)
         spread = units.VERY_UNCERTAIN if found.is_very_uncertain else found.spread
         is_about = timing.projected or found.is_very_uncertain
-        digits = _digit_rows(found.number.replace(",", ""), is_about)
-        room = width - len(digits[0]) - _APART
+        digits = digits_of(found.number.replace(",", ""))
+        marks = ("  ", "~ ", "  ") if is_about else ("",) * len(digits)
+        room = width - len(marks[0]) - len(digits[0]) - _APART
         # Each has a place of its own, so that none moves when another one comes.
         figures = [
-            cut(_apart(((f"{found.unit} {spread}".rstrip(), STRONG), basis)), room),
-            fitting((*an_epoch, *facts), room, _APART),
+            fitting(((f"{found.unit} {spread}".rstrip(), STRONG), basis), room, _APART),
+            fitting(_facts(snapshot), room, _APART),
             _sentence(nearest, room),
         ]
         rows = [
-            ((text + " " * _APART, ACCENT), *row) for text, row in zip(digits, figures, strict=True)
+            ((mark + text + " " * _APART, ACCENT), *row)
+            for mark, text, row in zip(marks, digits, figures, strict=True)
         ]
         return [*rows, _sentence(against, width)]
 
@@ -115,11 +105,11 @@ class EpochHeadline(Lines):
 
 def _sentence(sentence: str, width: int) -> TextRow:
     """Return a sentence, without the interval at its end where that has no room."""
-    text, _, interval = sentence.rpartition(" (")
+    text, bracket, interval = sentence.rpartition(" (")
     if not sentence.endswith(")"):
-        text, interval = sentence, ""
-    runs = [(text, MUTED), (f"({interval}", MUTED)] if interval else [(text, MUTED)]
-    return fitting(tuple(runs), width, 1) if sentence else ()
+        text, bracket, interval = sentence, "", ""
+    runs = ((text, MUTED), (f"{bracket}{interval}".lstrip(), MUTED))
+    return fitting(runs[: 2 if interval else 1], width, 1)
 
 
 class ComparisonPanel(Vertical):
@@ -138,46 +128,34 @@ class ComparisonPanel(Vertical):
         """Show how a session compares as it stands."""
         shown = comparison.in_short(snapshot)
         validity = snapshot.validity
-        doubts = in_doubt(validity.against if validity is not None else ())
-        if (self.border_title, self.border_subtitle) != (shown.title, doubts):
-            self.border_title, self.border_subtitle = shown.title, doubts
         chosen = shown.chosen
         against = shown.against_before() if chosen is None else shown.against(chosen)
         nearest = shown.against_nearest()
         self._headline.show(snapshot, nearest, against, status, chosen is not None)
         self._bars.show(shown, shown.alone() if comparison.is_known else "")
+        doubts = in_doubt(validity.against if validity is not None else ())
+        below = doubts or self._bars.scale
+        if (self.border_title, self.border_subtitle) != (shown.title, below):
+            self.border_title, self.border_subtitle = shown.title, below
 
 
-def _apart(runs: TextRow) -> TextRow:
-    """Put runs beside each other; what is empty takes no room."""
-    return tuple(
-        (" " * _APART * (n > 0) + text, style) for n, (text, style) in enumerate(runs) if text
-    )
-
-
-def _digit_rows(number: str, is_about: bool) -> list[str]:
-    rows = digits_of(number)
-    marks = ("  ", "~ ", "  ") if is_about else ("",) * len(rows)
-    return [mark + row for mark, row in zip(marks, rows, strict=True)]
-
-
-def _facts(snapshot: Snapshot) -> tuple[TextRow, TextRow]:
-    """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
+def _facts(snapshot: Snapshot) -> TextRow:
+    """Return the time of an epoch where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
-    facts: list[TextRun] = []
+    facts = []
+    if timing is snapshot.run_seconds and per_epoch is not None:
+        facts.append(f"{units.band(per_epoch)} per epoch")
     if snapshot.stalls:
         word = epoch_word(snapshot.header)
-        facts.append((units.stalls(snapshot.stalls, snapshot.opening_stalls or 0, word), PLAIN))
+        facts.append(units.stalls(snapshot.stalls, snapshot.opening_stalls or 0, word))
     first_s = snapshot.compile_s if snapshot.compiles else snapshot.first_batch_s
     if first_s is not None and (snapshot.compiles or first_s >= _A_DELAY_S):
-        facts.append((compile_text(first_s, snapshot.compiles), MUTED))
+        facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
-        facts.append((f"{regular_steps_text(snapshot.regular_steps)} between", MUTED))
-    if snapshot.result is not None and (effective := effective_text(snapshot.result)):
-        facts.append((effective, MUTED))
-    if timing is not snapshot.run_seconds or per_epoch is None:
-        return (), tuple(facts)
-    return ((f"{units.band(per_epoch)} per epoch", PLAIN),), tuple(facts)
+        facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
+    if snapshot.result is not None:
+        facts.append(effective_text(snapshot.result))
+    return tuple((fact, MUTED) for fact in facts if fact)
 
 
 def _basis(snapshot: Snapshot) -> str:
@@ -186,14 +164,11 @@ def _basis(snapshot: Snapshot) -> str:
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
         p95 = snapshot.step_ms.p95
         return "mean" if p95 is None else f"mean, p95 {units.milliseconds(p95)}"
-    whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:
         missing = missing_part(timing, snapshot.why)
         return f"projected without {missing}" if missing else "projected"
-    if timing is not None and whole_run:
-        return "measured, without the start"
-    if per_epoch is None:
-        return "measured"
+    if per_epoch is None or timing is snapshot.run_seconds:
+        return "measured" if timing is not snapshot.run_seconds else "measured, without the start"
     # How many epochs there are is seen below.
     basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
     if per_epoch.first_left_out:

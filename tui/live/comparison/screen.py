@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.run_comparison import Comparison, row_details
-from dlmon.figures.sections import Row
+from dlmon.figures.sections import Figures
 from tui.live.comparison.bars import ComparisonBars
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
-from tui.widgets.lines import Lines, beside, shows, wrapped
-from tui.widgets.rows import TextRow
-
-_APART = 2
-
-
-class ComparisonDetails(Lines):
-    """Names and texts of one row, each text wrapped beside its name."""
-
-    DEFAULT_CLASSES = "panel"
-
-    def rows(self, width: int, height: int, details: Sequence[Row]) -> list[TextRow]:
-        """Return what is known of a row; the last texts give way where there is no room."""
-        indent = max((cell_len(name) for name, _ in details), default=0) + _APART
-        rows: list[TextRow] = []
-        for name, text in details:
-            lines = wrapped(text, width - indent, max(1, height - len(rows)))
-            rows += beside(name.ljust(indent), lines)
-        return rows
-
-    show = shows(rows)
+from tui.widgets.section_lines import SectionLines
 
 
 class ComparisonScreen(TickingScreen):
@@ -89,7 +68,7 @@ class ComparisonScreen(TickingScreen):
         self._chosen = chosen
         self._row: ComparisonRow | None = None
         self._bars = ComparisonBars(id="bars", classes="panel")
-        self._details = ComparisonDetails(id="details")
+        self._details = SectionLines(id="details", classes="panel")
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the rows above the details."""
@@ -106,6 +85,7 @@ class ComparisonScreen(TickingScreen):
         self._chosen, self._row = chosen, rows[chosen]
         self._bars.border_title = comparison.title
         self._bars.show(comparison)
+        self._bars.border_subtitle = self._bars.scale
         self._bars.choose(chosen)
         row = rows[chosen]
         details = row_details(row, comparison.result_of(row))
@@ -114,7 +94,7 @@ class ComparisonScreen(TickingScreen):
             details = [("this run", comparison.against(row)), *details]
         name = comparison.name_of(row) if row.kind != "this" else row.label
         self._details.set_titles(name)
-        self._details.show(details)
+        self._details.show(Figures("", tuple(details)))
 
     def _find(self, comparison: Comparison) -> int:
         """Return where the chosen row stands now; at first what this run is compared with."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -65,6 +64,7 @@ class EpochZoom(TimeChartsScreen):
     _slow: frozenset[int] = frozenset()
     _slow_of: tuple[object, ...] = ()
     _window_before = TimeWindow()
+    _alone: Epoch | None = None
     _has_epochs = False
     _log_is_open = False
 
@@ -81,14 +81,12 @@ class EpochZoom(TimeChartsScreen):
         self._offer(bool(epochs))
 
     def _paint_table(self, snapshot: Snapshot) -> None:
-        each, alone = epoch_word(snapshot.header), self.window.span_ns is not None
-        table = self.query_one(EpochTable)
-        table.show(
+        self.query_one(EpochTable).show(
             snapshot.epochs,
             self._source.running,
-            each,
+            epoch_word(snapshot.header),
             self._slow,
-            alone,
+            self.zoomed_epoch is not None,
             snapshot.model,
         )
 
@@ -98,7 +96,7 @@ class EpochZoom(TimeChartsScreen):
             self.refresh_bindings()
 
     def _paint_line(self, snapshot: Snapshot) -> None:
-        epoch = self.zoomed_epoch(snapshot.epochs)
+        epoch = self.zoomed_epoch
         line, limit = self.query_one(EpochLine), self.query_one(LimitLine)
         if not self._log_is_open:
             line.styles.display = "block" if epoch is not None else None
@@ -108,21 +106,21 @@ class EpochZoom(TimeChartsScreen):
         heading = f"{epoch_word(snapshot.header).capitalize()} {epoch.epoch + 1}"
         line.show(heading, epoch_text_of(epoch, self._source.session, snapshot))
 
-    def zoomed_epoch(self, epochs: Sequence[Epoch]) -> Epoch | None:
-        """Return the epoch that the charts show alone."""
-        span = self.window.span_ns
-        return next((one for one in epochs if span == (one.begin, one.end)), None)
+    @property
+    def zoomed_epoch(self) -> Epoch | None:
+        """The epoch that the charts show alone."""
+        return None if self.window.length_ns is None else self._alone
 
     def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Write the throughput of the epoch that is shown alone, else that of the run."""
-        epoch = self.zoomed_epoch(snapshot.epochs) if self.window.span_ns else None
+        epoch = self.zoomed_epoch
         if epoch is None or epoch.samples is None:
             return super()._throughput_now(snapshot)
         name = f"{epoch_word(snapshot.header)} {epoch.epoch + 1}"
         return (f"{name}  {samples_per_second_of(epoch)} {units.rate_unit(False)}",)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
-        epoch = self.zoomed_epoch(self._source.snapshot().epochs) if self.window.span_ns else None
+        epoch = self.zoomed_epoch
         if epoch is None:
             return super()._shown_part_text(axis)
         return f"{epoch_word(self._source.session.header)} {epoch.epoch + 1} alone, Esc goes back"
@@ -135,7 +133,7 @@ class EpochZoom(TimeChartsScreen):
         """Choose another epoch; up is negative."""
         table = self.query_one(EpochTable)
         table.move(rows)
-        if self.window.span_ns is not None and table.chosen is not None:
+        if self.zoomed_epoch is not None and table.chosen is not None:
             self._zoom_to(table.chosen)
 
     def action_zoom_to_epoch(self) -> None:
@@ -153,14 +151,15 @@ class EpochZoom(TimeChartsScreen):
             self._zoom_to(chosen)
 
     def _zoom_to(self, epoch: Epoch) -> None:
-        if self.window.span_ns is None:
+        if self.zoomed_epoch is None:
             self._window_before = self.window
+        self._alone = epoch
         self._look(self.window.spanning(epoch.begin, epoch.end))
 
     def action_escape(self) -> None:
         """Take the cursor away, else go back from an epoch, else follow the run again."""
         table = self.query_one(EpochTable)
-        if self.window.cursor_ns is None and self.window.span_ns is not None:
+        if self.window.cursor_ns is None and self.zoomed_epoch is not None:
             self._look(self._window_before)
             table.choose(None)
         elif self.window.cursor_ns is None and table.chosen is not None:
@@ -169,9 +168,7 @@ class EpochZoom(TimeChartsScreen):
             super().action_escape()
 
     def _look(self, window: TimeWindow) -> None:
-        span_before = self.window.span_ns
         super()._look(window)
-        if window.span_ns != span_before:
-            snapshot = self._source.snapshot()
-            self._paint_table(snapshot)
-            self._paint_line(snapshot)
+        snapshot = self._source.snapshot()
+        self._paint_table(snapshot)
+        self._paint_line(snapshot)

@@ -9,10 +9,11 @@ from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
 from tui.live.comparison.bars import ComparisonBars
-from tui.live.comparison.screen import ComparisonDetails, ComparisonScreen
+from tui.live.comparison.screen import ComparisonScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.requests import Replay
+from tui.widgets.section_lines import SectionLines
 
 NARROW, WIDE = (80, 24), (120, 40)
 
@@ -34,11 +35,11 @@ def rows(stage, kind):
 
 def title(stage):
     """Return the title above the details: the row that is chosen."""
-    return stage.app.screen.query_one(ComparisonDetails)._border_title.plain
+    return stage.app.screen.query_one(SectionLines)._border_title.plain
 
 
 def details(stage):
-    return " ".join(" ".join(rows(stage, ComparisonDetails)).split())
+    return " ".join(" ".join(rows(stage, SectionLines)).replace("┃", "").split())
 
 
 async def test_a_key_leads_to_all_that_is_known_of_the_rows_and_another_one_back():

@@ -99,10 +99,8 @@ class ComparisonBars(ScrollingLines):
         labels = min(labels, width // 2, max(0, room))
         room -= labels
         most = min(room // 2, room - max(10, width // _LEAST_BAR))
-        longest = max(cell_len(_GAP.join(_notes(each))) for each in self._bars)
-        said = 1 if longest > most else None
-        notes = max(cell_len(_GAP.join(_notes(each)[:said])) for each in self._bars)
-        notes = max(0, min(notes, most))
+        is_brief = max(cell_len(_note(each)) for each in self._bars) > most
+        notes = max(0, min(most, max(cell_len(_note(each, is_brief)) for each in self._bars)))
         bars = max(0, room - notes - (len(_GAP) if notes else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
@@ -117,7 +115,7 @@ class ComparisonBars(ScrollingLines):
             (f"{marker} {fit(bar.label, labels)} ", style),
             (drawn, bar_style),
             (f"{_GAP}{' ' * (values - cell_len(bar.text))}{bar.text}", style),
-            (_GAP * bool(notes) + fit(_GAP.join(_notes(bar)[:said]), notes), style_of_notes),
+            (_GAP * bool(notes) + fit(_note(bar, is_brief), notes), style_of_notes),
         )
 
 
@@ -131,7 +129,7 @@ def is_alike(bar: Bar) -> bool:
     return "other" not in bar.kind.split()
 
 
-def _notes(bar: Bar) -> list[str]:
+def _note(bar: Bar, is_brief: bool = False) -> str:
     """Return what stands behind a value; of this run the headline says what speaks against it."""
     note = bar.note if is_alike(bar) and kind_of(bar) != "this" else ""
-    return [*filter(None, (note, *bar.more))]
+    return _GAP.join(filter(None, (note, *bar.more[: 1 if is_brief else None])))

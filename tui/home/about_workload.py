@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.figures.comparison import timed_unit
+from dlmon.figures.sessions import outcome
+from dlmon.log.directory import SessionEntry
 from dlmon.options.run import in_words
-from tui.home.last_results import LastResult
+from tui.home.last_results import other_options, timing_of_run
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut, shows
 from tui.widgets.rows import TextRow
 from workloads.catalog import Workload
@@ -53,32 +55,29 @@ class AboutWorkload(Lines):
     _show = shows(rows)
 
 
-def last_text(
-    last: LastResult | None,
-    workload: Workload,
-    wanted: RunOptions,
-) -> str:
+def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
     """Say what came of the last run here, and which options it had other than these."""
     if last is None:
         return "not trained here yet"
-    when = units.day_and_time(last.wall)
-    name = "" if last.name is None else f" ({last.name})"
-    if last.timing is None:
-        return f"last run here: {last.ended} ({when}){name}"
-    took = units.band(last.timing)
-    projected = ", projected" if last.timing.projected else ""
-    other = in_words(last.other_options(workload, wanted))
+    when, timing = units.day_and_time(last.header.wall), timing_of_run(last)
+    name = "" if last.label.name is None else f" ({last.label.name})"
+    if timing is None:
+        return f"last run here: {last.status}, {outcome(last)} ({when}){name}"
+    took = units.band(timing)
+    projected = ", projected" if timing.projected else ""
+    other = in_words(other_options(last, workload, wanted))
     with_other = f" with {other}" if other else ""
     return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_other}, {when}{name}"
 
 
-def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOptions) -> str:
+def last_in_brief(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
     """Return the time alone; in brackets where it is of other options."""
-    if last is None or last.timing is None:
+    timing = None if last is None else timing_of_run(last)
+    if last is None or timing is None:
         return ""
-    mark = "~ " if last.timing.projected or units.with_band(last.timing).is_very_uncertain else ""
-    took = f"{mark}{units.duration(last.timing)}"
-    return f"({took})" if last.other_options(workload, wanted) else took
+    mark = "~ " if timing.projected or units.with_band(timing).is_very_uncertain else ""
+    took = f"{mark}{units.duration(timing)}"
+    return f"({took})" if other_options(last, workload, wanted) else took
 
 
 def described(workload: Workload, last: str, published: str) -> list[list[_Sentence]]:
@@ -114,5 +113,7 @@ def wrapped(sentence: _Sentence, width: int) -> list[TextRow]:
     start, rest, style = sentence
     first, *more = textwrap.wrap(start + rest, max(1, width)) or [""]
     quiet = first[: len(start)] if first.startswith(start) else ""
-    rows: list[TextRow] = [((quiet, MUTED), (first[len(quiet) :], style))]
-    return [*rows, *(((line, style),) for line in more)]
+    return [
+        ((quiet, MUTED), (first[len(quiet) :], style)),
+        *(((line, style),) for line in more),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
-    from tui.home.last_results import LastResult
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
     from tui.machine.panel import MachinePanel
@@ -184,8 +183,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
-        self._results: dict[str, list[LastResult]] = {}
-        self._last: dict[str, LastResult | None] = {}
+        self._results: Mapping[str, list[SessionEntry]] = {}
+        self._last: dict[str, SessionEntry | None] = {}
         self._found_for: RunOptions | None = None
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")

@@ -9,7 +9,7 @@ from dlmon.log.directory import list_sessions
 from dlmon.options.run import RunOptions
 from dlmon.records import Requirement
 from tui.home.about_workload import last_in_brief, last_text
-from tui.home.last_results import last_result, results_here
+from tui.home.last_results import last_result, other_options, results_here, timing_of_run
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]
@@ -44,8 +44,8 @@ def test_the_newest_result_of_this_host_counts(tmp_path):
     entries = list_sessions(tmp_path)
     found = newest(ALL, entries, HOST)
     assert list(found) == ["cifar10-cnn"]
-    assert found["cifar10-cnn"].wall == BEGIN_WALL + 86_400
-    assert found["cifar10-cnn"].timing == entries[1].result.seconds_per_epoch
+    assert found["cifar10-cnn"].header.wall == BEGIN_WALL + 86_400
+    assert timing_of_run(found["cifar10-cnn"]) == entries[1].result.seconds_per_epoch
     assert newest(ALL, entries, "another") == {}
 
 
@@ -53,7 +53,7 @@ def test_a_workload_that_is_compared_whole_is_represented_by_its_run(tmp_path):
     write_log(tmp_path, recorded_session(workload="mnist-mlp-small", step_us=700))
     (entry,) = list_sessions(tmp_path)
     found = newest(ALL, [entry], HOST)
-    assert found["mnist-mlp-small"].timing == entry.result.run_seconds
+    assert timing_of_run(found["mnist-mlp-small"]) == entry.result.run_seconds
 
 
 def test_a_network_without_epochs_is_represented_by_its_batches(tmp_path):
@@ -61,7 +61,7 @@ def test_a_network_without_epochs_is_represented_by_its_batches(tmp_path):
     write_log(tmp_path, [replace(header, workload="resnet50"), *records])
     (entry,) = list_sessions(tmp_path)
     found = newest([WORKLOADS["resnet50"]], [entry], HOST)
-    assert found["resnet50"].timing.value == entry.result.step_ms.mean
+    assert timing_of_run(found["resnet50"]).value == entry.result.step_ms.mean
 
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
@@ -79,10 +79,10 @@ def test_a_run_that_was_cut_short_shows_its_time_only_where_no_other_did(tmp_pat
     write_log(tmp_path, stopped)
     other = [recorded_session(status="stopped", workload="cifar10-cnn", session_id="c")]
     entries = list_sessions(tmp_path)
-    assert newest(ALL, entries, HOST)["cifar10-cnn"].wall == BEGIN_WALL
+    assert newest(ALL, entries, HOST)["cifar10-cnn"].header.wall == BEGIN_WALL
     write_log(tmp_path / "alone", other[0])
     alone = list_sessions(tmp_path / "alone")
-    assert newest(ALL, alone, HOST)["cifar10-cnn"].wall == BEGIN_WALL
+    assert newest(ALL, alone, HOST)["cifar10-cnn"].header.wall == BEGIN_WALL
 
 
 def without_figure(records):
@@ -109,10 +109,10 @@ def test_like_is_shown_with_like_though_another_run_is_newer(tmp_path):
     run_of(tmp_path, 1, epochs=2, steps=400)
     entries = list_sessions(tmp_path)
     found = newest(ALL, entries, HOST)["mnist-mlp-small"]
-    assert found.wall == BEGIN_WALL
-    assert found.other_options(SMALL, RunOptions()) == {}
+    assert found.header.wall == BEGIN_WALL
+    assert other_options(found, SMALL, RunOptions()) == {}
     wanted = RunOptions(epochs=2, steps=400)
-    assert newest(ALL, entries, HOST, wanted)["mnist-mlp-small"].wall == BEGIN_WALL + DAY_S
+    assert newest(ALL, entries, HOST, wanted)["mnist-mlp-small"].header.wall == BEGIN_WALL + DAY_S
 
 
 def test_of_another_run_what_differed_is_named(tmp_path, utc):
@@ -141,7 +141,7 @@ def test_a_figure_counts_more_than_a_later_run_without_one(tmp_path):
     short = recorded_session(session_id="short", begin_wall=BEGIN_WALL + 60)
     write_log(tmp_path, without_figure(short))
     found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    assert found.wall == BEGIN_WALL
+    assert found.header.wall == BEGIN_WALL
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_a_figure_counts_more_than_a_later_run_without_one(tmp_path):
 def test_the_brief_time_is_marked_as_that_of_the_details_is(tmp_path, low, high, projected, marked):
     write_log(tmp_path, recorded_session())
     last = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    timing = replace(last.timing, value=9.2, low=low, high=high, projected=projected)
-    last = replace(last, timing=timing)
+    timing = replace(timing_of_run(last), value=9.2, low=low, high=high, projected=projected)
+    last = replace(last, result=replace(last.result, seconds_per_epoch=timing))
     assert ("~ 9.2" in last_text(last, CIFAR, RunOptions())) is marked
     brief = last_in_brief(last, CIFAR, RunOptions())
     assert brief.strip("()").startswith("~ 9.2" if marked else "9.2")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tui.hosts.fleet_screen import FleetScreen
     from tui.live.replay_screen import ReplayScreen
 
-LONG_S = 2.0
-
 
 def replay(app: DlmonApp, request: Replay) -> None:
     """Play a recorded session, or one that still runs as far as it has come; several at once."""
@@ -135,19 +133,12 @@ async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], o
     from dlmon.render.files import ReportError
     from tui.screens.reading import read_in_thread
 
-    long_at = time.monotonic() + LONG_S
-
     def make(on_read: OnRead) -> None:
         use(make_report(logs, (), on_read=on_read))
 
-    def show_once(share: float) -> None:
-        nonlocal long_at
-        if time.monotonic() >= long_at:
-            long_at = float("inf")
-            app.show_notice(f"reading the sessions for the report: {100 * share:.0f} %")
-
+    app.show_notice("reading the sessions for the report …")
     try:
-        await read_in_thread(make, show_once)
+        await read_in_thread(make, lambda share: None)
     except (ReportError, LogError) as error:
         app.show_error(str(error))
         return False

@@ -34,7 +34,7 @@ from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import learned_text, next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.side_cell import Part, Room, SideCell, choices, part_after
+from tui.live.side_cell import Part, SideCell
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.help import MACHINE, OF_GPUS
@@ -271,23 +271,25 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         )
 
     @property
-    def _room(self) -> Room:
-        """How much of epochs, loss and output has room."""
+    def _offered(self) -> list[frozenset[Part]]:
+        """What of epochs, loss and output has room together, in the order of the key."""
         if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
-            return Room.NONE
+            return [frozenset()]
+        epochs = {Part.EPOCHS} & ({*Part} if self._source.session.has_epochs else set())
         if self.has_class("-broad"):
-            return Room.ALL
-        return Room.ONE if self.has_class("-narrow") else Room.TWO
+            return [frozenset({Part.LOSS, Part.OUTPUT} | epochs)]
+        if self.has_class("-narrow") and epochs:
+            return [frozenset({part}) for part in Part]
+        return [frozenset({part} | epochs) for part in (Part.LOSS, Part.OUTPUT)]
 
     @property
     def _parts(self) -> frozenset[Part]:
-        """What is shown of epochs, loss and output."""
-        session, wanted = self._source.session, self._part or Part.EPOCHS
-        offered = choices(self._room, session.has_epochs)
-        # Beside the epochs, or in their place, stands the loss where one is known.
-        if wanted is Part.EPOCHS and (wanted in offered[-1] or not session.has_epochs):
-            is_learning = bool(session.learning.names) and self._source.status != Status.FAILED
-            wanted = Part.LOSS if is_learning else Part.OUTPUT
+        """What is shown of epochs, loss and output: at first the loss where one is known."""
+        offered, wanted = self._offered, self._part
+        if wanted is None and offered[0] != {Part.EPOCHS}:
+            is_learning = bool(self._source.session.learning.names)
+            has_loss = is_learning and self._source.status != Status.FAILED
+            wanted = Part.LOSS if has_loss else Part.OUTPUT
         return next((parts for parts in offered if wanted in parts), offered[0])
 
     def _share_row(self) -> None:
@@ -320,7 +322,10 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @property
     def _next_part(self) -> Part | None:
-        return part_after(self._parts, self._room, self._source.session.has_epochs)
+        """What the key shows next; None where all is shown, or nothing can be."""
+        offered, shown = self._offered, self._parts
+        after = offered[(offered.index(shown) + 1) % len(offered)]
+        return next(iter(after - shown), None)
 
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""
@@ -329,7 +334,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def action_next_metric(self) -> None:
         """Show another metric in place of the loss, and where that is hidden, show it again."""
-        if self._room is Room.NONE:
+        if not self._offered[0]:
             self.notify("a larger window has room for the loss", severity="warning")
             return
         self._metric = next_metric(self._source.session.learning, self._metric)
@@ -372,7 +377,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         if action in EPOCH_ACTIONS and not self.can_choose_epoch():
             return False
         if action == "next_part":
-            return not self._log_is_open and self._room in (Room.ONE, Room.TWO)
+            return not self._log_is_open and len(self._offered) > 1
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "stacks":

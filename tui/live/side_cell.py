@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -17,31 +17,6 @@ class Part(StrEnum):
     EPOCHS = "epochs"
     LOSS = "loss"
     OUTPUT = "output"
-
-
-class Room(IntEnum):
-    """How many of them have room."""
-
-    NONE, ONE, TWO, ALL = range(4)
-
-
-def choices(room: Room, has_epochs: bool) -> list[frozenset[Part]]:
-    """Return what may be shown together, in the order in which the key goes through them."""
-    if room is Room.NONE:
-        return [frozenset()]
-    beside = [Part.LOSS, Part.OUTPUT]
-    if room is Room.ALL:
-        return [frozenset(Part if has_epochs else beside)]
-    if room is Room.ONE and has_epochs:
-        return [frozenset({part}) for part in Part]
-    return [frozenset({part, Part.EPOCHS} if has_epochs else {part}) for part in beside]
-
-
-def part_after(shown: frozenset[Part], room: Room, has_epochs: bool) -> Part | None:
-    """Return what the key shows next; None where all is shown, or nothing can be."""
-    offered = choices(room, has_epochs)
-    after = offered[(offered.index(shown) + 1) % len(offered)]
-    return next(iter(after - shown), None)
 
 
 class SideCell(Horizontal):

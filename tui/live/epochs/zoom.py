@@ -17,7 +17,7 @@ from tui.live.epochs.table import EpochTable, samples_per_second_of
 from tui.live.limit_line import LimitLine
 from tui.live.time_charts import TimeChartsScreen
 from tui.screens.base import hidden
-from tui.widgets.lines import MUTED, PLAIN, STRONG, GrowingLines, shows, wrapped
+from tui.widgets.lines import PLAIN, STRONG, GrowingLines, beside, shows, wrapped
 from tui.widgets.rows import TextRow
 
 EPOCH_KEYS: list[BindingType] = [
@@ -33,9 +33,6 @@ EPOCH_KEYS: list[BindingType] = [
 EPOCH_ACTIONS = {"zoom_to_epoch", "choose_epoch"}
 
 
-_BACK = "Esc goes back"
-
-
 class EpochLine(GrowingLines):
     """Takes the place of what limits the run while the charts show one epoch alone."""
 
@@ -43,17 +40,10 @@ class EpochLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 4
 
     def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:
-        """Return the sentence after the name, and how one comes back where there is room."""
+        """Return the sentence beside the name."""
         heading = f"{heading}  "
-        lines = wrapped(heading + sentence, width, height)
-        if not lines:
-            return []
-        rows: list[TextRow] = [((line, PLAIN),) for line in lines]
-        if lines[0].startswith(heading):
-            rows[0] = ((heading, STRONG), (lines[0].removeprefix(heading), PLAIN))
-        if len(lines[-1]) + 2 + len(_BACK) <= width:
-            rows[-1] = (*rows[-1], (f"  {_BACK}", MUTED))
-        return rows
+        lines = wrapped(sentence, width - len(heading), height)
+        return beside(heading, lines, PLAIN, STRONG)
 
     show = shows(rows)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
 
 from dlmon.figures.learning import newest_text, value_text
 from dlmon.figures.value_axis import value_range
-from dlmon.session.learning import Learning, Metric, drawable
-from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.small_curve import axis_of_all, small_curve
+from dlmon.session.learning import LEAST_CHANGE, Learning, Metric, drawable
+from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.drawing.time_axis import TimeAxis
+from tui.drawing.time_window import RunSpan, TimeWindow, View
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.chart_picture import Dot
 from tui.widgets.rows import fit
@@ -79,11 +80,26 @@ def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
     start_ns = metric.series.start_ns
     if metric.readings >= _LEAST_READINGS and start_ns is not None:
         # What is no number was read as well: a gap.
-        axis = axis_of_all(start_ns, metric.last_ns, COLUMNS_PER_CELL * _CURVE_CELLS)
-        if axis is not None:
-            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
+        run, count = (
+            RunSpan(start_ns, metric.last_ns - 1, False, 1),
+            COLUMNS_PER_CELL * _CURVE_CELLS,
+        )
+        axis = TimeWindow(View.WHOLE).axis(run, count)
+        curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
     texts = (name, curve, *newest_text(metric, each))
     return " ".join(text for text in texts if text)
+
+
+def small_curve(columns: Sequence[float | None], cells: int) -> str:
+    """Draw columns, two a cell, as a line from the lowest of them to the highest.
+
+    Where they differ by no more than noise it is straight; what is unknown is a gap.
+    """
+    known = [value for value in columns if value is not None]
+    bottom, top = min(known, default=0.0), max(known, default=0.0)
+    if top - bottom <= LEAST_CHANGE * max(abs(top), abs(bottom)):
+        columns, bottom, top = [None if value is None else 0.0 for value in columns], -1.0, 1.0
+    return braille_rows(columns, cells, 1, top, bottom)[0]
 
 
 def shown_metric(learning: Learning, chosen: str | None) -> str | None:

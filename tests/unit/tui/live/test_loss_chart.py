@@ -1,32 +1,13 @@
-"""The curve of a few cells: where it stands, and what it shows of what was read."""
+"""The curve of a few cells: what it shows of what was read."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.drawing.small_curve import axis_of_all, small_curve
+from tui.live.loss_chart import small_curve
 
-S = 1_000_000_000
 values = st.floats(-1e99, 1e99)
 gaps = st.none() | values
-
-
-@given(st.integers(0, 10**15), st.integers(0, 10**17), st.integers(1, 24))
-def test_nearly_all_of_the_axis_is_over_and_none_of_it_lies_ahead(start_ns, length_ns, count):
-    axis = axis_of_all(start_ns, start_ns + length_ns, count)
-    if axis is None:
-        assert length_ns < 64 * count
-        return
-    assert axis.start_ns == start_ns
-    assert axis.end_ns <= start_ns + length_ns
-    # No column is missing but the one that is not over, and one more that may have room.
-    assert axis.known >= count - 2
-    assert axis.known <= axis.count == count
-
-
-def test_the_axis_changes_seldom_as_a_run_goes_on():
-    axes = {axis_of_all(0, second * S, 24) for second in range(600, 3600)}
-    assert len(axes) < 130
 
 
 def test_a_loss_that_falls_is_drawn_as_one():

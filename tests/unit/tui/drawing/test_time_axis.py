@@ -12,8 +12,6 @@ from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import (
-    MOVES,
-    SETTLED_NS,
     RunSpan,
     TimeWindow,
     View,
@@ -139,23 +137,6 @@ def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
 
 
-@given(starts, lengths, columns_ns, counts)
-def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
-    start, length, column_ns, count
-):
-    now = start + length
-    axis = latest(start, now, column_ns, count)
-    first_ns = start // column_ns * column_ns
-    assert axis.column_ns == column_ns
-    assert 0 <= axis.known <= axis.count == count
-    assert axis.start_ns >= first_ns
-    assert (axis.start_ns - first_ns) % (2 * column_ns) == 0
-    if axis.start_ns > first_ns:
-        assert axis.known >= count - max(2, count // MOVES)
-    if axis.known < count:
-        assert now - SETTLED_NS - 2 * column_ns < max(axis.end_ns, start)
-
-
 @given(starts, lengths, columns_ns, counts, st.integers(0, 10 * S))
 def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_ns, count, later):
     before = latest(start, start + length, column_ns, count)
@@ -224,17 +205,6 @@ def test_a_young_run_fills_the_charts_in_a_span_that_doubles_seldom():
     filled = [run.settled_ns - run.start_ns for run in runs]
     shares = [ns / (axis.column_ns * axis.count) for ns, axis in zip(filled, axes, strict=True)]
     assert min(shares[2:]) > 0.35
-
-
-@given(st.integers(1, 120), counts, st.sampled_from([S // 20, S // 10, S // 2, S, 2 * S, 7 * S]))
-def test_the_columns_of_a_young_run_are_whole_parts_of_a_sample_and_never_grow_narrower(
-    seconds, count, interval_ns
-):
-    now, later = (
-        TimeWindow().axis(run_of(s, interval_ns=interval_ns), count) for s in (seconds, seconds + 1)
-    )
-    assert now.column_ns <= later.column_ns
-    assert now.column_ns % interval_ns == 0 or interval_ns % now.column_ns == 0
 
 
 @pytest.mark.parametrize("seconds", [20, 63, 100, 9_000])
@@ -329,21 +299,6 @@ def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, 
         assert start_ns <= window.cursor_ns < start_ns + axis.column_ns
 
 
-@given(runs, counts, st.lists(moves, max_size=12))
-def test_however_far_one_went_following_shows_the_newest_again(run, count, taken):
-    window = after(TimeWindow(), taken, run, count)
-    following = TimeWindow(window.view)
-    assert window.followed(run, count).axis(run, count) == following.axis(run, count)
-    assert window.at_end(run, count).axis(run, count) == following.axis(run, count)
-    assert not window.followed(run, count).is_paused(run, count)
-
-
-@given(runs, counts, st.lists(moves, max_size=12))
-def test_the_begin_shows_the_begin(run, count, taken):
-    axis = after(TimeWindow(), taken, run, count).at_start(run, count).axis(run, count)
-    assert axis.start_ns <= run.start_ns
-
-
 @given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
 def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, later):
     window = after(TimeWindow(View.MINUTE), taken, replace(run, is_running=True), count)
@@ -384,14 +339,6 @@ def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
     assert window.is_paused(run, 104)
     window = window.with_cursor_moved(10, run, 104)
     assert window.axis(run, 104) == axis
-
-
-def test_a_cursor_that_the_axis_would_leave_behind_holds_it():
-    window = TimeWindow().with_cursor_at(0, run_of(300), 104)
-    later = run_of(900)
-    assert window.axis(later, 104).start_ns == window.cursor_ns
-    assert window.is_paused(later, 104)
-    assert not window.without_cursor().is_paused(later, 104)
 
 
 def test_zooming_in_keeps_the_cursor_in_the_middle():

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.emitter import Emitter, Reads
 from dlmon.instrument.held_lock import HELD, HeldLock
-from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued, joined
+from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued
 from dlmon.records import GARBAGE, SCRIPT_PHASE, Model, NamedPause, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"
@@ -39,7 +39,7 @@ SEEN = "seen "
 # What is left is sent at the end of the process: no monitor holds it up for longer.
 CLOSE_S = 2.0
 # So many pauses are kept for when the process first trains.
-WAITING_PAUSES = 256
+WAITING_PAUSES = 4096
 # At the starts of so many epochs it is looked whether a progress bar counts them.
 MOST_LOOKS = 5
 
@@ -196,10 +196,7 @@ class Reporter:
         if self._emitter is not None:
             self._emitter.send(pause)
         elif self._path is not None:
-            one = joined(self._early[-1], pause) if self._early else None
-            if one is not None:
-                self._early.pop()
-            self._early.append(one or pause)
+            self._early.append(pause)
 
     def _collecting(self, phase: str, known: dict[str, int]) -> None:
         """Time a collection of garbage: whatever thread collects, no other one runs meanwhile."""

@@ -106,8 +106,7 @@ class Data:
         if not self.repeated:
             self._refuse_too_large(batch_size)
             return _cut(self.x_train, self.y_train, batch_size, steps)
-        if steps is None:
-            raise ValueError("repeated samples have no end: say how many steps")
+        assert steps is not None
         from workloads.data.batches import repeated_batches
 
         batches = repeated_batches(self.x_train, self.y_train, batch_size, steps)

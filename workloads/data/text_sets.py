@@ -96,10 +96,6 @@ class Imdb:
     name: str = "imdb"
     cached_as: str = "imdb.npz"
 
-    @property
-    def sample_shape(self) -> tuple[int, ...]:
-        return (self.length,)
-
     def read(self) -> Data:
         import keras
 
@@ -176,17 +172,8 @@ class Nietzsche:
     characters: int
     text_length: int
     step: int = 3
-    test_samples: int = 0
     name: str = "nietzsche"
     cached_as: str = "nietzsche.txt"
-
-    @property
-    def sample_shape(self) -> tuple[int, ...]:
-        return self.length, self.characters
-
-    @property
-    def train_samples(self) -> int:
-        return len(range(0, self.text_length - self.length, self.step))
 
     def read(self) -> Data:
         import keras

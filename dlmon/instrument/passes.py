@@ -310,9 +310,7 @@ class Passes:
 
     def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
         stack = read.thread.stack
-        is_direct = read.created_after == self._events and read.state == NEW
-        if now - read.made > AT_ONCE_NS or (stack and stack[-1].last_active > read.created):
-            is_direct = False
+        is_direct = read.state == NEW and now - read.made <= AT_ONCE_NS
         read.begin, read.opened = (read.created if is_direct else now), now
         read.with_gradients, read.phase = with_gradients, self.reports.phase
         if with_gradients and self._limit is not None:

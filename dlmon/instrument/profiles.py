@@ -25,13 +25,106 @@ from dlmon.records import Profile, Record
 MOST_STEPS = 1000
 WAIT_NS = 120_000_000_000
 """So long a step is waited for: a script may never do another one."""
-PROFILED = ("torch", "jax", "tensorflow")
 _RUNNING = "a profile is being made already"
 BESIDE_A_GPU = (
     "on a GPU, Keras calls its hooks beside the training, and a profiler that starts there may "
     "break the run"
 )
 """Seen of JAX on an H100: of eight runs that were profiled so, three failed in cuDNN."""
+
+Write = Callable[[], None]
+"""Writes the trace of a profiler that has stopped."""
+
+
+class Torch:
+    """PyTorch's profiler."""
+
+    def has_gpu(self) -> bool:
+        """Return whether it computes on a GPU."""
+        return bool(sys.modules["torch"].cuda.is_initialized())
+
+    def wait(self) -> None:
+        """Wait until devices have done what was queued, so that a trace holds its steps alone."""
+        if self.has_gpu():
+            sys.modules["torch"].cuda.synchronize()
+
+    def start(self, path: str) -> Callable[[], Write]:
+        """Start a profiler that writes to a path; return what stops it."""
+        profiler: Any = sys.modules["torch"].profiler
+        named: dict[str, Any] = {}
+        with contextlib.suppress(Exception):
+            # Of PyTorch 2.5 on; else it sees the thread that it is started in, and backward's.
+            config = sys.modules["torch._C._profiler"]._ExperimentalConfig
+            named["experimental_config"] = config(profile_all_threads=True)
+        profile = profiler.profile(**named)
+        profile.start()
+
+        def stop() -> Write:
+            profile.stop()
+            # By its name it is compressed.
+            return lambda: profile.export_chrome_trace(path)
+
+        return stop
+
+
+class Jax:
+    """JAX's profiler."""
+
+    def has_gpu(self) -> bool:
+        return bool(sys.modules["jax"].default_backend() != "cpu")
+
+    def wait(self) -> None:
+        jax: Any = sys.modules["jax"]
+        for device in jax.local_devices():
+            # A device computes in the order in which it was asked.
+            (jax.device_put(0.0, device) + 1).block_until_ready()
+
+    def start(self, path: str) -> Callable[[], Write]:
+        profiler: Any = sys.modules["jax"].profiler
+        return _started(path, profiler.start_trace, profiler.stop_trace)
+
+
+class TensorFlow:
+    """TensorFlow's profiler."""
+
+    def has_gpu(self) -> bool:
+        return bool(sys.modules["tensorflow"].config.list_physical_devices("GPU"))
+
+    def wait(self) -> None:
+        sys.modules["tensorflow"].test.experimental.sync_devices()
+
+    def start(self, path: str) -> Callable[[], Write]:
+        profiler: Any = sys.modules["tensorflow"].profiler.experimental
+        return _started(path, profiler.start, profiler.stop)
+
+
+def _started(
+    path: str, start: Callable[[str], None], stop_trace: Callable[[], None]
+) -> Callable[[], Write]:
+    """Start a profiler that writes a folder of its own; of that, the one file of events is kept."""
+    folder = f"{path}.folder"
+    start(folder)
+
+    def stop() -> Write:
+        try:
+            stop_trace()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return keep
+
+    def keep() -> None:
+        try:
+            (file,) = Path(folder).glob("plugins/profile/*/*.xplane.pb")
+            file.replace(path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return stop
+
+
+Profiler = Torch | Jax | TensorFlow
+PROFILERS: dict[str, Profiler] = {"torch": Torch(), "jax": Jax(), "tensorflow": TensorFlow()}
 
 
 class Profiles:
@@ -59,7 +152,7 @@ class Profiles:
             raise RefusedRequest(f"a profile has 1 to {MOST_STEPS:,} steps")
         if self._profile is not None and not self._profile.is_over:
             raise RefusedRequest(_RUNNING)
-        loaded = [name for name in PROFILED if name in sys.modules]
+        loaded = [name for name in PROFILERS if name in sys.modules]
         name = self.backend if self.backend in loaded else next(iter(loaded), None)
         if name is None:
             raise RefusedRequest("it has no profiler: it uses none of PyTorch, JAX and TensorFlow")
@@ -86,7 +179,8 @@ class _Steps:
         self._number, self._wanted, self._path, self._name = number, steps, path, name
         self._send, self._holder = send, holder
         self._lock = threading.Lock()
-        self._stop: Callable[[], Callable[[], None]] | None = None
+        self._profiler = PROFILERS[name]
+        self._stop: Callable[[], Write] | None = None
         self._begin = self._end = self._last = time.monotonic_ns()
         self._done = 0
         self.is_over = False
@@ -112,11 +206,11 @@ class _Steps:
         self._last = time.monotonic_ns()
         if self._stop is None:
             is_beside = threading.current_thread() is not threading.main_thread()
-            if is_beside and _GPUS[self._name]():
+            if is_beside and self._profiler.has_gpu():
                 self._fail(BESIDE_A_GPU)
                 return
-            _WAITS[self._name]()
-            self._stop = _STARTS[self._name](self._path)
+            self._profiler.wait()
+            self._stop = self._profiler.start(self._path)
             self._send(ProfiledSteps(True))
             self._begin = time.monotonic_ns()
             return
@@ -127,7 +221,7 @@ class _Steps:
     def _finish(self, now: int) -> None:
         assert self._stop is not None
         self._leave()
-        _WAITS[self._name]()
+        self._profiler.wait()
         self._end = time.monotonic_ns()
         write = self._stop()
         self._send(Interruption(now, time.monotonic_ns()))
@@ -143,7 +237,7 @@ class _Steps:
         if self._holder.batch_ended is self._in_place:
             self._holder.batch_ended = self._queue
 
-    def _write(self, write: Callable[[], None]) -> None:
+    def _write(self, write: Write) -> None:
         try:
             write()
         except Exception as error:  # noqa: BLE001 - a full disk, or whatever the framework raises
@@ -191,108 +285,3 @@ class _Steps:
             self._fail(f"{type(error).__name__}: {error}"[:300])
         finally:
             self._lock.release()
-
-
-def _wait_for_torch() -> None:
-    cuda: Any = sys.modules["torch"].cuda
-    if cuda.is_initialized():
-        cuda.synchronize()
-
-
-def _wait_for_jax() -> None:
-    jax: Any = sys.modules["jax"]
-    for device in jax.local_devices():
-        # A device computes in the order in which it was asked.
-        (jax.device_put(0.0, device) + 1).block_until_ready()
-
-
-def _wait_for_tensorflow() -> None:
-    sys.modules["tensorflow"].test.experimental.sync_devices()
-
-
-_WAITS: dict[str, Callable[[], None]] = {
-    "torch": _wait_for_torch,
-    "jax": _wait_for_jax,
-    "tensorflow": _wait_for_tensorflow,
-}
-"""Wait until devices have done what was queued, so that a trace holds its own steps alone."""
-
-
-def _has_gpu_of_torch() -> bool:
-    return bool(sys.modules["torch"].cuda.is_initialized())
-
-
-def _has_gpu_of_jax() -> bool:
-    return bool(sys.modules["jax"].default_backend() != "cpu")
-
-
-def _has_gpu_of_tensorflow() -> bool:
-    return bool(sys.modules["tensorflow"].config.list_physical_devices("GPU"))
-
-
-_GPUS: dict[str, Callable[[], bool]] = {
-    "torch": _has_gpu_of_torch,
-    "jax": _has_gpu_of_jax,
-    "tensorflow": _has_gpu_of_tensorflow,
-}
-"""Whether it computes on a GPU."""
-
-
-def _start_torch(path: str) -> Callable[[], Callable[[], None]]:
-    profiler: Any = sys.modules["torch"].profiler
-    named: dict[str, Any] = {}
-    with contextlib.suppress(Exception):
-        # Of PyTorch 2.5 on; else it sees the thread that it is started in, and backward's.
-        config = sys.modules["torch._C._profiler"]._ExperimentalConfig
-        named["experimental_config"] = config(profile_all_threads=True)
-    profile = profiler.profile(**named)
-    profile.start()
-
-    def stop() -> Callable[[], None]:
-        profile.stop()
-        # By its name it is compressed.
-        return lambda: profile.export_chrome_trace(path)
-
-    return stop
-
-
-def _start_jax(path: str) -> Callable[[], Callable[[], None]]:
-    jax: Any = sys.modules["jax"].profiler
-    return _started(path, jax.start_trace, jax.stop_trace)
-
-
-def _start_tensorflow(path: str) -> Callable[[], Callable[[], None]]:
-    tensorflow: Any = sys.modules["tensorflow"].profiler.experimental
-    return _started(path, tensorflow.start, tensorflow.stop)
-
-
-def _started(
-    path: str, start: Callable[[str], None], stop_trace: Callable[[], None]
-) -> Callable[[], Callable[[], None]]:
-    """Start a profiler that writes a folder of its own; of that, the one file of events is kept."""
-    folder = f"{path}.folder"
-    start(folder)
-
-    def stop() -> Callable[[], None]:
-        try:
-            stop_trace()
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return keep
-
-    def keep() -> None:
-        try:
-            (file,) = Path(folder).glob("plugins/profile/*/*.xplane.pb")
-            file.replace(path)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    return stop
-
-
-_STARTS: dict[str, Callable[[str], Callable[[], Callable[[], None]]]] = {
-    "torch": _start_torch,
-    "jax": _start_jax,
-    "tensorflow": _start_tensorflow,
-}

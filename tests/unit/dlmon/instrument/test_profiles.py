@@ -44,7 +44,7 @@ class Training:
     """A loop that queues its batches as training does."""
 
     def __init__(self, monkeypatch, tmp_path):
-        for name in profiles.PROFILED:
+        for name in profiles.PROFILERS:
             monkeypatch.delitem(sys.modules, name, raising=False)
         self.torch = FakeTorch()
         monkeypatch.setitem(sys.modules, "torch", self.torch)

@@ -109,12 +109,8 @@ class Emitter:
         Args:
             read: reads so many bytes from where records are written to.
         """
-
-        def read_fd(size: int) -> bytes:
-            return os.read(self._fd, size) if self._fd >= 0 else b""
-
         answers = {"stack": self._stack, "profile": self._profiles.begin}
-        requests = Requests(answers, read or read_fd, self.send)
+        requests = Requests(answers, read or (lambda size: os.read(self._fd, size)), self.send)
         self.send(requests.hello())
         self._requests = requests
 

@@ -99,7 +99,7 @@ class Losses:
         self._steps = 0
         self._epoch = EpochLoss()
         self._has_inner = False
-        self._followed: Callable[[], Any] = _nobody
+        self._followed: Callable[[], Any] = lambda: None
         self._has_scaler = False
         self._unscaled: tuple[Callable[[], Any], Any] | None = None
         self._is_off = False
@@ -121,7 +121,7 @@ class Losses:
             # Nothing stepped: what went backward is of no step to come.
             self._sum = None
         self._close()
-        self._epoch, self._followed = EpochLoss(), _nobody
+        self._epoch, self._followed = EpochLoss(), lambda: None
         self._epoch.is_known = is_known
         self.is_within_step = self._has_inner = False
         if not self._is_off:
@@ -244,10 +244,6 @@ class Losses:
             }
             self.read_names.update(known)
             self._reporter.send_metrics(read_ns, {LOSS: _mean(total, steps), **known})
-
-
-def _nobody() -> None:
-    """Stand for an optimiser that is not known."""
 
 
 def _is_on_gpu(value: Any) -> bool:

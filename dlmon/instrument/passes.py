@@ -22,7 +22,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.instrument.loader_pass import (
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.pass_reports import (
     BESIDE,
     HELD,
     NEW,
@@ -30,10 +31,9 @@ from dlmon.instrument.loader_pass import (
     TRAINING,
     VALIDATING,
     Pass,
+    PassReports,
     Thread,
 )
-from dlmon.instrument.loaders import Loader
-from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.queued import Interruption, MeasuredBatch, Pause
 from dlmon.records import SCRIPT_PHASE
 

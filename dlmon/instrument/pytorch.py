@@ -16,11 +16,10 @@ from typing import Any
 
 from dlmon.instrument.around import WATCHED, hide_this_frame, wrap
 from dlmon.instrument.devices import device_of_training
-from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass, Thread
 from dlmon.instrument.loader_workers import answer
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses
-from dlmon.instrument.pass_reports import PassReports
+from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
 

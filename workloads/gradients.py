@@ -10,6 +10,8 @@ from typing import Any
 
 import keras
 
+from dlmon.instrument.profiles import PROFILERS
+
 
 class NoUpdate(keras.Optimizer):  # type: ignore[misc]
     """Keep the gradients of the newest batch in place of applying them.
@@ -55,16 +57,9 @@ def leave_out_update(model: Any) -> None:
 def _wait(results: Any) -> None:
     """Wait until the device has computed a step's results."""
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow
-
-        tensorflow.test.experimental.sync_devices()
-    elif backend == "jax":
+    if backend == "jax":
         import jax
 
         jax.block_until_ready(results)
     else:
-        import torch
-
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
+        PROFILERS[backend].wait()

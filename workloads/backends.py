@@ -34,15 +34,6 @@ class Backend:
     notice: str | None = None
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What an imported backend sees. `no_gpu_support` is why it could never see a GPU."""
-
-    device: str
-    device_name: str | None = None
-    no_gpu_support: str | None = None
-
-
 def prepare(options: Mapping[str, Any]) -> None:
     """Set this process's CPUs and what the backend reads from the environment when imported.
 
@@ -111,15 +102,15 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     index: int | None = options.get("gpu_index")
     module = _imported(name, name)
     version = str(module.__version__)
-    found = _LOOK[name](module, threads_of(options), wanted)
+    found, device_name = _LOOK[name](module, threads_of(options), wanted)
     _check_keras(_imported("keras", name))
-    if wanted == "cpu" or found.device != "cpu":
+    if wanted == "cpu" or found != "cpu":
         # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
-        device = f"gpu:{index}" if found.device == "gpu" and index is not None else found.device
-        return Backend(name, version, device, found.device_name)
+        device = f"gpu:{index}" if found == "gpu" and index is not None else found
+        return Backend(name, version, device, device_name)
     if wanted == "auto" and index is None:
         return Backend(name, version, "cpu")
-    reason = _why_no_gpu(name, version, found.no_gpu_support, index)
+    reason = _why_no_gpu(name, module, index)
     if wanted == "gpu":
         raise Refused(reason)
     return Backend(name, version, "cpu", notice=f"{reason}; using the CPU instead")
@@ -190,62 +181,57 @@ def _jax_threads(threads: int, flags: str | None) -> dict[str, str]:
     }
 
 
-def _look_at_tensorflow(tensorflow: Any, threads: int | None, wanted: str) -> _Found:
+# What an imported backend sees: the kind of device, and its name.
+
+
+def _look_at_tensorflow(
+    tensorflow: Any, threads: int | None, wanted: str
+) -> tuple[str, str | None]:
     if threads:
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
     gpus = [] if wanted == "cpu" else tensorflow.config.list_physical_devices("GPU")
-    if gpus:
-        details = tensorflow.config.experimental.get_device_details(gpus[0])
-        return _Found("gpu", details.get("device_name"))
-    if tensorflow.test.is_built_with_cuda():
-        return _Found("cpu")
-    return _Found(
-        "cpu", no_gpu_support="it was built without CUDA (pip install 'tensorflow[and-cuda]')"
-    )
+    if not gpus:
+        return "cpu", None
+    details = tensorflow.config.experimental.get_device_details(gpus[0])
+    return "gpu", details.get("device_name")
 
 
-def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> _Found:
+def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> tuple[str, str | None]:
     try:
         first = jax.devices()[0]
     except RuntimeError as error:
         # JAX_PLATFORMS of the user's own may name what isn't there.
         raise Refused(f"JAX finds no device: {one_line(error)}") from error
-    if first.platform != "cpu":
-        kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)
-        return _Found(kind, str(first.device_kind))
-    if importlib.util.find_spec("jax_plugins") is None:
-        return _Found(
-            "cpu", no_gpu_support="its CUDA plugin is not installed (pip install 'jax[cuda12]')"
-        )
-    return _Found("cpu")
+    if first.platform == "cpu":
+        return "cpu", None
+    kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)
+    return kind, str(first.device_kind)
 
 
-def _look_at_torch(torch: Any, threads: int | None, wanted: str) -> _Found:
+def _look_at_torch(torch: Any, threads: int | None, wanted: str) -> tuple[str, str | None]:
     if threads:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
     sees_gpu = wanted != "cpu" and torch.cuda.is_available()
     # Keras reads it once, when it is imported: a device scope would hold for one thread only.
     os.environ["KERAS_TORCH_DEVICE"] = "cuda" if sees_gpu else "cpu"
-    if sees_gpu:
-        return _Found("gpu", str(torch.cuda.get_device_name(0)))
-    if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
-        return _Found(
-            "cpu", no_gpu_support="it was built without CUDA (pip install a build with CUDA)"
-        )
-    return _Found("cpu")
+    return ("gpu", str(torch.cuda.get_device_name(0))) if sees_gpu else ("cpu", None)
 
 
 _LOOK = {"tensorflow": _look_at_tensorflow, "jax": _look_at_jax, "torch": _look_at_torch}
 
 
-def _why_no_gpu(name: str, version: str, no_gpu_support: str | None, index: int | None) -> str:
+def _why_no_gpu(name: str, module: Any, index: int | None) -> str:
     """Say why a backend sees none of the GPUs that NVML sees."""
     gpu = "a GPU" if index is None else f"GPU {index}"
-    reason = f"NVML sees {gpu}, but {TITLES[name]} {version} sees none"
-    if no_gpu_support is not None:
-        return f"{reason}: {no_gpu_support}"
+    reason = f"NVML sees {gpu}, but {TITLES[name]} {module.__version__} sees none"
+    if name == "tensorflow" and not module.test.is_built_with_cuda():
+        return f"{reason}: it was built without CUDA (pip install 'tensorflow[and-cuda]')"
+    if name == "jax" and importlib.util.find_spec("jax_plugins") is None:
+        return f"{reason}: its CUDA plugin is not installed (pip install 'jax[cuda12]')"
+    if name == "torch" and not (module.version.cuda or getattr(module.version, "hip", None)):
+        return f"{reason}: it was built without CUDA (pip install a build with CUDA)"
     platforms = os.environ.get("JAX_PLATFORMS")
     if name == "jax" and platforms is not None:
         return f"{reason}: JAX_PLATFORMS={platforms} may hide it"

@@ -48,29 +48,23 @@ def untuned(feed: Feed, shuffle: bool = False) -> Feed:
     """
     import tensorflow
 
-    dataset = feed.x if feed.y is None else _pipeline_of_keras(feed, shuffle)
+    dataset = feed.x
+    if feed.y is not None:
+        # Keras offers no public way to the pipeline that it makes of arrays, and one of our own
+        # would be of another speed.
+        try:
+            from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+            adapter = ArrayDataAdapter(feed.x, feed.y, batch_size=feed.batch_size, shuffle=shuffle)
+            dataset = adapter.get_tf_dataset()
+        except (ImportError, AttributeError, TypeError):
+            return feed
+        dataset = dataset.apply(tensorflow.data.experimental.assert_cardinality(feed.steps))
     if not isinstance(dataset, tensorflow.data.Dataset):
         return feed
     options = tensorflow.data.Options()
     options.autotune.enabled = False
     return Feed(dataset.with_options(options), None, feed.batch_size, feed.samples)
-
-
-def _pipeline_of_keras(feed: Feed, shuffle: bool) -> Any:
-    """Return the `tf.data.Dataset` that Keras makes of arrays; None where it has another way.
-
-    Keras offers no public way to it, and one of our own would be of another speed.
-    """
-    import tensorflow
-
-    try:
-        from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
-
-        adapter = ArrayDataAdapter(feed.x, feed.y, batch_size=feed.batch_size, shuffle=shuffle)
-        dataset = adapter.get_tf_dataset()
-    except (ImportError, AttributeError, TypeError):
-        return None
-    return dataset.apply(tensorflow.data.experimental.assert_cardinality(feed.steps))
 
 
 class RepeatedBatches(keras.utils.PyDataset):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from functools import wraps
 from pathlib import Path
 from typing import IO, Any
 
-from dlmon.instrument.stacks import is_of_script
+from dlmon.instrument.stacks import Line, is_of_script
 
 HELD_S = 10.0
 SET_AGAIN_NS = 5_000_000_000
@@ -28,9 +28,6 @@ _WORD = b"faulthandler"
 _THREAD = re.compile(r"(?:Current t|T)hread 0x([0-9a-f]{1,16}) ")
 _FRAME = re.compile(r'  File "(.{0,4096}?)", line (\d{1,9}) in (.{0,500})')
 _MOST_BYTES = 1 << 20
-
-
-Line = tuple[str, int, str]
 
 
 def lines_in(text: str) -> list[tuple[int, list[Line]]]:

@@ -215,13 +215,8 @@ class NotedData(Data):
         return self._taken.popleft() if self._taken else _UNKNOWN
 
 
-class _Latest(threading.local):
-    """The iterator that was made last in a thread, unless a list of callbacks has claimed it."""
-
-    iterator: weakref.ref[Any] | None = None
-
-
-_LATEST = _Latest()
+# The iterator that was made last in a thread, unless a list of callbacks has claimed it.
+_LATEST = threading.local()
 _DATA = "_dlmon_data"
 
 
@@ -233,7 +228,7 @@ def keep_data(iterator: Any, data: Data) -> None:
 
 def claim_latest() -> Data | None:
     """Return the data of the iterator that was made last, once; None where none waits for that."""
-    latest, _LATEST.iterator = _LATEST.iterator, None
+    latest, _LATEST.iterator = getattr(_LATEST, "iterator", None), None
     iterator = None if latest is None else latest()
     data: Data | None = None if iterator is None else getattr(iterator, _DATA, None)
     if data is not None:

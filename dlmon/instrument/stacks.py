@@ -59,10 +59,10 @@ def is_of_script(file: str) -> bool:
     return known
 
 
-_Line = tuple[str, int, str]
+Line = tuple[str, int, str]
 
 
-def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[_Line]:
+def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[Line]:
     """Yield the lines that a thread is at, the innermost first, without ours.
 
     Those below a frame of the file `bottom` are of what the process was forked from.
@@ -75,9 +75,9 @@ def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[_Line]:
         frame = frame.f_back
 
 
-def lines_of(frame: FrameType | None) -> tuple[_Line | None, _Line | None]:
+def lines_of(frame: FrameType | None) -> tuple[Line | None, Line | None]:
     """Return the innermost line that isn't ours, and the innermost of the script's own."""
-    inner: _Line | None = None
+    inner: Line | None = None
     for line in lines_within(frame):
         inner = inner or line
         if is_of_script(line[0]):
@@ -117,12 +117,12 @@ class Looks:
         lines_of: returns where a thread was while nothing could look, where that is known.
     """
 
-    def __init__(self, lines_of: Callable[[int], list[_Line]] = lambda thread: []) -> None:
+    def __init__(self, lines_of: Callable[[int], list[Line]] = lambda thread: []) -> None:
         self._lines_of = lines_of
         self.thread: int | None = None
         """The ident of the thread that trains; None before anything trains."""
         # The places that were seen, and how many of the looks could not come when they were due.
-        self._seen: Counter[tuple[_Line, _Line | None]] = Counter()
+        self._seen: Counter[tuple[Line, Line | None]] = Counter()
         self._held = 0
         self._begin_ns: int | None = None
         self._first_ns = 0

@@ -198,7 +198,7 @@ async def test_it_is_left_by_a_key(watch):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert shown.footer.endswith("q Quit")
+        assert shown.footer.endswith("? Help")
         await pilot.press("ctrl+c")
         await pilot.pause()
         assert shown.left == [True]

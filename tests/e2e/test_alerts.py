@@ -251,7 +251,11 @@ def test_a_watched_host_that_is_lost_is_told_of(dlmon_command, hook, tmp_path):
     ("arguments", "code", "sentence"),
     [
         (("run", "mnist-mlp-small", "--alert", "s3cret"), WRONG_ARGUMENTS, "needs an address"),
-        (("watch", "--record", "--alert", "http:///s3cret"), WRONG_ARGUMENTS, "has no host"),
+        (
+            ("watch", "--record", "--alert", "http:///s3cret"),
+            WRONG_ARGUMENTS,
+            "an alert needs an address such as",
+        ),
         (("exec", "--alert", "nosuch+https://s3cret", "--", "true"), NOT_STARTED, "before the +"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from dlmon.log.folder import LOG_NAME
 from dlmon.options.settings import Settings
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
+from dlmon.stop import BY_OTHER_SCREEN
 from tui.app import DlmonApp
 from tui.requests import GoBack, Request, TellAlert, TellEnd
 from tui.sessions.session_list import SessionList
@@ -93,8 +93,8 @@ class GrowingLog:
         self._holder.wait()
 
     def was_terminated(self) -> bool:
-        """Wait for the process that holds the lock, and return whether it got SIGTERM."""
-        return self._holder.wait(10) == -signal.SIGTERM
+        """Wait for the process that holds the lock, and return whether a screen ended it."""
+        return -self._holder.wait(10) == BY_OTHER_SCREEN
 
 
 class FakeLaunch:

@@ -133,7 +133,7 @@ def test_every_key_is_taken(config):
         ("[hosts]\nlab.x = ['a']", "hosts.lab must be a list of hosts in quotes, not {'x'"),
         ("[hosts]\nlab = ['-x']", 'hosts.lab: "-x" is not a host: write NAME'),
         ("[hosts]\nlab = ['@x']", 'hosts.lab: "@x" is not a host: a group can\'t stand here'),
-        ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" of "@lab" is named twice'),
+        ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" is named twice'),
         ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),
         ('[hosts]\n"l\\u001bab" = []', "hosts can't be grouped as"),
         ('[hosts]\n"" = []', 'hosts can\'t be grouped as "": name a group with letters, digits,'),

@@ -108,11 +108,22 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     def made(*arguments: Any, **named: Any) -> None:
         passes.reports.has_optimizers = True
 
-    def zeroed(*arguments: Any, **named: Any) -> None:
+    following = module.Optimizer.zero_grad
+
+    # A call in each step: it takes a quarter of the time that `wrap` would.
+    @wraps(following)
+    def zero_grad(optimizer: Any, *arguments: Any, **named: Any) -> Any:
         losses.zeroed()
+        try:
+            return following(optimizer, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+
+    zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
+    module.Optimizer.zero_grad = zero_grad
 
     wrap(module.Optimizer, "__init__", reporter, before=made)
-    wrap(module.Optimizer, "zero_grad", reporter, before=zeroed)
 
 
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:

@@ -35,11 +35,11 @@ class FleetScreen(CardsScreen, TransportControls):
     BINDINGS: ClassVar[list[BindingType]] = [
         *TRANSPORT_KEYS,
         Binding("enter", "open", "Open", tooltip="Show the highlighted host in full"),
+        Binding("q", "leave", "Quit", tooltip="Leave the replay"),
         FILTER,
         CLEAR_FILTER,
         SORT,
         HELP,
-        Binding("q", "leave", "Quit", tooltip="Leave the replay"),
         hidden("escape", "leave", "Quit"),
         SESSIONS,
         Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),

@@ -83,7 +83,7 @@ async def test_every_screen_with_a_machine_leads_to_it_and_back(view, keys, belo
             await stage.press(key)
             assert type(stage.app.screen) is screen
             assert ("0000:41:00.0" if screen is GpusScreen else "4242") in stage.text
-            assert "? Help  q Back" in footer(stage)
+            assert " q Back " in footer(stage)
             await stage.press("escape")
             assert type(stage.app.screen) is below
 
@@ -245,7 +245,7 @@ async def test_what_is_typed_filters_and_the_footer_offers_what_works_then():
     async with shown("in-depth") as stage:
         usual = footer(stage)
         await stage.press("slash")
-        assert footer(stage) == "⏎ Keep  esc Clear  f1 Help"
+        assert footer(stage).split() == ["⏎", "Keep", "esc", "Clear", "f1", "Help"]
         # Letters that are commands are letters here; the arrows still choose.
         await stage.press(*"/?qsigpt")
         assert stage.app.screen.query_one(Input).value == "/?qsigpt"

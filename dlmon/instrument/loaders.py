@@ -20,6 +20,9 @@ _SAMPLERS = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler"
 DEPTH = 5
 BREADTH = 16
 
+# A sampler that draws so many times more than its data set holds goes through no set of samples.
+BY_FAR = 10
+
 LEADING = "the first size of each batch's first array"
 """How samples are inferred where the loader does not say them."""
 
@@ -74,10 +77,11 @@ class Loader:
         why = {**self.why, "samples_per_epoch": _LEFT_OUT}
         return replace(self, samples=None, inferred=_LEFT_OUT, why=why)
 
-    def without_passes(self) -> Loader:
-        """Return what it says to a loop that takes single batches."""
+    def without_passes(
+        self, reason: str = "a loop that takes single batches has no epochs"
+    ) -> Loader:
+        """Return what it says to a loop that never goes through all of its samples."""
         why = {name: text for name, text in self.why.items() if name == "batch_size"}
-        reason = "a loop that takes single batches has no epochs"
         why |= dict.fromkeys(("samples_per_epoch", "steps_per_epoch", "epochs"), reason)
         return replace(self, samples=None, steps=None, has_passes=False, why=why)
 
@@ -120,7 +124,7 @@ def describe(loader: Any) -> Loader:
         "samples_per_epoch": (no_length if steps is None else no_size) if samples is None else None,
         "steps_per_epoch": no_length if steps is None else None,
     }
-    return Loader(
+    described = Loader(
         batch_size=batch_size,
         samples=samples,
         steps=steps,
@@ -131,6 +135,11 @@ def describe(loader: Any) -> Loader:
         inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
+    if is_plain and _draws_for_long(batches.sampler, loader):
+        return described.without_passes(
+            "its sampler draws samples for longer than a pass over them"
+        )
+    return described
 
 
 def _is_plain(sampler: Any) -> bool:
@@ -150,6 +159,17 @@ def _unskipped(batches: Any) -> tuple[Any, int]:
     if (of.__module__, of.__name__) != (_ACCELERATE, "SkipBatchSampler"):
         return batches, 0
     return batches.batch_sampler, batches.skip_batches
+
+
+def _draws_for_long(sampler: Any, loader: Any) -> bool:
+    """Return whether a sampler draws samples again and again, and not each of a set once.
+
+    With replacement, one that draws as many as there are may well be an epoch.
+    """
+    drawn, held = _length(sampler), _length(getattr(loader, "dataset", None), trusted=True)
+    if drawn is None or held is None:
+        return False
+    return drawn > (held if getattr(sampler, "replacement", False) is True else BY_FAR * held)
 
 
 def _is_shard(batches: Any) -> bool:

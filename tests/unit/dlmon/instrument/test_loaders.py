@@ -83,6 +83,31 @@ def test_a_loader_says_its_batches_and_samples_or_why_not(given, says, unknown):
     assert (loader.inferred is None, loader.why) == (says[0] is not None, unknown)
 
 
+@pytest.mark.parametrize(
+    ("drawn", "replacement", "is_a_pass"),
+    [
+        (1000, False, True),
+        (1000, True, True),
+        (3000, False, True),
+        (1001, True, False),
+        (10**10, True, False),
+        (10_001, False, False),
+    ],
+)
+def test_a_sampler_that_draws_for_long_goes_through_no_set_of_samples(
+    drawn, replacement, is_a_pass
+):
+    given = batched(drawn, 10)
+    given.batch_sampler.sampler.replacement = replacement
+    given.dataset = OfTheScript(1000)
+    loader = describe(given)
+    assert (loader.has_passes, loader.batch_size) == (is_a_pass, 10)
+    assert (loader.samples, loader.steps) == (
+        (drawn, -(-drawn // 10)) if is_a_pass else (None,) * 2
+    )
+    assert ("epochs" in loader.why) is not is_a_pass
+
+
 class Repeat:
     """A sampler without an end, as loaders have that keep their workers from epoch to epoch."""
 

@@ -336,6 +336,23 @@ def test_a_validation_between_named_single_batches_takes_no_time_of_them(script)
     assert reported.phases.count("validating") == 3
 
 
+def test_a_loader_that_goes_through_no_set_of_samples_has_steps_and_no_epochs(script):
+    optimizer, loader, checks = Optimizer(), script.loader(60, 10), script.loader(20, 10)
+    loader.facts = loader.facts.without_passes("it draws for ever")
+    for _ in range(2):
+        for number, _ in enumerate(loader):
+            script.step(optimizer)
+            if number == 2:
+                validate(script, checks)
+    reported = script.reported()
+    assert reported.epochs == []
+    [model] = reported.models
+    assert (model.has_epochs, model.samples_per_epoch, model.steps_per_epoch) == (False, None, None)
+    assert model.why["epochs"] == "it draws for ever"
+    assert sum(sum(batches.counted) for batches in reported.batches) == 120
+    assert reported.dt_ms == [3] * 12
+
+
 def test_a_loop_left_after_a_batch_is_an_epoch_where_its_loader_gave_one_and_else_a_step(script):
     optimizer, loader = Optimizer(), script.loader(100, 10)
     for _ in range(2):

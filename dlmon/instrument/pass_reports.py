@@ -58,6 +58,8 @@ class Thread:
         self.looks: deque[Pass] = deque(maxlen=MOST_LOOKS)
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
+        self.trains = False
+        """Whether it has read what it trained with: its steps are no other thread's."""
 
 
 NO_THREAD = Thread()
@@ -104,6 +106,8 @@ class Pass:
         self.most = 1
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
+        # When another thread stepped with what this one read.
+        self.foreign: deque[int] = deque()
         # Batches that wait for the one that steps.
         self.ahead: list[MeasuredBatch] = []
         self.first_end = self.last_end = self.last_active = created
@@ -300,6 +304,8 @@ class PassReports:
     def train(self, read: Pass) -> None:
         """Begin an epoch with a pass, and send what was held back of it."""
         stack = read.thread.stack
+        if read.waits or read.optimizer is not None:
+            read.thread.trains = True
         if not self.claim(read.thread):
             self.drop(read)
             return
@@ -409,6 +415,8 @@ class PassReports:
             self.reporter.batch_ended(item)
 
     def end_batch(self, read: Pass, now: int) -> None:
+        if read.foreign:
+            self.take_foreign(read)
         updates: int | None = read.updates
         number = read.number
         if not number:
@@ -436,6 +444,19 @@ class PassReports:
         read.number = number + 1
         read.last_end = now
         read.in_hand = False
+
+    def take_foreign(self, read: Pass) -> None:
+        """Count steps that another thread did; this one only reads, and its waits are not theirs.
+
+        A loader that is read ahead by a thread of the script's own is one such.
+        """
+        read.waits = False
+        while read.foreign:
+            read.last_active = read.foreign.popleft()
+            read.updates += 1
+            read.updates_in_all += 1
+        if read.state != TRAINING and read.thread.stack[0] is read:
+            self.train(read)
 
     def end_epoch(self, read: Pass, whole: bool, end: int | None) -> None:
         """Report the end of a pass that trained; without a time, that of its last batch."""

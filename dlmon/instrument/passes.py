@@ -199,7 +199,9 @@ class Passes:
             return
         self._busy = True
         self.reports.stepped_by = weakref.ref(optimizer)
-        if (last := self.reports.late()) is not None:
+        if (other := self._elsewhere()) is not None:
+            other.foreign.append(self._clock())
+        elif (last := self.reports.late()) is not None:
             self.reports.step_late(last)
         self._done()
 
@@ -370,6 +372,8 @@ class Passes:
         """
         thread = read.thread
         self._leave_inner(read, now)
+        if read.foreign:
+            self.reports.take_foreign(read)
         is_more = read.number + read.in_hand > 1 or self.reports.gave_epochs(read)
         if (whole or is_more) and self._is_epoch(read, is_over=whole):
             self.reports.train(read)
@@ -432,13 +436,15 @@ class Passes:
                 read.updates += 1
                 read.updates_in_all += 1
                 read.last_active = top.last_active
-        if top.optimizer is None and not self.reports.claim(thread):
-            self.reports.drop(top)
+        if top.optimizer is None:
+            thread.trains = True
+            if not self.reports.claim(thread):
+                self.reports.drop(top)
 
     def _step_outside(self, thread: Thread, optimizer: Callable[[], Any], began: int) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
         if not thread.stack:
-            if self.reports.late() is None:
+            if self.reports.late() is None and self._elsewhere() is None:
                 self._begin_stretch(thread, optimizer, began)
             return
         stretch = thread.stack[0]
@@ -517,6 +523,15 @@ class Passes:
         for item in read.held or ():
             if isinstance(item, Interruption):
                 self.reports.send(stretch, item)
+
+    def _elsewhere(self) -> Pass | None:
+        """Return the pass that another thread reads, for a step of a thread that reads nothing."""
+        thread = self.thread()
+        if len(self.reports.open) == 1 and not thread.trains:
+            stack = next(iter(self.reports.open)).stack
+            if stack and stack[0].optimizer is None and stack[0].thread is not thread:
+                return stack[0]
+        return None
 
     def _done(self) -> None:
         self._busy = False

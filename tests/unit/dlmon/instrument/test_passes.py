@@ -393,18 +393,20 @@ def test_steps_without_a_loader_let_another_framework_train_in_between(script):
     assert [model.loop for model in script.reported().models] == [0, 1, 2]
 
 
-def test_what_steps_in_another_thread_than_the_one_that_reads_makes_steps_without_epochs(script):
+def test_steps_of_a_thread_that_reads_nothing_belong_to_the_pass_that_is_read(script):
     optimizer = Optimizer()
 
-    trainer = threading.Thread(target=lambda: [script.step(optimizer) for _ in range(20)])
-    for number, _ in enumerate(script.loader(30, 10)):
-        if number == 1:
-            trainer.start()
-            trainer.join()
+    def step():
+        thread = threading.Thread(target=script.step, args=(optimizer,))
+        thread.start()
+        thread.join()
+
+    for _ in script.loader(30, 10):
+        step()
     reported = script.reported()
-    assert reported.epochs == []
-    assert [model.has_epochs for model in reported.models] == [False]
-    assert sum(len(batches.dt_us) for batches in reported.batches) == 20
+    assert reported.counts == [(30, 3, 3)]
+    # Whoever reads does not work meanwhile: how long it waited says nothing.
+    assert {batches.wait_us for batches in reported.batches} == {None}
 
 
 @pytest.mark.parametrize("is_said_by", ["loader", "iterator"])

@@ -7,36 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from typing import Any
 
 from dlmon.comparison.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
-from dlmon.records.record import record
 from dlmon.session.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 
 NO_PRICE = "no price was given (--price)"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
-
-
-@record(frozen=True)
-class Measures:
-    """The measures of a run, with the reasons of those that are None.
-
-    Attributes:
-        energy_j_per_epoch: joules by "gpu" (the one that was trained on) and
-            "cpu" (all packages, whoever else used them); only what was
-            measured, with why under "energy_j_per_epoch.cpu" of what wasn't.
-        cost_usd: price × wall time.
-        effective_flop_s: analytic floating-point operations per sample × mean
-            samples per second.
-        peak_share: `effective_flop_s` over the calibrated peak, 0 to 1.
-    """
-
-    energy_j_per_epoch: dict[str, float] | None = None
-    cost_usd: float | None = None
-    effective_flop_s: float | None = None
-    peak_share: float | None = None
-    why: dict[str, str] = field(default_factory=dict)
 
 
 def measure(
@@ -49,8 +27,8 @@ def measure(
     cpus: int | None,
     peak_flop_s: float | None,
     why_no_peak: str | None = None,
-) -> Measures:
-    """Return the measures of a run that has ended.
+) -> dict[str, Any]:
+    """Return what a run that has ended cost, as fields of its `Result`; `why` has the reasons.
 
     Args:
         model: what runs; its `flops_per_sample` are those of its mode.
@@ -75,7 +53,13 @@ def measure(
         "cost_usd": why_no_cost,
     }
     why |= {name: reason for name, reason in reasons.items() if reason is not None}
-    return Measures(energy_j_per_epoch, cost, flop_s, share, why)
+    return {
+        "energy_j_per_epoch": energy_j_per_epoch,
+        "cost_usd": cost,
+        "effective_flop_s": flop_s,
+        "peak_share": share,
+        "why": why,
+    }
 
 
 _Figure = tuple[float | None, str | None]

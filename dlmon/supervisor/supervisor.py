@@ -78,7 +78,6 @@ from dlmon.supervisor.verdict import (
     Ending,
     make_machine_result,
     make_result,
-    measure_session,
     why_nothing_trained,
 )
 from dlmon.supervisor.watched_process import WatchedProcess
@@ -571,8 +570,8 @@ class Supervisor:
                 wall=time.time(),
             )
         snapshot = self._session.snapshot(now, ended=True)
-        measures = measure_session(self._job, snapshot, self._session.machine.energy, now)
-        return make_result(self._job, log, snapshot, measures, ending, now, time.time())
+        energy = self._session.machine.energy
+        return make_result(self._job, log, snapshot, energy, ending, now, time.time())
 
 
 def _children() -> set[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
+from dlmon.comparison.run import cpus_of
 from dlmon.launch.job import Job
 from dlmon.records import (
     Failure,
@@ -23,7 +24,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.session.energy import EnergyMeter
-from dlmon.session.measures import Measures, measure
+from dlmon.session.measures import measure
 from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, NOTHING_SEEN, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
@@ -81,19 +82,32 @@ def make_result(
     job: Job,
     log: str,
     snapshot: Snapshot,
-    measures: Measures,
+    energy: EnergyMeter,
     ending: Ending,
     now_ns: int,
     wall: float,
 ) -> Result:
-    """Return the result record of a session whose figures are in `snapshot` and `measures`."""
+    """Return the result record of a session that has ended, with what it cost by then."""
     header, model, validity = snapshot.header, snapshot.measured_model, snapshot.validity
     batch_size = model.batch_size if model is not None else job.options.get("batch_size")
     status, error, kind = _status(ending, batch_size)
+    wall_s, price = (now_ns - header.t) / 1e9, job.options.get("price")
+    peak_flop_s, why_no_peak = _peak(job, snapshot)
+    measured = measure(
+        model,
+        snapshot.epochs,
+        energy,
+        snapshot.samples_per_second,
+        wall_s,
+        None if price is None else str(price),
+        cpus_of(job.options, header.machine),
+        peak_flop_s,
+        why_no_peak,
+    )
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
-    why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
+    why = {**snapshot.why, **measured.pop("why"), **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if ending.was_not_ours:
@@ -115,7 +129,7 @@ def make_result(
         device_name=_device_name(snapshot),
         data=model.data if model else None,
         options=_options(job, model, snapshot.model),
-        wall_s=round((now_ns - header.t) / 1e9, 3),
+        wall_s=round(wall_s, 3),
         seconds_per_epoch=snapshot.seconds_per_epoch,
         run_seconds=snapshot.run_seconds,
         samples_per_second=snapshot.samples_per_second,
@@ -131,10 +145,7 @@ def make_result(
         batches=snapshot.batches,
         stalls=snapshot.stalls,
         opening_stalls=snapshot.opening_stalls,
-        energy_j_per_epoch=measures.energy_j_per_epoch,
-        cost_usd=measures.cost_usd,
-        effective_flop_s=measures.effective_flop_s,
-        peak_share=measures.peak_share,
+        **measured,
         samples_per_epoch=(model.samples_per_epoch or None) if model else None,
         lacking=lacking or None,
         valid=None if validity is None else validity.is_valid,
@@ -205,23 +216,6 @@ def _too_short(snapshot: Snapshot, status: Status) -> str:
         why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms per batch: {STEADY_TAKES}"
     of_ours = status == Status.COMPLETED and not snapshot.header.is_script
     return f"{why}; --seconds 5 trains that long" if of_ours else why
-
-
-def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:
-    """Return what a session that has ended cost, and what share of the hardware it used."""
-    cpus, price = job.options.get("cpus"), job.options.get("price")
-    peak_flop_s, why_no_peak = _peak(job, snapshot)
-    return measure(
-        snapshot.measured_model,
-        snapshot.epochs,
-        energy,
-        snapshot.samples_per_second,
-        wall_s=(now_ns - snapshot.header.t) / 1e9,
-        price=None if price is None else str(price),
-        cpus=cpus if isinstance(cpus, int) else snapshot.header.machine.cores,
-        peak_flop_s=peak_flop_s,
-        why_no_peak=why_no_peak,
-    )
 
 
 def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:

@@ -124,9 +124,9 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
         "notices": len(shown.notices),
         "stacks": len(shown.stacks) + len(shown.process_stacks),
         "ranks": [one.samples_per_second for one in shown.trainers],
-        "energy_j_per_epoch": cost.energy_j_per_epoch,
-        "cost_usd": cost.cost_usd,
-        "effective_flop_s": cost.effective_flop_s,
+        "energy_j_per_epoch": cost["energy_j_per_epoch"],
+        "cost_usd": cost["cost_usd"],
+        "effective_flop_s": cost["effective_flop_s"],
         "use": to_json(session.machine.use()),
         "gpus": [to_json(gpu) for gpu in gpus or ()],
     }

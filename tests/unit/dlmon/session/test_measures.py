@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes.strategies import ANY_RECORDS
@@ -75,7 +76,7 @@ def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[
 
 def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, **more):
     given_too = {"wall_s": 60.0, "price": None, "cpus": 2, "peak_flop_s": None} | more
-    return measure(model, epochs, energy or EnergyMeter(), rate, **given_too)
+    return SimpleNamespace(**measure(model, epochs, energy or EnergyMeter(), rate, **given_too))
 
 
 # Energy
@@ -316,7 +317,7 @@ def test_any_records_give_finite_figures_or_reasons(records, rate, wall_s, price
             model = record
         elif isinstance(record, Epoch):
             epochs.append(record)
-    found = measure(model, epochs, meter, rate, wall_s, price, 2, 1e12)
+    found = measured(model, epochs, meter, rate, wall_s=wall_s, price=price, peak_flop_s=1e12)
     for name in ("energy_j_per_epoch", "cost_usd", "effective_flop_s", "peak_share"):
         value = getattr(found, name)
         assert (value is None) == (name in found.why)

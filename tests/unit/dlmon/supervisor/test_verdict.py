@@ -21,14 +21,12 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.session.measures import Measures
 from dlmon.session.session import NOTHING_SEEN, Session
 from dlmon.supervisor.verdict import (
     Ending,
     _status,
     make_machine_result,
     make_result,
-    measure_session,
     why_nothing_trained,
 )
 from workloads.__main__ import REFUSED
@@ -55,11 +53,10 @@ def result(
     for record in records[1:]:
         session.fold(record)
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
-    measures = measure_session(job, snapshot, session.machine.energy, now_ns)
     reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
     output = tuple(Output(0, "stderr", text) for text in last_output)
     ending = Ending(exit_code, stopped_by, reported, out_of_memory, output)
-    return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
+    return make_result(job, "log", snapshot, session.machine.energy, ending, now_ns, 1.0)
 
 
 BY = "the workload ended by "
@@ -180,15 +177,14 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
     session.fold(model)
     session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
     snapshot = session.snapshot(header.t)
-    measures = measure_session(JOB, snapshot, session.machine.energy, header.t)
     reported = make_result(
-        JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0
+        JOB, "log", snapshot, session.machine.energy, Ending(0, False, None, False), header.t, 1.0
     )
     assert reported.step_ms is None
     assert reported.why["step_ms"].startswith("too short to measure, about 3 ms per batch")
     assert "--seconds" in reported.why["step_ms"]
     stopped = Ending(75, True, None, False)
-    reported = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)
+    reported = make_result(JOB, "log", snapshot, session.machine.energy, stopped, header.t, 1.0)
     assert "--seconds" not in reported.why["step_ms"]
 
 
@@ -201,12 +197,11 @@ def script_that_never_trained(exit_code, written=()):
     session = Session(script_header())
     job = replace(JOB, script=True)
     snapshot = session.snapshot(ended=True)
-    measures = measure_session(job, snapshot, session.machine.energy, 1)
     output = tuple(Output(0, "stderr", text) for text in written)
     ending = Ending(
         exit_code, False, None, False, output, is_script=True, why_nothing_trained=KEPT_OUT
     )
-    return ending, make_result(job, "log", snapshot, measures, ending, 1, 1.0)
+    return ending, make_result(job, "log", snapshot, session.machine.energy, ending, 1, 1.0)
 
 
 @pytest.mark.parametrize("exit_code", [0, 7, -11, -15])
@@ -230,9 +225,8 @@ def test_no_reason_of_a_run_that_is_over_speaks_of_what_may_come(is_script):
     if not is_script:
         session = Session(recorded_session()[0])
         snapshot = session.snapshot(ended=True)
-        measures = measure_session(JOB, snapshot, session.machine.energy, 1)
         ending = Ending(1, False, None, False)
-        reported = make_result(JOB, "log", snapshot, measures, ending, 1, 1.0)
+        reported = make_result(JOB, "log", snapshot, session.machine.energy, ending, 1, 1.0)
     assert not [text for text in reported.why.values() if "yet" in text]
 
 
@@ -250,7 +244,13 @@ def test_what_speaks_against_them_stands_there_by_its_code():
     session = Session(replace(records[0], machine=MachineFacts(cpu_pct=70.0)))
     session.fold(next(each for each in records if isinstance(each, Model)))
     made = make_result(
-        JOB, "log", session.snapshot(ended=True), Measures(), Ending(1, False, None, False), 0, 1.0
+        JOB,
+        "log",
+        session.snapshot(ended=True),
+        session.machine.energy,
+        Ending(1, False, None, False),
+        0,
+        1.0,
     )
     assert made.valid is False
     assert made.against == {

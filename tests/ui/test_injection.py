@@ -36,7 +36,7 @@ INVISIBLE = (
 LONG = "x漢" * 5_000
 HOSTILE = f"{MARKUP} {ESCAPES} {INVISIBLE}"
 SHOWN = "[/x] [@click=app.quit]x[/] [Conv2D]"
-OUR_OWN = re.compile(r"scroll_down|scroll_up|grab|release|app\.simulate_key\('[a-z0-9_+]+'\)")
+OUR_OWN = re.compile(r"scroll_down|scroll_up|grab|release|app\.simulate_key\('[A-Za-z0-9_+]+'\)")
 """What a click does on a scrollbar, and on a key of the last row."""
 
 

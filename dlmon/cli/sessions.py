@@ -249,7 +249,6 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
     recorded: list[_Recorded] = []
     for host, answer in answers.items():
         if not isinstance(answer, Exception):
-            directory, (listed, sweeps) = mirror_directory(host), answer
-            entries = [session.entry(directory) for session in listed]
-            recorded.append((host, directory, entries, sweeps_of_host(sweeps, directory)))
+            sessions, sweeps = answer
+            recorded.append((host, mirror_directory(host), sessions, sweeps_of_host(sweeps)))
     return recorded, shared.report_failures(answers)

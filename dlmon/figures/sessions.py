@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
@@ -19,7 +18,7 @@ from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status
 from dlmon.records.record import record
 from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
 from dlmon.stop import CAUSE_TEXT
-from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
+from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
 
 if TYPE_CHECKING:
@@ -83,14 +82,13 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
     return runs
 
 
-def sweeps_of_host(listed: Iterable[ListedSweep], directory: Path) -> list[SweepEntry]:
-    """Return the sweeps that a host lists, oldest first, as if they lay in a log directory."""
+def sweeps_of_host(listed: Iterable[ListedSweep]) -> list[SweepEntry]:
+    """Return the sweeps that a host lists, oldest first."""
     entries = []
     for each in listed:
-        path = directory / each.sweep / SWEEP_NAME
         # What another machine calls a sweep may be none.
         with contextlib.suppress(SweepError):
-            entries.append(entry_of(each.header, each.records, path, each.status, each.label))
+            entries.append(entry_of(*each))
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 

@@ -34,7 +34,6 @@ from dlmon.launch.lifeline import launch
 from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import (
     NoSuchLog,
-    SessionEntry,
     ask_session,
     find_sessions,
     list_sessions,
@@ -67,6 +66,8 @@ Answers = AsyncIterator[Answer]
 
 # Escaped, a chunk has to fit into the longest line that a viewer takes.
 CHUNK_BYTES = 128 * 1024
+# A run takes less than 1 KiB of it.
+MOST_SWEEP_BYTES = 4 << 20
 # In base64.
 TRACE_CHUNK_BYTES = 512 * 1024
 POLL_S = 0.25
@@ -267,41 +268,27 @@ async def _sessions(
     else:
         entries = [read_entry(path) for path in _meant(meant, directory, where)]
     for entry in entries:
-        yield _listed(entry)
+        result = {} if entry.result is None else {"result": to_json(entry.result)}
+        yield {**_listed(entry.path, entry.status), "header": to_json(entry.header), **result}
 
 
-def _listed(entry: SessionEntry) -> Answer:
-    label = entry.label
-    listed: Answer = {
-        "session": entry.path.parent.name,
-        "file": entry.path.name,
-        "size": entry.path.stat().st_size,
-        "status": str(entry.status),
-        "name": label.name,
-        "note": label.note,
-        "header": to_json(entry.header),
-    }
-    if entry.result is not None:
-        listed["result"] = to_json(entry.result)
-    return listed
+def _listed(path: Path, status: Status) -> Answer:
+    label = read_label(path)
+    listed = {"folder": path.parent.name, "file": path.name, "status": str(status)}
+    return {**listed, "name": label.name, "note": label.note}
 
 
 async def _sweeps(log_dir: str | None = None) -> Answers:
-    """Yield how each sweep stands, and then each record of its log, the header first."""
+    """Yield how each sweep stands, and its log."""
     for path in log_paths(SweepHeader, _directory(log_dir)):
-        try:
-            follower = RecordFollower(path, SweepHeader)
-        except LogError:
-            continue
-        with contextlib.closing(follower):
+        with (
+            contextlib.suppress(LogError),
+            contextlib.closing(RecordFollower(path, SweepHeader)) as log,
+        ):
             # The lock first: an end that is written between the two is then found.
-            status, _ = status_without_result(follower)
-            label, id = read_label(path), path.parent.name
-            yield {"sweep": id, "status": str(status), "name": label.name, "note": label.note}
-            yield {"sweep": id, "record": encode(follower.header)}
-            while follower.read_share is not None:
-                for record in follower.poll():
-                    yield {"sweep": id, "record": encode(record)}
+            status, _ = status_without_result(log)
+            text = log.read_bytes(0, MOST_SWEEP_BYTES).decode("latin-1")
+            yield {**_listed(path, status), "text": text}
 
 
 def _meant(text: str, directory: Path, where: str = "") -> list[Path]:

@@ -28,7 +28,7 @@ _MODULES = ("pynvml",)
 
 Answer = dict[str, Any]
 
-LONGEST_LINE_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 16 << 20
 START_S = 60.0
 """How long a box may take from the first byte to its agent's first word."""
 _MAX_NOISE_BYTES = 1 << 20
@@ -193,7 +193,7 @@ class Connection:
             while line := await self._stdout.readline():
                 self._take(line)
         except ValueError:
-            lost = SshError(f"{self.host} sent a line of over 1 MiB and was disconnected", False)
+            lost = SshError(f"{self.host} sent a line of over 16 MiB and was disconnected", False)
         except ConnectionError:
             lost = None
         self._report_lost(lost or await self._why_ended())

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dlmon.control import NotControlled
-from dlmon.log.directory import NoSuchLog, SeveralLogs
-from dlmon.log.folder import place_options
+from dlmon.log.directory import NoSuchLog, SessionEntry, SeveralLogs
+from dlmon.log.folder import id_of, place_options
 from dlmon.records import Record, Status, read_record
 from dlmon.remote.link import Link
-from dlmon.remote.listing import ListedSession, listed_sessions
+from dlmon.remote.listing import listed_sessions
 from dlmon.remote.mirror import Mirror
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
@@ -116,7 +116,7 @@ async def asked_records(
     return [record for record in read if record is not None]
 
 
-async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> ListedSession:
+async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> SessionEntry:
     """Return the one session of a host that is meant.
 
     Raises:
@@ -129,7 +129,7 @@ async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> Lis
     if not found:
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
     if len(found) > 1:
-        ids = ", ".join(session.session for session in found[:4])
+        ids = ", ".join(id_of(session.path) for session in found[:4])
         raise SeveralLogs(f"{len(found)} sessions of {link.host} match: {ids}")
     return found[0]
 

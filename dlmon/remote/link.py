@@ -130,6 +130,9 @@ class Link:
             self._send(self._connection, standing)
 
     def remove(self, standing: Standing) -> None:
+        """Ask it no more, if it is still asked."""
+        if standing not in self._standing:
+            return
         self._standing.remove(standing)
         if self._connection is not None and standing.number is not None:
             self._connection.cancel(standing.number)

@@ -1,4 +1,4 @@
-"""What a host says of its sessions."""
+"""What a host says of its sessions and sweeps."""
 
 from __future__ import annotations
 
@@ -16,53 +16,27 @@ from dlmon.records import (
     SessionHeader,
     Status,
     SweepHeader,
+    decode,
     read_object,
-    read_record,
 )
-from dlmon.records.record import record
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link
 
-# What a host says is foreign: no sweep has so many runs, and no host so many sweeps.
-MOST_SWEEPS, MOST_RECORDS = 1_000, 20_000
+# What a host says is foreign: no host has so many sweeps.
+MOST_SWEEPS = 1_000
 _ID = re.compile(r"[\w-][\w.-]{0,119}", re.ASCII)
 
-
-@record(frozen=True)
-class ListedSession:
-    """A session of another host: its id, the file of its log there, and what it amounts to."""
-
-    session: str
-    file: str
-    size: int
-    """How many bytes its log has."""
-    status: Status
-    label: Label
-    header: SessionHeader
-    result: Result | None = None
-
-    def entry(self, directory: Path) -> SessionEntry:
-        """Return it as one of a log directory, in which its copy lies or would lie."""
-        path = directory / self.session / self.file
-        return SessionEntry(self.header, path, self.status, self.result, None, self.label)
-
-
-@record(frozen=True)
-class ListedSweep:
-    """A sweep of another host: its id, how it stands, and what its log says."""
-
-    sweep: str
-    status: Status
-    """How it stands where its log doesn't say."""
-    label: Label
-    header: SweepHeader
-    records: tuple[Record, ...]
-    """What follows the header."""
+ListedSweep = tuple[SweepHeader, list[Record], Path, Status, Label]
+"""What `dlmon.sweep.log.entry_of` takes."""
 
 
 async def listed_sessions(
-    host: Link, log_dir: str | None = None, meant: str | None = None, where: str = ""
-) -> list[ListedSession]:
+    host: Link,
+    log_dir: str | None = None,
+    meant: str | None = None,
+    where: str = "",
+    directory: Path = Path(),
+) -> list[SessionEntry]:
     """Return the sessions of a host, oldest first; those that `meant` names, as in `find_sessions`.
 
     Args:
@@ -70,59 +44,64 @@ async def listed_sessions(
         log_dir: where sessions live there; None for where they do by default.
         meant: which of them; None for all.
         where: as for `find_session`.
+        directory: where copies of their logs lie, or would lie.
 
     Raises:
         RefusedRequest: none is meant, or several by a prefix.
         SshError: the connection was lost.
     """
-    asked = host.ask("sessions", log_dir=log_dir, meant=meant, where=where)
-    answers = [answer async for answer in asked]
-    read = (_read(answer) for answer in answers)
-    return [session for session in read if session is not None]
+    entries = []
+    async for answer in host.ask("sessions", log_dir=log_dir, meant=meant, where=where):
+        # What it calls a session may be none.
+        with contextlib.suppress(ValueError, RecursionError):
+            path, status, label = _log_of(answer, directory)
+            result = answer.get("result")
+            result = None if result is None else read_object(Result, result)
+            header = read_object(SessionHeader, answer.get("header"))
+            entries.append(SessionEntry(header, path, status, result, None, label))
+    return entries
 
 
-async def listed_sweeps(host: Link, log_dir: str | None = None) -> list[ListedSweep]:
+async def listed_sweeps(
+    host: Link, log_dir: str | None = None, directory: Path = Path()
+) -> list[ListedSweep]:
     """Return the sweeps of a host, by their ids.
 
     Raises:
         RefusedRequest: they can't be listed.
         SshError: the connection was lost.
     """
-    begun: dict[str, Answer] = {}
-    records: dict[str, list[Record]] = {}
+    listed: list[ListedSweep] = []
     async for answer in host.ask("sweeps", log_dir=log_dir):
-        sweep = answer.get("sweep")
-        if not isinstance(sweep, str) or not _ID.fullmatch(sweep):
-            continue
-        if "status" in answer and len(begun) < MOST_SWEEPS:
-            begun.setdefault(sweep, answer)
-        elif sweep in begun and len(records.setdefault(sweep, [])) < MOST_RECORDS:
-            with contextlib.suppress(RecordError):
-                found = read_record(answer.get("record"))
-                if found is not None:
-                    records[sweep].append(found)
-    listed = []
-    for sweep, answer in begun.items():
-        header, *more = records.get(sweep) or (None,)
-        if isinstance(header, SweepHeader):
-            status = Status(str(answer["status"]))
-            following = tuple(record for record in more if record is not None)
-            listed.append(ListedSweep(sweep, status, _label(answer), header, following))
+        with contextlib.suppress(ValueError):
+            path, status, label = _log_of(answer, directory)
+            header, *records = _records(str(answer.get("text")))
+            if isinstance(header, SweepHeader) and len(listed) < MOST_SWEEPS:
+                listed.append((header, records, path, status, label))
     return listed
 
 
-def _read(answer: Answer) -> ListedSession | None:
-    """Return a session that a host listed; None where it is none that a file can be named after."""
-    fields = {"status": str(Status.UNKNOWN), **answer, "label": vars(_label(answer))}
-    try:
-        listed = read_object(ListedSession, fields)
-    except (RecordError, RecursionError):
-        return None
-    named = _ID.fullmatch(listed.session) and "/" not in listed.file and listed.size >= 0
-    return listed if named and is_log(Path(listed.file)) else None
+def _records(text: str) -> list[Record]:
+    records = []
+    for line in text.encode("latin-1").splitlines():
+        with contextlib.suppress(RecordError):
+            found = decode(line)
+            if found is not None:
+                records.append(found)
+    return records
 
 
-def _label(answer: Answer) -> Label:
-    name, note = answer.get("name"), answer.get("note")
+def _log_of(answer: Answer, directory: Path) -> tuple[Path, Status, Label]:
+    """Return where a copy of a log would lie, how that stands, and what it is called.
+
+    Raises:
+        ValueError: no file can be named after it.
+    """
+    folder, file, name, note = (answer.get(key) for key in ("folder", "file", "name", "note"))
+    if not isinstance(folder, str) or not isinstance(file, str) or "/" in file:
+        raise ValueError
+    if not _ID.fullmatch(folder) or not is_log(Path(file)):
+        raise ValueError
     named = isinstance(name, str) and refuse_name(name) is None
-    return Label(name if named else None, note if isinstance(note, str) else None)
+    label = Label(name if named else None, note if isinstance(note, str) else None)
+    return directory / folder / file, Status(str(answer.get("status", Status.UNKNOWN))), label

@@ -7,7 +7,6 @@ is not sent again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import re
@@ -18,20 +17,19 @@ from typing import Any
 import platformdirs
 
 from dlmon.exit_codes import FAILED
-from dlmon.log.folder import LogError, reason_of
+from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import LogError, id_of, reason_of
 from dlmon.log.index import CHECKED_BYTES, place_after
 from dlmon.log.label import write_label
 from dlmon.private_files import FILE_MODE, own_private_folder
 from dlmon.records import Status
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
-from dlmon.remote.listing import ListedSession
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 # What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
 LARGEST_LOG_BYTES = 8 << 30
-# How soon it is noticed that a lost connection needs a person.
-LOOK_S = 0.5
+LOOK_S = 0.05
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -68,7 +66,7 @@ class Mirror:
     def __init__(
         self,
         link: Link,
-        listed: ListedSession,
+        listed: SessionEntry,
         log_dir: str | None = None,
     ) -> None:
         self.link = link
@@ -78,18 +76,16 @@ class Mirror:
         """What happened to the log, where it is no longer where it was."""
         self.problem: str | None = None
         """Why it can't be copied."""
-        self.exit_code = FAILED
         self.refusal: str | None = None
         """Why the session could not be stopped, where a stop was asked for."""
-        self._session = listed.session
+        self._session = id_of(listed.path)
         self.log_dir = log_dir
-        self._size = listed.size
-        self._folder = mirror_directory(link.host) / listed.session
-        self._changed = asyncio.Event()
+        self._size = 0
+        self._folder = mirror_directory(link.host) / self._session
         self._asked = Standing("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
-            self.path = self._folder / listed.file
+            self.path = self._folder / listed.path.name
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._fd = os.open(self.path, flags, FILE_MODE)
         except OSError as error:
@@ -108,14 +104,10 @@ class Mirror:
         self.link.add(self._asked)
 
     def close(self) -> None:
-        self._ask_no_more()
+        self.link.remove(self._asked)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def _ask_no_more(self) -> None:
-        with contextlib.suppress(ValueError):
-            self.link.remove(self._asked)
 
     def stop_session(self) -> None:
         """Ask for the session to be stopped; `refusal` says why it was not."""
@@ -142,11 +134,9 @@ class Mirror:
             if self.link.needs_person:
                 raise SshError(self.link.problem or "", may_pass=False)
             show(share)
-            self._changed.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_S)
+            await asyncio.sleep(LOOK_S)
         if self.problem is not None:
-            raise RefusedRequest(self.problem, self.exit_code)
+            raise RefusedRequest(self.problem, FAILED)
         return self.path
 
     def _fields(self) -> dict[str, Any]:
@@ -167,26 +157,27 @@ class Mirror:
             self._follow(answer)
         except OSError as error:
             self._fail(f"the copy of the log can't be written: {reason_of(error)}")
-        except LogError as error:
-            self._fail(str(error))
-        except (KeyError, OverflowError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             self._fail(f"{self.link.host} sent no log that can be copied")
-        self._changed.set()
 
     def _follow(self, answer: Answer) -> None:
         if "error" in answer:
-            code = answer.get("code")
-            text = f"{self.link.host}: {answer['error']}"
-            self._fail(text, code if isinstance(code, int) else FAILED)
+            self._fail(f"{self.link.host}: {answer['error']}")
         elif "file" in answer:
-            file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
+            at, size = int(answer["at"]), int(answer["size"])
             # It goes on where the copy is known to be right, or sends all of it.
-            if file != self.path.name or not 0 <= at <= os.fstat(self._fd).st_size:
+            is_copied = 0 <= at <= min(size, os.fstat(self._fd).st_size)
+            if answer["file"] != self.path.name or not is_copied:
                 raise ValueError
             self._at, self._size = at, size
-            self._check_size(size)
+            if size > LARGEST_LOG_BYTES:
+                self._fail(
+                    f"the log of {self._session} on {self.link.host} has "
+                    f"{size / (1 << 30):.1f} GiB, and no more than "
+                    f"{LARGEST_LOG_BYTES >> 30} GiB of a log are copied: replay or report it there"
+                )
         elif "text" in answer:
-            self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
+            self._write(int(answer["at"]), answer["text"].encode("latin-1"))
         elif "status" in answer:
             self.status = Status(str(answer["status"]))
             loss = answer.get("loss")
@@ -194,28 +185,14 @@ class Mirror:
             if self.status != Status.RUNNING:
                 self.refusal = None
 
-    def _check_size(self, size: int) -> None:
-        """Copy no more of a log that has more than any.
-
-        Raises:
-            LogError: it has.
-        """
-        if size > LARGEST_LOG_BYTES:
-            raise LogError(
-                f"the log of {self._session} on {self.link.host} has {size / (1 << 30):.1f} GiB, "
-                f"and no more than {LARGEST_LOG_BYTES >> 30} GiB of a log are copied: replay or "
-                "report it there"
-            )
-
-    def _fail(self, problem: str, exit_code: int = FAILED) -> None:
-        self.problem, self.exit_code = problem, exit_code
-        self._ask_no_more()
+    def _fail(self, problem: str) -> None:
+        self.problem = problem
+        self.link.remove(self._asked)
 
     def _write(self, at: int, data: bytes) -> None:
         """Put what arrived behind what is there; a copy of something else makes way."""
-        if at != self._at or at > os.fstat(self._fd).st_size:
+        if at != self._at or at > os.fstat(self._fd).st_size or at + len(data) > LARGEST_LOG_BYTES:
             raise ValueError
-        self._check_size(at + len(data))
         there = os.pread(self._fd, len(data), at)
         if there != data:
             # Another viewer may copy the same, and be ahead or behind: what is right stays.
@@ -225,9 +202,3 @@ class Mirror:
             while done < len(data):
                 done += os.pwrite(self._fd, data[done:], at + done)
         self._at = at + len(data)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from dlmon.exit_codes import FAILED, UNREACHABLE
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
+from dlmon.log.folder import id_of
 from dlmon.records import Status
 from dlmon.remote.connection import Answer
 from dlmon.remote.follower import RemoteFollower, follow_remote
@@ -74,7 +75,7 @@ class OtherMachine:
                 header = listed.header
                 of_job = (header.workload, header.options) == (job.workload, job.options)
                 if of_job and listed.status == Status.RUNNING:
-                    return listed.session
+                    return id_of(listed.path)
         self._launching = asyncio.ensure_future(launch_remote(self._link, job))
         try:
             # Who gives up waiting has to know what was started, to stop it.

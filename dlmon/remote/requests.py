@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
-from dlmon.log.folder import place_options
+from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import id_of, place_options
 from dlmon.log.label import Label
 from dlmon.records import Record, SessionHeader
 from dlmon.remote.follower import asked_records, find_remote
 from dlmon.remote.link import Link, linked
-from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
-from dlmon.remote.mirror import Mirror
+from dlmon.remote.listing import ListedSweep, listed_sessions, listed_sweeps
+from dlmon.remote.mirror import Mirror, mirror_directory
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.remote.traces import copy_traces
 
@@ -42,17 +43,19 @@ async def ask_each(
 
 async def list_remote(
     host: str, log_dir: str | None = None
-) -> tuple[list[ListedSession], list[ListedSweep]]:
+) -> tuple[list[SessionEntry], list[ListedSweep]]:
     """Return the sessions of a host, oldest first, and its sweeps."""
+    directory = mirror_directory(host)
     async with linked(host) as link:
-        return await listed_sessions(link, log_dir), await listed_sweeps(link, log_dir)
+        sessions = await listed_sessions(link, log_dir, directory=directory)
+        return sessions, await listed_sweeps(link, log_dir, directory)
 
 
 async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> SessionHeader:
     """Stop a session of a host after its current batch, and return how it began."""
     async with linked(host) as link:
         listed = await find_remote(link, meant, log_dir)
-        await link.ask_one("stop", session=listed.session, log_dir=log_dir)
+        await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
         return listed.header
 
 
@@ -62,7 +65,7 @@ async def ask_remote(
     """Return how a session of a host began, and what it answers to a request."""
     async with linked(host) as link:
         listed = await find_remote(link, meant, log_dir)
-        records = await asked_records(link, listed.session, request, log_dir)
+        records = await asked_records(link, id_of(listed.path), request, log_dir)
         return listed.header, records
 
 
@@ -73,9 +76,9 @@ async def name_remote(
     async with linked(host) as link:
         listed = await find_remote(link, meant, log_dir)
         label = change(listed.label)
-        fields = {"session": listed.session, "name": label.name, "note": label.note}
+        fields = {"session": id_of(listed.path), "name": label.name, "note": label.note}
         await link.ask_one("name", **fields, log_dir=log_dir)
-        return listed.session, label
+        return id_of(listed.path), label
 
 
 async def copy_remote(
@@ -108,7 +111,7 @@ async def copy_remote(
             finally:
                 mirror.close()
             if traces:
-                await copy_traces(link, session.session, copies[-1].parent, log_dir)
+                await copy_traces(link, id_of(session.path), copies[-1].parent, log_dir)
             show((number + 1) / len(listed))
         return copies
 

@@ -562,7 +562,8 @@ async def test_a_run_is_started_named_and_followed_to_its_end(trainer):
         assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
         assert follower.snapshot().progress.epochs == 20
         (listed,) = await listed_sessions(link)
-        assert (listed.session, listed.label.name, listed.label.note) == (session, "first", "why")
+        label = listed.label
+        assert (listed.path.parent.name, label.name, label.note) == (session, "first", "why")
         assert (listed.status, listed.result.status) == (Status.COMPLETED, Status.COMPLETED)
         assert json.loads((follower.path.parent / "label.json").read_text())["name"] == "first"
         modes = {stat.S_IMODE(path.stat().st_mode) for path in follower.path.parent.iterdir()}
@@ -685,7 +686,7 @@ async def test_a_line_without_an_end_ends_the_connection_with_a_sentence_and_non
     host = stand_in({"answers": {"sessions": [*NONSENSE, "LONG"]}})
     async with connected(host.name) as connection:
         with pytest.raises(
-            SshError, match=f"{host.name} sent a line of over 1 MiB and was disconnected"
+            SshError, match=f"{host.name} sent a line of over 16 MiB and was disconnected"
         ):
             async for _ in connection.ask("sessions"):
                 pass

@@ -25,7 +25,10 @@ def say(text):
 def answer(line, number):
     if line == "END":
         sys.exit(0)
-    say("x" * (3 << 20) if line == "LONG" else line.replace('"id": @', f'"id": {number}', 1) + "\n")
+    if line == "LONG":
+        say("x" * (17 << 20))
+    else:
+        say(line.replace('"id": @', f'"id": {number}', 1) + "\n")
 
 
 def main():

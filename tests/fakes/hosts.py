@@ -81,7 +81,8 @@ class FakeLink:
         self.standing.append(standing)
 
     def remove(self, standing):
-        self.standing.remove(standing)
+        if standing in self.standing:
+            self.standing.remove(standing)
 
     def connect(self, boot_id="boot-1"):
         """Be there."""

@@ -79,8 +79,8 @@ def list_sessions_of(app: DlmonApp, link: Link, log_dir: str | None) -> None:
         from dlmon.remote.mirror import mirror_directory
 
         directory = mirror_directory(link.host)
-        sessions = [each.entry(directory) for each in await listed_sessions(link, log_dir)]
-        return sessions, sweeps_of_host(await listed_sweeps(link, log_dir), directory)
+        sessions = await listed_sessions(link, log_dir, directory=directory)
+        return sessions, sweeps_of_host(await listed_sweeps(link, log_dir, directory))
 
     app.push_screen(HostSessionsScreen(link.host, ask, log_dir))
 

@@ -1,6 +1,5 @@
 """The screen of several machines: their cards, what is highlighted, and what its keys do."""
 
-import json
 import re
 import sys
 import time
@@ -553,9 +552,8 @@ def listed(app_of, clock):
 def recorded_there(session):
     header, *_, result = recorded_session(session_id=session, workload="mnist-mlp-small")
     return {
-        "session": session,
+        "folder": session,
         "file": "session.jsonl",
-        "size": 1000,
         "status": "completed",
         "name": "night",
         "note": None,
@@ -594,13 +592,12 @@ def swept_there(sweep, *runs):
             Ended(Slot(number, 0), completed(0.5), 2.0),
         )
     ]
-    said = {"sweep": sweep, "status": "interrupted", "name": None, "note": None}
-    sent = (json.loads(encode(record)) for record in (header, *records))
-    return [said, *({"sweep": sweep, "record": record} for record in sent)]
+    said = {"folder": sweep, "file": "sweep.jsonl", "status": "interrupted"}
+    return {**said, "text": b"".join(map(encode, (header, *records))).decode("latin-1")}
 
 
 async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
-    sweeps = [*swept_there("a-sweep", "first"), {"sweep": "nonsense", "status": "running"}]
+    sweeps = [swept_there("a-sweep", "first"), {"folder": "nonsense", "status": "running"}]
     async with listed(recorded_there("first"), sweeps=sweeps) as (app, pilot, _):
         await until(pilot, lambda: "2 recorded" in screen_text(app))
         rows = screen_text(app).splitlines()

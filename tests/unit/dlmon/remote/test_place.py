@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session
@@ -10,10 +11,9 @@ from fakes.sweeps import SMALL
 
 from dlmon.exit_codes import UNREACHABLE
 from dlmon.launch.job import Job, Refused, Started
-from dlmon.log.label import Label
+from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.remote import place as places
-from dlmon.remote.listing import ListedSession
 from dlmon.remote.place import OtherMachine
 from dlmon.remote.ssh import RefusedRequest, SshError
 
@@ -104,7 +104,7 @@ def listed(monkeypatch):
         header = recorded_session(workload=SMALL, session_id=session)[0]
         header.options.clear()
         header.options.update(options or JOB.options)
-        sessions.append(ListedSession(session, "session.jsonl", 1, status, Label(), header, None))
+        sessions.append(SessionEntry(header, Path(session, "session.jsonl"), status, None, None))
 
     return add
 

@@ -1,9 +1,11 @@
-"""Which of a command's words is the script that it runs, and what that is called. Pure."""
+"""A command: which of its words is the script that it runs, its name, and whether it is there."""
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import PurePath
+import shutil
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 _FILE_TYPES = (".py", ".sh", ".ipynb")
@@ -36,3 +38,17 @@ def script_name(command: tuple[str, ...]) -> str:
     if named is not None:
         return named.word if named.is_module else PurePath(named.word).name
     return PurePath(command[0]).name or command[0]
+
+
+def missing_command(name: str, directory: Path, path: str | None = None) -> str | None:
+    """Say that a command is not there, or can't be run; None where it can.
+
+    Args:
+        name: the command.
+        directory: where it runs; one with a folder in its name is looked for from there.
+        path: where others are; None for those of our own PATH.
+    """
+    if shutil.which(str(directory / name) if os.sep in name else name, path=path) is not None:
+        return None
+    step = f": for a Python script, say python {name}" if name.endswith(".py") else ""
+    return f"there is no command {name}{step}"

@@ -74,9 +74,9 @@ def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | Non
 
 
 def cores(count: float) -> str:
-    """Write a number of cores."""
-    rounded = float(f"{count:.3g}") if count < 100 else round(count)
-    return f"{rounded:g} core{'' if rounded == 1 else 's'}"
+    """Write how many cores there are, or may be used: 1 core, 1.5 cores, 16 cores."""
+    text = f"{count:,.0f}" if count >= 99.95 else f"{count:.3g}"
+    return f"{text} core{'' if text == '1' else 's'}"
 
 
 def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:

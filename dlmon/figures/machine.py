@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from rich.cells import cell_len
 
+from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
 from dlmon.records import (
     Cpu,
@@ -157,7 +158,7 @@ def cpu_figures(
     cores = len(cpu.cores or ()) or facts.cores
     busy = None
     if cores and cpu.pct is not None:
-        busy = Figure("busy", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
+        busy = Figure("busy", f"{cpu.pct * cores / 100:.1f} of {cores_text(cores)}", cpu.pct / 100)
     part.add("busy", busy, "pct")
     part.take("temp", "temperature_c", _temperature, CPU_HOT_C)
     clock = None if cpu.mhz is None else f"{cpu.mhz / 1000:.1f} GHz"
@@ -181,9 +182,9 @@ def _allowed(cpu: Cpu, cores: float | None) -> Figure:
         return Figure("allowed", "all cores")
     used_pct, why = cpu.limit_used_pct, cpu.why.get("limit_used_pct")
     if used_pct is None:
-        return Figure("allowed", f"{units.cores(cores)}{f', {why}' if why else ''}")
+        return Figure("allowed", f"{cores_text(cores)}{f', {why}' if why else ''}")
     level: Level = "high" if used_pct >= BUSY_PCT else ""
-    return Figure("allowed", f"{used_pct:.0f} % of {units.cores(cores)}", used_pct / 100, level)
+    return Figure("allowed", f"{used_pct:.0f} % of {cores_text(cores)}", used_pct / 100, level)
 
 
 def _throttled(label: str, pct: float) -> Figure:
@@ -199,7 +200,7 @@ def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Fig
     if tree is None:
         return []
     part = Part(tree, tree.why, in_depth)
-    cores = None if tree.cpu_pct is None else units.cores(round(tree.cpu_pct / 100, 1))
+    cores = None if tree.cpu_pct is None else cores_text(round(tree.cpu_pct / 100, 1))
     part.add("run", cores, "cpu_pct")
     part.take("top thread", "busiest_thread_pct", _share, deep=True)
     memory = None if tree.rss_mib is None else units.gibibytes(tree.rss_mib)

@@ -188,12 +188,6 @@ def counted(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number:,} {plural(noun)}"
 
 
-def cores(count: float) -> str:
-    """Write how many cores there are, or may be used: 1 core, 1.5 cores, 16 cores."""
-    text = _three_figures(count)
-    return f"{text} core{'' if text == '1' else 's'}"
-
-
 def plural(noun: str) -> str:
     """Write what several are called."""
     return f"{noun}{'es' if noun.endswith(('s', 'tch')) else 's'}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from dlmon.numbers import whole_number
 from dlmon.options.read import read_options
 from dlmon.options.run import RunOptions, as_typed
+from dlmon.script_name import missing_command
 
 MOST_REPEATS = 1000
 _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
@@ -84,25 +83,10 @@ def _command(text: str, directory: Path) -> tuple[str, ...]:
         )
     # A tilde is the shell's, which we aren't.
     words = tuple(_at_home(word) for word in words)
-    _check_program(words[0], directory)
+    missing = missing_command(words[0], directory)
+    if missing is not None:
+        raise UnreadableScript("command", missing)
     return words
-
-
-def _check_program(program: str, directory: Path) -> None:
-    if "/" not in program:
-        if shutil.which(program) is not None:
-            return
-        problem = f"there is no command {_brief(program)} here"
-        if (directory / program).is_file():
-            problem += f"; to run the file, write python {program}"
-        raise UnreadableScript("command", problem)
-    path = directory / program
-    if not path.is_file():
-        raise UnreadableScript("command", f"there is no file {_brief(program)} to run")
-    if not os.access(path, os.X_OK):
-        raise UnreadableScript(
-            "command", f"{_brief(program)} is not executable: write python {_brief(program)}"
-        )
 
 
 def _directory(text: str) -> str | None:
@@ -115,10 +99,8 @@ def _directory(text: str) -> str | None:
 
 
 def _repeat(text: str) -> int:
-    if not text:
-        return 1
     try:
-        number = whole_number(text)
+        number = whole_number(text or "1")
     except (ValueError, OverflowError):
         number = 0
     if not 1 <= number <= MOST_REPEATS:

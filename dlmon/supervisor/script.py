@@ -22,6 +22,7 @@ from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group, end_p
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.script_name import missing_command
 from dlmon.session.session import NOTHING_SEEN
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
@@ -141,16 +142,13 @@ def check_script(job: Job) -> None:
     try:
         is_there = directory.is_dir()
         path = {**os.environ, **job.environment}.get("PATH")
-        # One with a folder in its name is looked for from there.
-        word = str(directory / name) if os.sep in name else name
-        is_command = shutil.which(word, path=path) is not None
+        missing = missing_command(name, directory, path)
     except OSError as error:
         raise ScriptError(f"it can't be looked for: {error.strerror}") from None
     if not is_there:
         raise ScriptError(f"the directory {directory} is not there")
-    if not is_command:
-        step = f": for a Python script, say python {name}" if name.endswith(".py") else ""
-        raise ScriptError(f"there is no command {name}{step}")
+    if missing is not None:
+        raise ScriptError(missing)
 
 
 def _closing_word(command: tuple[str, ...]) -> str | None:

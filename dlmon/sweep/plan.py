@@ -16,7 +16,6 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from dlmon.numbers import whole_number
 from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
@@ -191,20 +190,6 @@ def combinations_of(
 def number_of_runs(workloads: Sequence[str], variations: Sequence[Variation], repeats: int) -> int:
     """Return how many runs there are."""
     return len(workloads) * prod(len(variation.values) for variation in variations) * repeats
-
-
-def read_repeats(text: str) -> int:
-    """Return how often each combination is run.
-
-    Raises:
-        SweepError: it is no whole number.
-    """
-    try:
-        return whole_number(text)
-    except (ValueError, OverflowError):
-        raise SweepError(
-            f"how often each combination is run is a whole number, not {quoted(text)}"
-        ) from None
 
 
 def check_number_of_runs(

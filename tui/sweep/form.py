@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dlmon.figures.sweeps import plan_text
+from dlmon.options.option import UnreadableOption, whole_number_of
 from dlmon.records.sanitize import clean
-from dlmon.sweep.plan import Plan, SweepError, read_repeats
+from dlmon.sweep.plan import Plan, SweepError
 from tui.screens.form import Field, FormScreen
 
 HINT = "Enter an option and its values, or a number of runs."
@@ -35,11 +36,11 @@ class SweepForm(FormScreen[Plan]):
         """Read the plan; empty fields are wrong only on submit."""
         vary = typed["vary"].split()
         try:
-            repeats = read_repeats(typed["repeats"]) if typed["repeats"] else 1
+            repeats = whole_number_of("the number of runs")(typed["repeats"] or "1")
             if not (vary or repeats > 1 or submitted):
                 return None, HINT, False
             plan = self._plan_of(vary, repeats)
-        except SweepError as error:
+        except (SweepError, UnreadableOption) as error:
             # A word without its = is still being typed.
             return None, clean(str(error)), submitted or not vary or "=" in vary[-1]
         return plan, plan_text(plan), False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
 from dlmon.figures.machine import (
     NOT_READ,
@@ -84,7 +85,7 @@ def _gpu(view: MachineView, gpu: Gpu) -> Section:
 
 def _cores(cores: int, physical: int | None) -> str:
     """Write how many cores there are to use; a physical one may count as two."""
-    text = units.cores(cores)
+    text = cores_text(cores)
     return f"{text}, {physical} physical" if physical and physical < cores else text
 
 

@@ -14,7 +14,7 @@ from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_arguments, read_options
 from dlmon.options.run import RunOptions
 from dlmon.options.sweep import make_plan
-from dlmon.sweep.plan import SweepError, read_repeats
+from dlmon.sweep.plan import SweepError
 
 # Of each, Python's own int or float takes some.
 NO_NUMBERS = (
@@ -42,11 +42,9 @@ def test_no_option_of_a_command_line_takes_it(name):
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
-def test_no_price_and_no_number_of_repeats_takes_it(text):
+def test_no_price_takes_it(text):
     with pytest.raises(ValueError, match="is not a price"):
         parse_price(text)
-    with pytest.raises(SweepError, match="is a whole number, not"):
-        read_repeats(text)
 
 
 @pytest.mark.parametrize("key", ["threads", "seconds"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.comparison.conditions import cores
 from dlmon.comparison.run import timing_of_step
 from dlmon.figures import units
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
@@ -58,7 +59,7 @@ WRITTEN = {
         2_150_000_000: "2.1 GB", 10**13: "10000.0 GB",
     },
     units.counted: {(1, "epoch"): "1 epoch", (2, "epoch"): "2 epochs", (2, "batch"): "2 batches"},
-    units.cores: {1.0: "1 core", 0.5: "0.5 cores", 4 / 3: "1.33 cores", 192: "192 cores"},
+    cores: {1.0: "1 core", 0.5: "0.5 cores", 4 / 3: "1.33 cores", 192: "192 cores"},
     units.stalls: {
         (1, 0): "1 stall", (1200, 0): "1,200 stalls", (1, 1): "1 stall at the start of an epoch",
         (12, 1): "12 stalls, 1 at the start of an epoch",
@@ -175,7 +176,7 @@ def test_no_figure_is_written_with_an_exponent(value):
     for text in (
         *(write(value) for write in (units.seconds, units.milliseconds, units.step_time)),
         *(write(value) for write in (units.dollars, units.energy, units.rate, units.count)),
-        *(write(value) for write in (units.percent, units.share, units.gibibytes, units.cores)),
+        *(write(value) for write in (units.percent, units.share, units.gibibytes, cores)),
         units.ratio(value),
         *(write(timing) for write in (units.band, units.duration)),
         units.size(int(value)),

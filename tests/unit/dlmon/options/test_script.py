@@ -44,8 +44,8 @@ def test_the_command_line_that_is_shown_reads_back_as_the_same_words(words):
     [
         ({"command": "python3 'train.py"}, "command", "a quote is not closed"),
         ({"command": "python3 train.py \\"}, "command", "a backslash ends the line"),
-        ({"command": "no-such-command x"}, "command", "there is no command no-such-command here"),
-        ({"command": "./no-such-file.py"}, "command", "there is no file ./no-such-file.py"),
+        ({"command": "no-such-command x"}, "command", "there is no command no-such-command"),
+        ({"command": "./no-such-file.py"}, "command", "there is no command ./no-such-file.py"),
         ({"command": "python3 a.py | tee log"}, "command", "| needs a shell"),
         ({"command": "python3 a.py && ls"}, "command", "&& needs a shell"),
         ({"command": "SEED=1 python3 a.py"}, "command", "to set SEED, write env in front"),
@@ -65,10 +65,8 @@ def test_what_cannot_be_run_is_refused_in_one_sentence_at_its_field(typed, field
 
 def test_a_file_of_the_directory_that_is_no_program_is_explained(tmp_path):
     (tmp_path / "train.py").write_text("")
-    for command, words in [
-        ("train.py", "to run the file, write python train.py"),
-        ("./train.py", "./train.py is not executable: write python ./train.py"),
-    ]:
+    for command in ("train.py", "./train.py"):
+        words = f"there is no command {command}: for a Python script, say python {command}"
         with pytest.raises(UnreadableScript, match=words):
             read(command, directory=str(tmp_path))
     (tmp_path / "train.py").chmod(0o700)

@@ -7,43 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model
-from dlmon.records.record import record
 
 EPOCHS, STEPS, SAMPLES_PER_STEP = "expected_epochs", "expected_steps", "samples_per_step"
 """The names of these options of `dlmon exec` among those of a job."""
 OF_EPOCHS, OF_STEPS = "--epochs of dlmon exec", "--steps of dlmon exec"
 
 
-@record(frozen=True)
-class Expected:
-    """The options `--epochs`, `--steps` and `--samples-per-step` of `dlmon exec`.
-
-    Attributes:
-        epochs: of the whole training.
-        steps: of the whole training.
-        samples_per_step: samples of each step.
-    """
-
-    epochs: int | None = None
-    steps: int | None = None
-    samples_per_step: int | None = None
-
-
-def expected_of(options: Mapping[str, Any]) -> Expected:
-    """Return what the options of a job say."""
-    return Expected(options.get(EPOCHS), options.get(STEPS), options.get(SAMPLES_PER_STEP))
-
-
 class ExpectedTraining:
     """Adds what a person said to the records of one process; what was measured stays.
 
     Args:
-        expected: what the person said.
+        options: those of a job, which hold what the person said by the names above.
         notice: takes, in words, what of that turned out to be wrong.
     """
 
-    def __init__(self, expected: Expected, notice: Callable[[str], None]) -> None:
-        self._expected, self._notice = expected, notice
+    def __init__(self, options: Mapping[str, Any], notice: Callable[[str], None]) -> None:
+        self._epochs, self._steps = options.get(EPOCHS), options.get(STEPS)
+        self._samples_per_step: int | None = options.get(SAMPLES_PER_STEP)
+        self._notice = notice
         self._model: Model | None = None
         self._noticed: set[str] = set()
 
@@ -72,7 +53,7 @@ class ExpectedTraining:
         self, record: Batches | BatchSummary | Epoch
     ) -> Batches | BatchSummary | Epoch:
         """Return batches, or an epoch, with the samples that the person said each step has."""
-        size = self._expected.samples_per_step
+        size = self._samples_per_step
         if size is None or record.samples is not None:
             return record
         if isinstance(record, Batches):
@@ -81,21 +62,19 @@ class ExpectedTraining:
         return record if count is None else replace(record, samples=count * size)
 
     def _with_length(self, model: Model) -> Model:
-        asked, first = self._expected, model.first_epoch or 0
+        asked, first = self._epochs, model.first_epoch or 0
         if model.epochs is not None and model.length_from is None:
-            if asked.epochs is not None and asked.epochs != model.epochs:
-                self._say(
-                    f"--epochs {asked.epochs:,} is not used: the script says {model.epochs:,}"
-                )
+            if asked is not None and asked != model.epochs:
+                self._say(f"--epochs {asked:,} is not used: the script says {model.epochs:,}")
             return model
-        if model.has_epochs is not False and asked.epochs is not None and asked.epochs > first:
-            return _known(model, epochs=asked.epochs, steps=None, length_from=OF_EPOCHS)
-        if asked.steps is None or (model.steps is not None and model.length_from is None):
+        if model.has_epochs is not False and asked is not None and asked > first:
+            return _known(model, epochs=asked, steps=None, length_from=OF_EPOCHS)
+        if self._steps is None or (model.steps is not None and model.length_from is None):
             return model
-        return _known(model, epochs=None, steps=asked.steps, length_from=OF_STEPS)
+        return _known(model, epochs=None, steps=self._steps, length_from=OF_STEPS)
 
     def _with_samples(self, model: Model) -> Model:
-        size = self._expected.samples_per_step
+        size = self._samples_per_step
         if size is None:
             return model
         if model.batch_size is not None or model.inferred is not None:

@@ -26,7 +26,6 @@ from dlmon.script_name import missing_command
 from dlmon.session.session import NOTHING_SEEN
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
-from dlmon.supervisor.expected import expected_of
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
 
@@ -59,7 +58,7 @@ class Script(Child):
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         self._command = tuple(command)
         self._trainers.gpus = device.gpus
-        self._trainers.expected = expected_of(job.options)
+        self._trainers.options = job.options
         copies = job.copy_fds
         try:
             if job.terminal is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dlmon.control import peer_of
 from dlmon.instrument.held_lock import HELD
@@ -27,7 +28,7 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.supervisor.channel import ANSWERS, Asked, Channel
-from dlmon.supervisor.expected import Expected, ExpectedTraining
+from dlmon.supervisor.expected import ExpectedTraining
 from dlmon.supervisor.records_in import IncomingRecords, LostMetrics, Reader
 
 # So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
@@ -63,8 +64,8 @@ class Trainers:
         self._write, self._notice = write, notice
         self.gpus: Sequence[GpuFacts] = ()
         """Those of this machine, as NVML knows them."""
-        self.expected = Expected()
-        """What the person who started the script says of its training."""
+        self.options: Mapping[str, Any] = {}
+        """Those of the job: what the person who started the script says of its training."""
         self._socket: socket.socket | None = None
         self._connections: dict[int, _Connection] = {}
         self._folder = Path()
@@ -279,7 +280,7 @@ class _Connection:
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
         self.lost_metrics = LostMetrics(trainers.notice)
-        self.expected = ExpectedTraining(trainers.expected, trainers.notice)
+        self.expected = ExpectedTraining(trainers.options, trainers.notice)
         records = IncomingRecords(
             TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
         )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model
-from dlmon.supervisor.expected import OF_EPOCHS, Expected, ExpectedTraining, expected_of
+from dlmon.supervisor.expected import EPOCHS, OF_EPOCHS, SAMPLES_PER_STEP, STEPS, ExpectedTraining
 
 UNKNOWN = Model(
     *(None,) * 6, why={"epochs": "not said", "batch_size": "not said", "parameters": "not known"}
@@ -19,7 +19,8 @@ def training():
 
     def make(*expected):
         notices = []
-        return ExpectedTraining(Expected(*expected), notices.append), notices
+        options = dict(zip((EPOCHS, STEPS, SAMPLES_PER_STEP), expected, strict=False))
+        return ExpectedTraining({"interval": 1.0, **options}, notices.append), notices
 
     return make
 
@@ -87,8 +88,3 @@ def test_steps_end_a_loop_without_epochs_and_one_whose_epochs_have_a_length(trai
     assert (told.describe(LOOP).steps, told.describe(LOOP).epochs) == (250, None)
     model = told.describe(replace(UNKNOWN, steps_per_epoch=100))
     assert (model.epochs, model.epochs_in_all) == (None, 3)
-
-
-def test_the_options_of_a_job_are_read():
-    options = {"interval": 1.0, "expected_epochs": 2, "samples_per_step": 3}
-    assert expected_of(options) == Expected(2, None, 3)

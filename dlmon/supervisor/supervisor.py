@@ -49,6 +49,7 @@ from dlmon.records import (
     Facts,
     Machine,
     MachineFacts,
+    Model,
     Notice,
     Output,
     Record,
@@ -375,6 +376,9 @@ class Supervisor:
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)
+        if isinstance(record, Model):
+            # It may have moved to another control group until then.
+            self._read_kernel_kills()
         if isinstance(record, Stack):
             self._control.take(record)
         self._session.fold(record)

@@ -563,7 +563,7 @@ def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
 
 def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys, monkeypatch):
     lifeline, log = FakeLaunch(), running[0]
-    monkeypatch.setattr(dlmon.render.follow._LineReporter, "show", lambda *_: 1 / 0)
+    monkeypatch.setattr(dlmon.render.follow._Lines, "show", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         follow(log.path, lifeline)
     assert lifeline.words == ["detach"]

@@ -3,6 +3,7 @@
 DLMON_TEST_INPUTS says how many on each screen, DLMON_TEST_SEED with which it begins.
 """
 
+import asyncio
 import os
 import signal
 
@@ -35,8 +36,7 @@ def nothing_real_is_touched(monkeypatch):
 
     async def wait_until_stopped(run):
         while not run.stopping:
-            await run._changed.wait()
-            run._changed.clear()
+            await asyncio.sleep(0.01)
         run.writer.close()
         run.ended = True
 

@@ -98,7 +98,7 @@ def show_home(home):
         async with shown.app.run_test(size=size) as pilot:
             # The keys in the footer are what comes last.
             await until(
-                pilot, lambda: any(footer.children for footer in shown.screen.query(KeyFooter))
+                pilot, lambda: any(footer.offered for footer in shown.screen.query(KeyFooter))
             )
             await pilot.pause()
             shown.pilot = pilot

@@ -1,4 +1,4 @@
-"""Look at a Python interpreter before a workload is run in it: ours, or another (`--python`).
+"""Look at another Python interpreter before anything is run in it (`--python`).
 
 It is asked for its version and for what is installed there, without importing
 any of that, and it gets only so long to answer: what is named may be no Python
@@ -8,11 +8,16 @@ at all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib.util
 import json
 import os
+import platform
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
 from dlmon.records import TITLES
@@ -76,6 +81,24 @@ class Interpreter:
     backend_version: str | None
 
 
+def own_interpreter(backend: str | None) -> Interpreter:
+    """Return what our own interpreter has; nothing is imported for it.
+
+    Raises:
+        InterpreterError: it lacks the backend that is asked for, or Keras knows none of that name.
+    """
+    if backend is not None:
+        _check_known(backend)
+        if importlib.util.find_spec(backend) is None:
+            raise InterpreterError(
+                f"{backend} is not installed in {sys.executable}; install it there with: "
+                f"{sys.executable} -m pip install {backend}"
+            )
+    backend = backend or "tensorflow"
+    keras, version = map(_installed, _modules(backend).values())
+    return Interpreter(sys.executable, platform.python_version(), keras, backend, version)
+
+
 async def examine_interpreter(
     command: str, backend: str, deadline_s: float = DEADLINE_S
 ) -> Interpreter:
@@ -90,14 +113,28 @@ async def examine_interpreter(
         InterpreterError: it can't be run, is no Python, is too old, or lacks
             Keras 3 or the backend.
     """
+    _check_known(backend)
+    command = os.path.expanduser(command)  # noqa: ASYNC240, PTH111
+    modules = json.dumps(_modules(backend))
+    return _checked(command, backend, await _answer(command, modules, deadline_s))
+
+
+def _check_known(backend: str) -> None:
     if backend not in TITLES:
         raise InterpreterError(
             f'there is no backend "{clean(backend, 40)}": use tensorflow, jax or torch'
         )
-    command = os.path.expanduser(command)  # noqa: ASYNC240, PTH111
-    modules = {"keras": ("keras",), backend: _DISTRIBUTIONS.get(backend, (backend,))}
-    answer = await _answer(command, json.dumps(modules), deadline_s)
-    return _checked(command, backend, answer)
+
+
+def _modules(backend: str) -> dict[str, tuple[str, ...]]:
+    return {"keras": ("keras",), backend: _DISTRIBUTIONS.get(backend, (backend,))}
+
+
+def _installed(names: tuple[str, ...]) -> str | None:
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
 
 
 async def _answer(command: str, modules: str, deadline_s: float) -> bytes:

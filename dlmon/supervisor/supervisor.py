@@ -37,6 +37,7 @@ from dlmon.launch.interpreter import (
     Interpreter,
     InterpreterError,
     examine_interpreter,
+    own_interpreter,
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
@@ -192,8 +193,10 @@ class Supervisor:
         if self._job.is_machine_recording or self._job.script:
             return None
         backend, python = self._job.options.get("backend"), self._job.options.get("python")
+        if python is None:
+            return own_interpreter(backend)
         return await self._unless_stopped(
-            examine_interpreter(str(python or sys.executable), str(backend or "tensorflow"))
+            examine_interpreter(str(python), str(backend or "tensorflow"))
         )
 
     async def _unless_stopped(

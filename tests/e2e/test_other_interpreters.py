@@ -110,8 +110,9 @@ def test_a_backend_that_dlmons_own_interpreter_lacks_starts_nothing(start_job, l
     )
     if found.stdout.strip() != "None":
         pytest.skip(f"{backend} is installed")
-    assert refusal(start_job(backend=backend)).endswith(
-        f"has no JAX; install it there with: {sys.executable} -m pip install {backend}"
+    assert refusal(start_job(backend=backend)) == (
+        f"{backend} is not installed in {sys.executable}; install it there with: "
+        f"{sys.executable} -m pip install {backend}"
     )
     assert not list(log_dir.glob("*/session.jsonl"))
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from dlmon.launch.interpreter import (
     InterpreterError,
     examine_interpreter,
+    own_interpreter,
 )
 
 
@@ -50,7 +50,7 @@ async def test_our_own_reports_what_it_has_and_imports_nothing_for_it():
     began = time.monotonic()
     found = await examine_interpreter(sys.executable, "tensorflow")
     assert time.monotonic() - began < 10
-    assert found.backend_version == metadata.version("tensorflow")
+    assert found == own_interpreter("tensorflow")
     assert found.python == ".".join(map(str, sys.version_info[:3]))
     assert found.keras is not None
 
@@ -69,7 +69,7 @@ async def test_a_keras_folder_in_the_working_directory_is_not_taken_for_keras(
     (tmp_path / "keras" / "__init__.py").write_text("raise SystemExit\n")
     monkeypatch.chdir(tmp_path)
     found = await examine_interpreter(sys.executable, "tensorflow")
-    assert found.keras == metadata.version("keras")
+    assert found == own_interpreter(None)
 
 
 async def test_what_can_not_be_run_is_reported(tmp_path):
@@ -125,3 +125,13 @@ async def test_what_it_says_is_cleaned(answering):
 async def test_an_unknown_backend_is_refused_before_anything_is_run(tmp_path):
     reported = await refusal(str(tmp_path / "nowhere"), backend="numpy")
     assert reported == 'there is no backend "numpy": use tensorflow, jax or torch'
+
+
+def test_a_backend_that_our_own_interpreter_lacks_is_reported(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        InterpreterError, match=r"torch is not installed in .* -m pip install torch"
+    ):
+        own_interpreter("torch")
+    with pytest.raises(InterpreterError, match="there is no backend"):
+        own_interpreter("numpy")

@@ -244,7 +244,8 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
     who = "the script" if ending.is_script else "the workload"
     if code is None or code >= 0:
         found = None if code is None else find_error(ending.last_output, code)
-        kind = FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN
+        is_refusal = code == _REFUSED and not ending.is_script
+        kind = FailureKind.REFUSED if is_refusal else FailureKind.UNKNOWN
         if found is not None and code == 1:
             is_memory = _OUT_OF_MEMORY.search(found)
             kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION

@@ -178,12 +178,12 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
     session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
     snapshot = session.snapshot(header.t)
     reported = make_result(
-        JOB, "log", snapshot, session.machine.energy, Ending(0, False, None, False), header.t, 1.0
+        JOB, "log", snapshot, session.machine.energy, Ending(0, None, None, False), header.t, 1.0
     )
     assert reported.step_ms is None
     assert reported.why["step_ms"].startswith("too short to measure, about 3 ms per batch")
     assert "--seconds" in reported.why["step_ms"]
-    stopped = Ending(75, True, None, False)
+    stopped = Ending(75, StopCause.CTRL_C, None, False)
     reported = make_result(JOB, "log", snapshot, session.machine.energy, stopped, header.t, 1.0)
     assert "--seconds" not in reported.why["step_ms"]
 
@@ -199,7 +199,7 @@ def script_that_never_trained(exit_code, written=()):
     snapshot = session.snapshot(ended=True)
     output = tuple(Output(0, "stderr", text) for text in written)
     ending = Ending(
-        exit_code, False, None, False, output, is_script=True, why_nothing_trained=KEPT_OUT
+        exit_code, None, None, False, output, is_script=True, why_nothing_trained=KEPT_OUT
     )
     return ending, make_result(job, "log", snapshot, session.machine.energy, ending, 1, 1.0)
 
@@ -211,6 +211,10 @@ def test_where_no_training_was_seen_in_a_script_the_reason_stands_for_every_figu
     own = {"energy_j_per_epoch", "cost_usd"}
     assert {reported.why[name] for name in reported.lacking} == {KEPT_OUT}
     assert {text for name, text in reported.why.items() if name not in own} == {KEPT_OUT}
+
+
+def test_a_script_that_ends_with_a_workload_s_code_for_a_refusal_refused_nothing():
+    assert script_that_never_trained(REFUSED)[1].failure == "unknown"
 
 
 def test_of_a_script_that_an_exception_ended_no_other_reason_is_guessed():
@@ -225,7 +229,7 @@ def test_no_reason_of_a_run_that_is_over_speaks_of_what_may_come(is_script):
     if not is_script:
         session = Session(recorded_session()[0])
         snapshot = session.snapshot(ended=True)
-        ending = Ending(1, False, None, False)
+        ending = Ending(1, None, None, False)
         reported = make_result(JOB, "log", snapshot, session.machine.energy, ending, 1, 1.0)
     assert not [text for text in reported.why.values() if "yet" in text]
 
@@ -248,7 +252,7 @@ def test_what_speaks_against_them_stands_there_by_its_code():
         "log",
         session.snapshot(ended=True),
         session.machine.energy,
-        Ending(1, False, None, False),
+        Ending(1, None, None, False),
         0,
         1.0,
     )

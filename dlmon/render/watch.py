@@ -114,15 +114,15 @@ async def watch_hosts(
         interval_s: time between the samples of each.
         pcie: have what crosses the GPUs' PCIe links measured.
         as_json: print an object a line, for problems too.
-        alerts: what is told of hosts that are lost.
+        alerts: which alerts are sent of hosts that are lost.
     """
     lines, hosts, cells = Lines(as_json), list[WatchedHost](), max(map(len, names))
     for number, name in enumerate(names):
         on_sample = partial(_print_sample, lines, hosts, number, cells)
         hosts.append(WatchedHost(name, interval_s, pcie, on_sample=on_sample))
         hosts[-1].start()
-    told = None if alerts is None else HostAlerts(alerts)
-    looking = asyncio.create_task(_look(lines, hosts, told))
+    sent = None if alerts is None else HostAlerts(alerts)
+    looking = asyncio.create_task(_look(lines, hosts, sent))
     try:
         return await lines.until_end()
     finally:
@@ -130,7 +130,7 @@ async def watch_hosts(
         await asyncio.gather(*(host.close() for host in hosts))
 
 
-async def _look(lines: Lines, hosts: Sequence[WatchedHost], told: HostAlerts | None) -> None:
+async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts | None) -> None:
     """Say what keeps a host away, that it is back, and that its clock differs, each once.
 
     End where no host could be reached at first.
@@ -138,8 +138,8 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], told: HostAlerts | N
     was_reached, said, clocks = False, dict[str, str | None](), set[str]()
     while True:
         for host in hosts:
-            if told is not None:
-                told.look(host.name, host.link.is_up, host.link.problem)
+            if alerts is not None:
+                alerts.look(host.name, host.link.is_up, host.link.problem)
             if host.state == HostState.CONNECTING:
                 continue
             problem = None if host.state == HostState.CONNECTED else host.link.problem
@@ -153,7 +153,7 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], told: HostAlerts | N
             if ahead and problem is None and host.name not in clocks:
                 clocks.add(host.name)
                 lines.print_error(f"{host.name}: {ahead}")
-        for failure in () if told is None else told.failures():
+        for failure in () if alerts is None else alerts.failures():
             lines.print_error(failure)
         states = [host.state for host in hosts]
         was_reached = was_reached or HostState.CONNECTED in states

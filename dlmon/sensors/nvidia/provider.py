@@ -4,7 +4,7 @@ Errors of the driver's life cycle (a GPU fell off the bus, the driver was
 unloaded or replaced) make every handle worthless: NVML is then shut down and
 begun again, at first at once, later with growing pauses. Any other error is
 one reading that is absent, with its reason. While all GPUs are asleep, nothing
-is asked, and NVML is not begun.
+is asked, and NVML is not initialised.
 """
 
 from __future__ import annotations

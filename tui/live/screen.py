@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.worker import Worker
 
-from dlmon.comparison.compare import Reference
+from dlmon.comparison.compare import ComparisonRow, Reference
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word, timing_of
 from dlmon.figures.reading import reading_text
@@ -441,9 +441,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
         """Show what is known of the row that was clicked."""
-        self._show_comparison(message.index)
+        self._show_comparison(message.row)
 
-    def _show_comparison(self, chosen: int | None) -> None:
+    def _show_comparison(self, chosen: ComparisonRow | None) -> None:
         from tui.live.comparison.screen import ComparisonScreen
 
         comparison = self._comparison.in_full()

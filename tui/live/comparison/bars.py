@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.run_comparison import Comparison, comparison_bars
 from dlmon.figures.sections import Bar
 from dlmon.figures.value_axis import bar_lengths
@@ -36,12 +38,13 @@ class ComparisonBars(ScrollingLines):
 
     @dataclass
     class Pointed(Message):
-        """A row was clicked: the one of this index."""
+        """A row was clicked."""
 
-        index: int
+        row: ComparisonRow
 
     scale = ""
     """What to know of how long the bars are."""
+    _compared: Sequence[ComparisonRow] = ()
     _bars: tuple[Bar, ...] = ()
     _fractions: tuple[float, ...] = ()
     _instead = ""
@@ -53,6 +56,7 @@ class ComparisonBars(ScrollingLines):
         """Show a comparison from top to bottom; `instead` is said where there is nothing."""
         section = comparison_bars(comparison)
         self._bars, self._instead = section.bars, instead
+        self._compared = comparison.rows
         is_drawn = sum(map(is_alike, section.bars)) > 1
         values = [bar.value if is_drawn and is_alike(bar) else 0.0 for bar in section.bars]
         self._fractions, is_logarithmic = bar_lengths(values)
@@ -73,9 +77,10 @@ class ComparisonBars(ScrollingLines):
         super().scroll_lines(delta)
 
     def on_click(self, event: events.Click) -> None:
-        index = self.index_at(event.y, len(self._bars))
+        within = event.get_content_offset(self)
+        index = None if within is None else self.index_at(within.y, len(self._bars))
         if index is not None:
-            self.post_message(self.Pointed(index))
+            self.post_message(self.Pointed(self._compared[index]))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in view."""

@@ -22,7 +22,7 @@ class ComparisonScreen(TickingScreen):
 
     Args:
         look: returns the comparison as it stands.
-        chosen: which of its bars to begin with; None begins with what this run is compared with.
+        chosen: the row to begin with; None begins with what this run is compared with.
     """
 
     CSS_PATH = "comparison.tcss"
@@ -52,21 +52,21 @@ class ComparisonScreen(TickingScreen):
     def __init__(
         self,
         look: Callable[[], Comparison],
-        chosen: int | None = None,
+        chosen: ComparisonRow | None = None,
         take: Callable[[ComparisonRow | None], None] = lambda row: None,
     ) -> None:
         """Look at nothing before the screen is shown.
 
         Args:
             look: returns the comparison as it stands.
-            chosen: which of its bars to begin with.
+            chosen: the row to begin with.
             take: is called with the row that is to be compared with, None for this run's own.
         """
         super().__init__()
         self._take = take
         self._look = look
-        self._chosen = chosen
-        self._row: ComparisonRow | None = None
+        self._row = chosen
+        self._chosen: int | None = None
         self._bars = ComparisonBars(id="bars", classes="panel")
         self._details = SectionLines(id="details", classes="panel")
 
@@ -117,11 +117,10 @@ class ComparisonScreen(TickingScreen):
 
     def action_move(self, rows: int) -> None:
         """Choose another row; up is negative."""
-        self._choose((self._chosen or 0) + rows)
+        self._row, self._chosen = None, max(0, (self._chosen or 0) + rows)
+        self.paint()
 
     def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
-        self._choose(message.index)
-
-    def _choose(self, index: int) -> None:
-        self._row, self._chosen = None, max(0, index)
+        """Choose the row that was clicked."""
+        self._row = message.row
         self.paint()

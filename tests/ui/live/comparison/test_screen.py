@@ -4,7 +4,7 @@ import re
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from fakes.recorded import recorded_session
+from fakes.recorded import BEGIN_WALL, recorded_session
 from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
@@ -31,6 +31,14 @@ async def shown(state="training", view="compare", size=NARROW, **settings):
 def rows(stage, kind):
     widget = stage.app.screen.query_one(kind)
     return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+async def click_row(stage, label):
+    """Click a row of the comparison where it stands on the screen."""
+    bars = stage.app.screen.query_one(ComparisonBars).content_region
+    (y,) = (y for y, row in enumerate(rows(stage, ComparisonBars)) if label in row)
+    await stage.pilot.click(offset=(bars.x + 5, bars.y + y))
+    await stage.settle()
 
 
 def title(stage):
@@ -98,16 +106,24 @@ async def test_all_that_differs_is_readable_of_a_row_whose_words_are_cut():
 
 async def test_a_click_on_a_row_of_the_live_screen_shows_that_row():
     async with shown("training", "live", NARROW) as stage:
-        drawn = rows(stage, ComparisonBars)
-        (y,) = (y for y, row in enumerate(drawn) if "NVIDIA GTX 1060" in row)
-        await stage.pilot.click(ComparisonBars, offset=(5, y))
-        await stage.settle()
+        await click_row(stage, "NVIDIA GTX 1060")
         assert "NVIDIA GTX 1060" in title(stage)
-        drawn = rows(stage, ComparisonBars)
-        (y,) = (y for y, row in enumerate(drawn) if "Colab GPU" in row)
-        await stage.pilot.click(ComparisonBars, offset=(5, y))
-        await stage.settle()
+        await click_row(stage, "Colab GPU")
         assert "Colab GPU" in title(stage)
+
+
+async def test_a_click_shows_the_same_row_where_the_live_screen_leaves_out_earlier_runs():
+    twelve = tuple(
+        recorded_session(
+            session_id=f"202611{20 - day:02}-145600-cifar10-cnn-{day:04}",
+            begin_wall=BEGIN_WALL - day * 86_400,
+            step_us=18_000 + 500 * day,
+        )
+        for day in range(1, 13)
+    )
+    async with shown(replace(STATES["training"], earlier=twelve), "live", WIDE) as stage:
+        await click_row(stage, "Intel i7-9700K")
+        assert "Intel i7-9700K" in title(stage)
 
 
 async def test_the_first_run_of_a_script_says_that_there_is_nothing_to_compare(monkeypatch):

@@ -182,7 +182,8 @@ ON_A_GPU = """
 import os, pathlib, sys, time, dlmon
 with dlmon.training():
     dlmon.step(8)
-    pathlib.Path("pid").write_text(str(os.getpid()))
+    pathlib.Path("pid.new").write_text(str(os.getpid()))
+    os.rename("pid.new", "pid")
     while not pathlib.Path("end").exists():
         time.sleep(0.05)
         dlmon.step(8)

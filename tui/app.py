@@ -355,8 +355,11 @@ class DlmonApp(PunctualApp[int]):
 def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
     """Return what makes the first screen; a LogError where no log can be read for it."""
     if start.log is not None:
-        follower = app.sources.follow(start.log, launch=start.started)
-        return partial(sessions.reading_screen, app, follower, start.started)
+        from dlmon.log.directory import read_entry
+
+        # Its header and result stand there while what reads the rest is imported.
+        follow = partial(app.sources.follow, start.log)
+        return partial(sessions.reading_screen, app, read_entry(start.log), follow)
     if len(start.replayed) == 1:
         source = app.sources.replay(start.replayed[0])
         source.host = next(iter(start.replayed_hosts), None)

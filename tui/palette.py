@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 
+from dlmon.records.record import record
 from tui.requests import Export
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _ITSELF = "app.command_palette"
 _TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Command:
     """What can be chosen: its name, what it does, its keys in words, and what does it."""
 

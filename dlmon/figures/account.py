@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
 from dlmon.figures.stacks import stack_text
 from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause
+from dlmon.records.record import record
 from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.stacks import stacks_in
@@ -59,7 +60,7 @@ _MOST_NOTICES = 2
 LEAST_S = 0.005
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PartRow:
     """A part of a session's time: its name, its seconds, and its share of all, 0 to 1."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import Match, find_match
 from dlmon.comparison.conditions import Conditions, with_defaults
@@ -31,10 +31,11 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
-from dlmon.session.figures import figures_of_snapshot
-from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
-from dlmon.session.snapshot import Snapshot
+from dlmon.session.reasons import NEVER_STEADY, NOTHING_SEEN
 from workloads.catalog import WORKLOADS, Workload
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import Snapshot
 
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
@@ -219,15 +220,6 @@ def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> 
     """Return what a run of a workload does: before it has a model, as it was asked to."""
     conditions = run.conditions
     return conditions if snapshot.model is not None else with_defaults(conditions, defaults)
-
-
-def match_of(snapshot: Snapshot) -> Match | None:
-    """Return how a session compares with published times; None for a workload not of ours."""
-    workload = WORKLOADS.get(snapshot.header.workload)
-    if workload is None:
-        return None
-    defaults = default_conditions(workload)
-    return find_match(conditions_of(figures_of_snapshot(snapshot), snapshot, defaults), defaults)
 
 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:

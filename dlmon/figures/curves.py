@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from dlmon.figures.sections import Chart, Line, Values
 from dlmon.figures.units import rate_unit
+from dlmon.records.record import record
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
 
@@ -32,7 +33,7 @@ _CHARTS = {
 _OWN = "this run"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mark:
     """A moment to know, in seconds from the start of the session."""
 
@@ -40,7 +41,7 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Quantity:
     """One quantity of a session from its start on.
 

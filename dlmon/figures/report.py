@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from dlmon.figures.sections import Chart, Heading, OverTime, Section, Table
 from dlmon.figures.session_report import SessionReport, session_report
 from dlmon.figures.sides import Compared, compared
 from dlmon.figures.sweep_report import SweepReport, sweep_report
+from dlmon.records.record import record
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 
 MOST_COMPARED = 6
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Report:
     """What is reported.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlmon.comparison.peaks import flop_s_text
 from dlmon.figures import units
 from dlmon.records import Result
-from dlmon.session.measures import NO_PRICE
+from dlmon.session.reasons import NO_PRICE
 
 
 def cost_text(result: Result) -> str:

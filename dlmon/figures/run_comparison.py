@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import itemgetter
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
@@ -38,6 +38,7 @@ from dlmon.figures.sections import Bar, Bars, Row, Section
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options
 from dlmon.records import Result
+from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.session.figures import figures_of_entry, figures_of_snapshot
 from dlmon.session.snapshot import Snapshot
@@ -48,7 +49,7 @@ MOST_ARGUMENTS = 3
 _LONGEST_ARGUMENT = 24
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Comparison:
     """A session among the published times of its workload, and earlier runs of this machine.
 

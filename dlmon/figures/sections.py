@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeVar
+
+from dlmon.records.record import record
 
 Row = tuple[str, str]
 """A name and its text."""
@@ -15,7 +17,7 @@ Level = Literal["", "strong", "good", "bad"]
 S = TypeVar("S")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Heading:
     """The beginning of what is said of one session, sweep or comparison.
 
@@ -28,7 +30,7 @@ class Heading:
     facts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Note:
     """Sentences.
 
@@ -42,7 +44,7 @@ class Note:
     heading: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Figures:
     """Names, each with its figure as text."""
 
@@ -50,7 +52,7 @@ class Figures:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Table:
     """Rows under headings.
 
@@ -84,7 +86,7 @@ class Table:
         return self.without(*(name for name, cells in columns if not any(cells)))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bar:
     """One bar.
 
@@ -109,7 +111,7 @@ class Bar:
         return "; ".join(filter(None, (", ".join(filter(None, self.more)), self.note)))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bars:
     """Bars beside each other.
 
@@ -124,7 +126,7 @@ class Bars:
     are_parts: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Code:
     """Lines as they are."""
 
@@ -132,7 +134,7 @@ class Code:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OverTime:
     """Where the charts over time stand."""
 
@@ -142,7 +144,7 @@ class OverTime:
 Values = tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Line:
     """One line of a chart: what was known at each place, and the extremes of what that stands for.
 
@@ -168,7 +170,7 @@ class Line:
         return self.low != self.high
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Chart:
     """Lines over one time axis, or of a sweep over what was varied.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ from dlmon.records import (
     Trainer,
     to_json,
 )
+from dlmon.records.record import record
 from dlmon.session.figures import OnRead, ignore
 from dlmon.session.metric_figures import figures_json, metric_figures
 from dlmon.session.session import Session
@@ -91,7 +92,7 @@ _OF_ROW = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SessionReport:
     """One session.
 

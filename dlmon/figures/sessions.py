@@ -16,7 +16,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause
 from dlmon.records.record import record
-from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
+from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
 from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os.path import commonprefix
 from typing import Any
 
@@ -40,6 +40,7 @@ from dlmon.figures.sections import (
 )
 from dlmon.figures.validity import doubts_of_all
 from dlmon.records import AccountPart, Status
+from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
@@ -382,7 +383,7 @@ def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
     return {each.name: {"base": each.base, "new": each.new} for each in found}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Compared:
     """One session, or several, beside others in a report; without numbers where unlike."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from dlmon.comparison.compare import missing_part
+from dlmon.comparison.compare import Match, find_match, missing_part
 from dlmon.figures import units
 from dlmon.figures.account import (
     PART_NAMES,
@@ -19,10 +18,11 @@ from dlmon.figures.account import (
 from dlmon.figures.comparison import (
     basis_of_epoch,
     comparable_text,
+    conditions_of,
+    default_conditions,
     device_text,
     earlier_sessions,
     epoch_word,
-    match_of,
     metric_of,
     timing_of,
     trainers_text,
@@ -40,7 +40,9 @@ from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records.record import record
 from dlmon.session.epoch_comparison import seconds_of
+from dlmon.session.figures import figures_of_snapshot
 from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -56,7 +58,7 @@ _SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
 _A_DELAY_S = 0.01
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Outcome:
     """A session as it stands, and what a person calls it."""
 
@@ -216,7 +218,16 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         if snapshot.limit.advice:
             yield "try", snapshot.limit.advice
     if snapshot.header.workload in WORKLOADS:
-        yield "published", comparable_text(match_of(snapshot), typed=True)
+        yield "published", comparable_text(_match_of(snapshot), typed=True)
+
+
+def _match_of(snapshot: Snapshot) -> Match | None:
+    """Return how a session compares with published times; None for a workload not of ours."""
+    workload = WORKLOADS.get(snapshot.header.workload)
+    if workload is None:
+        return None
+    defaults = default_conditions(workload)
+    return find_match(conditions_of(figures_of_snapshot(snapshot), snapshot, defaults), defaults)
 
 
 def _of_result(outcome: Outcome) -> Iterator[Row]:

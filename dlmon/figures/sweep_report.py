@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from dlmon.figures.sweeps import (
 from dlmon.log.label import read_label
 from dlmon.options.run import in_words, option_name
 from dlmon.records import RunStatus
+from dlmon.records.record import record
 from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
@@ -44,7 +45,7 @@ from dlmon.sweep.results import (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweepReport:
     """One sweep: what a report says of it, and as numbers and words."""
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlmon.session.validity import Validity
+
 from collections.abc import Iterable, Mapping, Sequence
 
 from dlmon.records import Doubt, Result
-from dlmon.session.validity import Validity
 
 DOUBT_NAMES = {
     Doubt.TOO_SHORT: "too short",

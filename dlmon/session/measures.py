@@ -12,8 +12,8 @@ from typing import Any
 from dlmon.comparison.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
 from dlmon.session.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
+from dlmon.session.reasons import NO_PRICE
 
-NO_PRICE = "no price was given (--price)"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 
 

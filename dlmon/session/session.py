@@ -65,6 +65,25 @@ from dlmon.session.limits.seen import Seen
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.readings import Reading, TrainingReadings, values_of
+from dlmon.session.reasons import (
+    NEVER_BUILT,
+    NEVER_STEADY,
+    NO_BAND,
+    NO_BATCH,
+    NO_BATCH_YET,
+    NO_EPOCHS,
+    NO_LENGTH,
+    NO_PASSES,
+    NO_WHOLE_RUN,
+    NO_WORKLOAD,
+    NOT_BUILT,
+    NOT_IN_PROJECTION,
+    NOT_STEADY,
+    NOTHING_SEEN,
+    NOTHING_SEEN_YET,
+    ONE_RUN,
+    SUMMARISED,
+)
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.stacks import Stacks
 from dlmon.session.trainers import Trainers, span_of
@@ -84,28 +103,6 @@ MAX_PHASE_SPANS = 2000
 MAX_PAUSES = 1000
 RATE_NOW_NS = 2_000_000_000
 
-STEADY_TAKES = "10 batches and 3 seconds of training are needed"
-"""The batches and the second of the warm-up, and the two seconds that a band takes."""
-NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
-TOO_SHORT = "too short to measure"
-NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
-NOT_BUILT = "the model is not built yet"
-NEVER_BUILT = "the run ended before the model was built"
-NO_BATCH = "no batch ended"
-NO_BATCH_YET = "no batch has ended yet"
-NOTHING_SEEN = "no training was seen"
-NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
-WATCHED = "dlmon watches Keras, PyTorch and what is built on it, XGBoost and LightGBM"
-WATCHED_TOO = "and what a script reports itself (import dlmon)"
-NO_WHOLE_RUN = "whole runs are measured only of dlmon's own workloads"
-NO_PASSES = "the script's loop has no epochs"
-NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
-NO_WORKLOAD = "no workload was run: only the machine was recorded"
-NO_BAND = "its uncertainty takes two seconds of steady training"
-ONE_RUN = "a single run does not show how much runs differ"
-NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
-NO_EPOCHS = "this workload has no epochs"
-SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )

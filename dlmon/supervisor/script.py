@@ -23,7 +23,7 @@ from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.script_name import missing_command
-from dlmon.session.session import NOTHING_SEEN
+from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput

@@ -25,7 +25,7 @@ from dlmon.records import (
 )
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import measure
-from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, NOTHING_SEEN, STEADY_TAKES, TOO_SHORT
+from dlmon.session.reasons import NEVER_STEADY, NO_WORKLOAD, NOTHING_SEEN, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
 from dlmon.supervisor.exception_line import find_error

@@ -11,12 +11,12 @@ import difflib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
 
 from dlmon.records import Slot, SweepHeader, Value, Variation
+from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
 MAX_RUNS = 10_000
@@ -32,7 +32,7 @@ class SweepError(ValueError):
     """A sweep that can't be; the message is one sentence for a person."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Combination:
     """One value of everything that is varied.
 
@@ -46,7 +46,7 @@ class Combination:
     varied: Mapping[str, Value]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """All that is to be run.
 

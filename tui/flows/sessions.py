@@ -6,17 +6,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dlmon.exit_codes import DONE
+from dlmon.exit_codes import DONE, FAILED
 from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end
-from tui.flows.stack import ShownSession, close_link, read_sessions, replace_waiting
+from tui.flows.stack import (
+    ShownSession,
+    close_link,
+    read_sessions,
+    refuse_waiting,
+    replace_waiting,
+)
 from tui.requests import ShowSession
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.log.directory import SessionEntry
     from dlmon.remote.link import Link
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
@@ -39,6 +48,7 @@ def list_sessions(app: DlmonApp) -> None:
 
 def show_session(app: DlmonApp, request: ShowSession) -> None:
     """Show a recorded session, or go back to it where it is shown already."""
+    from dlmon.log.directory import read_entry
     from tui.screens.starting import StartingScreen
 
     if isinstance(app.screen, StartingScreen):
@@ -57,32 +67,43 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
     if follower.read_share is None:
         app.push_screen(session_screen(app, follower, None))
     else:
-        app.push_screen(reading_screen(app, follower, None))
+        waiting = reading_screen(app, read_entry(follower.path), lambda: follower)
+        app.when_gone[waiting] = follower.close
+        app.push_screen(waiting)
 
 
 def reading_screen(
-    app: DlmonApp, follower: SessionFollower, launch: Lifeline | None
+    app: DlmonApp, entry: SessionEntry, follow: Callable[[], SessionFollower]
 ) -> StartingScreen:
-    """Return what stands until a recorded session is read: one of a day takes a while."""
-    from dlmon.log.directory import read_entry
+    """Return what stands until a recorded session is read: one of a day takes a while.
+
+    Args:
+        app: on which it is to be shown.
+        entry: what its log says without being read.
+        follow: opens the log.
+    """
     from tui.screens.starting import StartingScreen
     from tui.sessions.session_details import SessionDetails
 
-    name = follower.session.header.id
+    name = entry.header.id
     known = SessionDetails()
     known.is_opening = True
-    known.show(read_entry(follower.path))
+    known.show(entry)
 
     async def read(waiting: StartingScreen) -> None:
+        try:
+            follower = follow()
+        except LogError as error:
+            refuse_waiting(app, waiting, str(error), FAILED)
+            return
+        app.when_gone[waiting] = follower.close
         follower.poll(SLICE_S)
         await read_to_end(
             follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
         )
-        replace_waiting(app, waiting, session_screen(app, follower, launch))
+        replace_waiting(app, waiting, session_screen(app, follower, None))
 
-    waiting = StartingScreen(f"reading {name} …", read, DONE, known)
-    app.when_gone[waiting] = follower.close
-    return waiting
+    return StartingScreen(f"reading {name} …", read, DONE, known)
 
 
 def session_screen(

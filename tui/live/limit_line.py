@@ -8,13 +8,7 @@ from textual.geometry import Size
 
 from dlmon.records import FailureKind, Status
 from dlmon.session.limits.evidence import MIN_SAMPLES, LimitKind
-from dlmon.session.session import (
-    NOTHING_SEEN,
-    STEADY_TAKES,
-    TOO_SHORT,
-    WATCHED,
-    WATCHED_TOO,
-)
+from dlmon.session.reasons import NOTHING_SEEN, STEADY_TAKES, TOO_SHORT, WATCHED, WATCHED_TOO
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import MUTED, PLAIN, Lines, beside, fitting, shows, wrapped
 from tui.widgets.rows import TextRow

@@ -10,7 +10,7 @@ from dlmon.figures.comparison import epoch_word
 from dlmon.figures.phases import phase_text
 from dlmon.figures.sessions import after_the_batch
 from dlmon.records import SCRIPT_PHASE, Status
-from dlmon.session.session import NOTHING_SEEN_YET
+from dlmon.session.reasons import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.widgets.lines import (
     APART,

@@ -7,12 +7,7 @@ from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
 
 from dlmon.records import FailureKind, Output, Status
-from dlmon.session.session import (
-    NOTHING_SEEN,
-    TOO_SHORT,
-    WATCHED,
-    WATCHED_TOO,
-)
+from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.limit_line import WAITING, LimitLine
 
 COMPLETED = folded(recorded_session()).snapshot()

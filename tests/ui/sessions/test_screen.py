@@ -19,7 +19,7 @@ from fakes.sweeps import completed, plan_of
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Requirement, Slot
-from dlmon.session.session import TOO_SHORT
+from dlmon.session.reasons import TOO_SHORT
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from tui.requests import Compare, Delete, Export, GoBack, Rename, Replay, ShowSession, ShowSweep
 from tui.sessions.arrangement import matching

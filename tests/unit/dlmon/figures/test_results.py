@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.figures.results import cost_text, effective_or_reason, effective_text, energy_text
-from dlmon.session.measures import NO_PRICE
+from dlmon.session.reasons import NO_PRICE
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})
 

@@ -14,7 +14,7 @@ from dlmon.figures.sessions import (
 )
 from dlmon.log.directory import read_entry
 from dlmon.records import MachineUse, Requirement, Status, StopCause
-from dlmon.session.session import NOTHING_SEEN
+from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.stop import CAUSE_TEXT
 
 

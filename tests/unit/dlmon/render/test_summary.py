@@ -19,7 +19,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.records import Status
 from dlmon.render.follow import follow
 from dlmon.session.follower import SessionFollower
-from dlmon.session.session import NOT_IN_PROJECTION
+from dlmon.session.reasons import NOT_IN_PROJECTION
 
 WITHOUT_A_FIGURE = dict.fromkeys(("seconds_per_epoch", "samples_per_second", "step_ms"))
 

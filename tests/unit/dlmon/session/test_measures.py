@@ -32,7 +32,8 @@ from dlmon.session.energy import (
     EnergyCounter,
     EnergyMeter,
 )
-from dlmon.session.measures import NO_PRICE, measure, peak_share
+from dlmon.session.measures import measure, peak_share
+from dlmon.session.reasons import NO_PRICE
 
 SECOND = 1_000_000_000
 ON_CPU = Model(

@@ -20,7 +20,7 @@ from dlmon.records import (
 )
 from dlmon.session.limits.find import limit_of, look
 from dlmon.session.limits.seen import Seen
-from dlmon.session.session import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
+from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 
 
 def test_before_anything_trains_nothing_is_claimed():

@@ -28,15 +28,8 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session.session import (
-    NO_BAND,
-    NOT_IN_PROJECTION,
-    NOTICES,
-    ONE_RUN,
-    OUTPUT_LINES,
-    STEADY_PHASES,
-    Session,
-)
+from dlmon.session.reasons import NO_BAND, NOT_IN_PROJECTION, ONE_RUN
+from dlmon.session.session import NOTICES, OUTPUT_LINES, STEADY_PHASES, Session
 
 FIGURES = (
     *("seconds_per_epoch", "run_seconds", "samples_per_second"),

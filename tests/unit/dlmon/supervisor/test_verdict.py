@@ -21,7 +21,8 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.session.session import NOTHING_SEEN, Session
+from dlmon.session.reasons import NOTHING_SEEN
+from dlmon.session.session import Session
 from dlmon.supervisor.verdict import (
     Ending,
     _status,

@@ -359,3 +359,19 @@ class Machine:
     cost: Cost | None = None
     gpus_state: GpuState | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
+class MachineUse:
+    """How much of a machine was used while it was recorded.
+
+    Attributes:
+        gpu_pct: mean utilisation of each GPU, as "gpu:N".
+        energy_j: joules by "cpu" and "gpu:N"; those whose counter was read throughout.
+        cpu_pct: mean utilisation of all cores.
+    """
+
+    gpu_pct: dict[str, float]
+    energy_j: dict[str, float]
+    cpu_pct: float | None = None
+    why: dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar
 
-from dlmon.records.machine import MachineFacts
+from dlmon.records.machine import MachineFacts, MachineUse
 from dlmon.records.record import record
 from dlmon.records.words import AlertEvent, FailureKind, Requirement, Status, StopCause
 
@@ -272,22 +272,6 @@ class LoopResult:
     step_ms: StepTime | None = None
     counts_steps: bool | None = None
     headline: bool | None = None
-
-
-@record(frozen=True)
-class MachineUse:
-    """How much of a machine was used while it was recorded.
-
-    Attributes:
-        gpu_pct: mean utilisation of each GPU, as "gpu:N".
-        energy_j: joules by "cpu" and "gpu:N"; those whose counter was read throughout.
-        cpu_pct: mean utilisation of all cores.
-    """
-
-    gpu_pct: dict[str, float]
-    energy_j: dict[str, float]
-    cpu_pct: float | None = None
-    why: dict[str, str] = field(default_factory=dict)
 
 
 @record(frozen=True)

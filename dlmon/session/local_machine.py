@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlmon.records import Facts, MachineFacts
+from dlmon.records import MachineFacts
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
 if TYPE_CHECKING:
     from dlmon.launch.sensing import Sensing
+    from dlmon.records import Facts
 
 
 class LocalMachine(MachineSource):

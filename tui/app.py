@@ -358,8 +358,9 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
         from dlmon.log.directory import read_entry
 
         # Its header and result stand there while what reads the rest is imported.
-        follow = partial(app.sources.follow, start.log)
-        return partial(sessions.reading_screen, app, read_entry(start.log), follow)
+        follow = partial(app.sources.follow, start.log, launch=start.started)
+        entry = read_entry(start.log)
+        return partial(sessions.reading_screen, app, entry, follow, start.started)
     if len(start.replayed) == 1:
         source = app.sources.replay(start.replayed[0])
         source.host = next(iter(start.replayed_hosts), None)

@@ -73,7 +73,10 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
 
 
 def reading_screen(
-    app: DlmonApp, entry: SessionEntry, follow: Callable[[], SessionFollower]
+    app: DlmonApp,
+    entry: SessionEntry,
+    follow: Callable[[], SessionFollower],
+    launch: Lifeline | None = None,
 ) -> StartingScreen:
     """Return what stands until a recorded session is read: one of a day takes a while.
 
@@ -81,6 +84,7 @@ def reading_screen(
         app: on which it is to be shown.
         entry: what its log says without being read.
         follow: opens the log.
+        launch: its lifeline, where it is ours.
     """
     from tui.screens.starting import StartingScreen
     from tui.sessions.session_details import SessionDetails
@@ -101,7 +105,7 @@ def reading_screen(
         await read_to_end(
             follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
         )
-        replace_waiting(app, waiting, session_screen(app, follower, None))
+        replace_waiting(app, waiting, session_screen(app, follower, launch))
 
     return StartingScreen(f"reading {name} …", read, DONE, known)
 

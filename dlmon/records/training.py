@@ -266,6 +266,26 @@ class Batches:
     profiled: bool | None = None
 
     @property
+    def count(self) -> int:
+        """How many batches there are."""
+        return len(self.dt_us)
+
+    @property
+    def time_us(self) -> int:
+        """The time that they took together."""
+        return sum(self.dt_us)
+
+    @property
+    def begin(self) -> int:
+        """When the first of them began."""
+        return self.t - self.dt_us[0] * 1000
+
+    @property
+    def t_last(self) -> int:
+        """When the last of them ended."""
+        return self.begin + self.time_us * 1000
+
+    @property
     def counted(self) -> tuple[int, ...]:
         """The samples of each batch; 1, a step, where they are not known."""
         samples = 1 if self.samples is None else self.samples
@@ -316,6 +336,11 @@ class BatchSummary:
     wait_us: int | None = None
     updates: int | None = None
     trainer: int | None = None
+
+    @property
+    def begin(self) -> int:
+        """When the first of them began."""
+        return self.t_last - self.time_us * 1000
 
     def counted_in(self, steps: bool) -> int | None:
         """Return the batches in steps, else their samples; None where these aren't known."""

@@ -196,7 +196,7 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each batch, or several that are known together; the first of a record has its waits."""
     for record in records:
         if isinstance(record, Batches):
-            end_ns, first = record.t - record.dt_us[0] * 1000, record.first
+            end_ns, first = record.begin, record.first
             for at, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
                 end_ns += dt_us * 1000
                 end_s = (end_ns - header.t) / 1e9

@@ -108,12 +108,10 @@ class TimeAccount:
         elif isinstance(record, NamedPause):
             self._take_pause(record)
         elif isinstance(record, Batches):
-            start = record.t - record.dt_us[0] * 1000
-            self._take_batches(record, start, record.dt_us, sources)
+            self._take_batches(record, record.dt_us, sources)
         elif isinstance(record, BatchSummary):
-            start = record.t_last - record.time_us * 1000
             source = AccountPart.STALLS if record.stalls else AccountPart.TRAINING
-            self._take_batches(record, start, (record.time_us,), (source,))
+            self._take_batches(record, (record.time_us,), (source,))
         elif isinstance(record, Epoch):
             self._end_epoch(record)
         else:
@@ -225,11 +223,10 @@ class TimeAccount:
     def _take_batches(
         self,
         record: Batches | BatchSummary,
-        start: int,
         dt_us: Sequence[int],
         sources: Sequence[AccountPart],
     ) -> None:
-        before = self._part
+        before, start = self._part, record.begin
         if before is AccountPart.GAPS and record.first > 0:
             # Batches of this epoch came before these, and were not recorded.
             before = AccountPart.TRAINING
@@ -241,7 +238,7 @@ class TimeAccount:
             end += took_us * 1000
             source = sources[number] if sources else AccountPart.TRAINING
             self._spend(end, AccountPart.TRAINING, source=source)
-        self._spend(start + sum(dt_us) * 1000, AccountPart.TRAINING)
+        self._spend(record.t_last, AccountPart.TRAINING)
         self._part, self._closing = AccountPart.TRAINING, False
 
     def _end_epoch(self, epoch: Epoch) -> None:

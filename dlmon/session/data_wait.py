@@ -39,11 +39,7 @@ class DataWait:
     def fold(self, record: Batches | BatchSummary) -> None:
         if record.wait_us is None:
             return
-        if isinstance(record, Batches):
-            took_us = sum(record.dt_us)
-            end = record.t + (took_us - record.dt_us[0]) * 1000
-        else:
-            took_us, end = record.time_us, record.t_last
+        took_us, end = record.time_us, record.t_last
         waited_us = min(record.wait_us, took_us)
         self.waited_us = (self.waited_us or 0) + waited_us
         self._recent.append((end, took_us, waited_us))

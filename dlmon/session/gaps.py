@@ -136,11 +136,20 @@ class Gaps:
             # Not for each one: there may be hundreds of thousands.
             self._gaps = self._longest()
 
-    def add_batches(self, record: Batches, steady: SteadyState, loop: int = 0) -> None:
+    def add_batches(
+        self, record: Batches | BatchSummary, steady: SteadyState, loop: int = 0
+    ) -> None:
         """Take the batches that stalled for over a second; the first of each size compiles.
 
         `steady` has folded those before them of the same loop.
         """
+        if isinstance(record, BatchSummary):
+            longest_ns = record.step_us[-1] * 1000
+            if record.stalls and longest_ns >= MIN_GAP_NS:
+                # Nothing else is known of it: it stands as if it were the last of them.
+                span = record.t_last - longest_ns, record.t_last
+                self.add(GapKind.STALL, *span, record.epoch, record.first, loop=loop)
+            return
         if steady.is_at_start:
             self.batch_sizes = set()
         sizes = set(record.counted)
@@ -149,7 +158,7 @@ class Gaps:
         if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
             return
         limit_ns = max(MIN_GAP_NS, together * _stall_limit_ns(steady.usual_step_us))
-        end = record.t - record.dt_us[0] * 1000
+        end = record.begin
         for first in range(0, len(record.dt_us), together):
             took_us = record.dt_us[first : first + together]
             start, end = end, end + sum(took_us) * 1000
@@ -159,13 +168,6 @@ class Gaps:
                 place = record.epoch, record.first + first, len(took_us)
                 number = steady.batches + first
                 self.add(GapKind.STALL, start, end, *place, number=number, loop=loop)
-
-    def add_summary(self, record: BatchSummary, loop: int = 0) -> None:
-        """Take the longest of batches of which nothing else is known, as if it were their last."""
-        longest_ns = record.step_us[-1] * 1000
-        if record.stalls and longest_ns >= MIN_GAP_NS:
-            start = record.t_last - longest_ns
-            self.add(GapKind.STALL, start, record.t_last, record.epoch, record.first, loop=loop)
 
     def fold_reading(self, reading: Reading) -> None:
         self._readings.append(reading)

@@ -26,9 +26,7 @@ THROTTLING_APART_NS = 60 * 10**9
 
 def time_of(record: Record) -> int | None:
     """Return when what a record reports was over; None where it doesn't say."""
-    if isinstance(record, Batches):
-        return record.t + sum(record.dt_us[1:]) * 1000
-    if isinstance(record, BatchSummary):
+    if isinstance(record, (Batches, BatchSummary)):
         return record.t_last
     if isinstance(record, (Epoch, Evaluation, NamedPause)):
         return record.end
@@ -135,8 +133,8 @@ def _stalls(record: Batches | BatchSummary, session: Session) -> list[Mark]:
             # Which of them it was is not known.
             marks.append(Mark(record.t_last, MarkKind.STALL, longest_us / 1e6))
         return marks
-    end = record.t - record.dt_us[0] * 1000
-    first = session.steady.batches - len(record.dt_us)
+    end = record.begin
+    first = session.steady.batches - record.count
     for number, took_us in enumerate(record.dt_us, first):
         end += took_us * 1000
         if took_us >= least_us:

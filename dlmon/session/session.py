@@ -86,7 +86,7 @@ from dlmon.session.reasons import (
 )
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.stacks import Stacks
-from dlmon.session.trainers import Trainers, span_of
+from dlmon.session.trainers import Trainers
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
@@ -187,10 +187,8 @@ class Session:
             self.stacks.fold(record)
         elif getattr(record, "trainer", None):
             self._fold_of_another(record)
-        elif isinstance(record, Batches):
+        elif isinstance(record, (Batches, BatchSummary)):
             self._fold_batches(record)
-        elif isinstance(record, BatchSummary):
-            self._fold_summary(record)
         elif isinstance(record, Machine):
             self._keep_reading(self.machine.fold(record))
         elif isinstance(record, Metrics):
@@ -231,9 +229,10 @@ class Session:
             self.trainers.fold(record)
         if isinstance(record, (Batches, BatchSummary)):
             steps = self.steady.counts_steps if self.steady.batches else record.samples is None
-            span = span_of(record, steps)
-            if span is not None:
-                (self.steps_rate if steps else self.samples_rate).add_beside(*span)
+            rate = _rate_of(record, steps)
+            if rate is not None:
+                series = self.steps_rate if steps else self.samples_rate
+                series.add_beside(record.begin, record.t_last, rate)
 
     @property
     def steady(self) -> SteadyState:
@@ -259,41 +258,48 @@ class Session:
     def last_output(self, count: int) -> list[Output]:
         return list(self._output)[-count:]
 
-    def _fold_batches(self, record: Batches) -> None:
+    def _fold_batches(self, record: Batches | BatchSummary) -> None:
         # What is sent last may be of before the pause in which the process ended.
-        self.stacks.went_on(0, record.t + 1000 * sum(record.dt_us[1:]))
+        self.stacks.went_on(0, record.t_last)
         self._enter_epoch(record.epoch)
-        start = record.t - record.dt_us[0] * 1000
         if record.first == 0:
-            self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
-        if record.profiled:
+            self._mark_epoch(record.epoch, record.begin - (record.opening_us or 0) * 1000)
+        self._steps_done = max(self._steps_done, record.first + record.count)
+        self.last_t = max(self.last_t, record.t_last)
+        if isinstance(record, Batches) and record.profiled:
             # They are steps of the run, and stand in its breakdown; no figure is of them.
             self.account.fold(record)
-            self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
-            self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
             return
-        compiling = self.steady.is_at_start
-        opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
+        compiling, sizes = self.steady.is_at_start, len(self.steady.first_batches)
         self.data_wait.fold(record)
-        sources = self._sources_of(record) if self.account.awaits_batches else ()
+        sources: Sequence[AccountPart] = ()
+        if isinstance(record, Batches) and self.account.awaits_batches:
+            sources = self._sources_of(record)
         self.gaps.add_batches(record, self.steady, self.loops.number)
         self.account.fold(record, sources)
-        sizes = len(self.steady.first_batches)
+        # An epoch that was cut short begins with its first batches.
+        opening = record.first == 0 and self.model is not None and self.model.cut_short
         self.loops.now.add(record, opening)
         compiled = len(self.steady.first_batches) - sizes
         self.epoch_uses.fold_batches(record, self.steady, compiled)
-        self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
-        self._updates_done += len(record.dt_us) if record.updates is None else record.updates
-        self._last_step_ns = record.dt_us[-1] * 1000
-        self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
+        self._updates_done += record.count if record.updates is None else record.updates
         steps = self.steady.counts_steps or record.samples is None
-        samples, dt_us = record.counted_in(steps), record.dt_us
+        series = self.steps_rate if steps else self.samples_rate
+        if isinstance(record, BatchSummary):
+            self._last_step_ns = record.time_us * 1000 // record.count
+            rate = _rate_of(record, steps)
+            if rate is not None:
+                series.add(record.begin, record.t_last, rate)
+            return
+        self._last_step_ns = record.dt_us[-1] * 1000
+        start, dt_us, samples = record.begin, record.dt_us, record.counted_in(steps)
         assert samples is not None
         if compiling:
             # The first execution's time is compilation: it says nothing of throughput.
+            per_execution = record.per_execution or 1
             start += sum(dt_us[:per_execution]) * 1000
             dt_us, samples = dt_us[per_execution:], samples[per_execution:]
-        (self.steps_rate if steps else self.samples_rate).add_batches(start, dt_us, samples)
+        series.add_batches(start, dt_us, samples)
 
     def _sources_of(self, record: Batches) -> list[AccountPart]:
         """Return what each batch counts as, as far as it takes longer than usual."""
@@ -323,27 +329,6 @@ class Session:
             self._pauses = sorted(longest, key=lambda pause: pause.t)
         if not record.beside and record.end - record.t >= MIN_GAP_NS:
             self.gaps.add(GapKind.NAMED, record.t, record.end)
-
-    def _fold_summary(self, record: BatchSummary) -> None:
-        self._enter_epoch(record.epoch)
-        self.data_wait.fold(record)
-        self.gaps.add_summary(record, self.loops.number)
-        self.account.fold(record)
-        self.loops.now.add(record, self._opens_cut_epoch(record))
-        self.epoch_uses.fold_batches(record, self.steady)
-        self._steps_done = max(self._steps_done, record.first + record.count)
-        self._updates_done += record.count if record.updates is None else record.updates
-        self._last_step_ns = record.time_us * 1000 // record.count
-        self.last_t = max(self.last_t, record.t_last)
-        steps = self.steady.counts_steps or record.samples is None
-        start, counted = record.t_last - record.time_us * 1000, record.counted_in(steps)
-        if record.time_us > 0 and counted is not None:
-            rate = counted / record.time_us * 1e6
-            (self.steps_rate if steps else self.samples_rate).add(start, record.t_last, rate)
-
-    def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
-        """Whether an epoch that was cut short begins with these batches."""
-        return record.first == 0 and self.model is not None and self.model.cut_short
 
     def _enter_epoch(self, epoch: int) -> None:
         if epoch != self._epoch_now:
@@ -921,6 +906,14 @@ class Session:
     def _epochs_are_known(self, model: Model) -> bool:
         """Return whether no more epochs than are known may follow, as those of `--seconds` do."""
         return model.extra_epochs is not None or not self.header.options.get("seconds")
+
+
+def _rate_of(record: Batches | BatchSummary, steps: bool) -> float | None:
+    """Return the throughput of some batches, in steps or samples; None where not known."""
+    counted = record.counted_in(steps)
+    if counted is None or not record.time_us:
+        return None
+    return (counted if isinstance(counted, int) else sum(counted)) / record.time_us * 1e6
 
 
 def _projected_epoch(loop: Loop, model: Model) -> SecondsPerEpoch | None:

@@ -21,23 +21,6 @@ class TrainerRate:
     samples_per_second: float | None
 
 
-def span_of(record: Batches | BatchSummary, steps: bool) -> tuple[int, int, float] | None:
-    """Return from when to when some batches ran, and their throughput; None where not known.
-
-    It is of steps where `steps` says so, else of samples.
-    """
-    counted = record.counted_in(steps)
-    if counted is None:
-        return None
-    if isinstance(record, Batches):
-        took_us = sum(record.dt_us)
-        end = record.t + (took_us - record.dt_us[0]) * 1000
-    else:
-        took_us, end = record.time_us, record.t_last
-    done = counted if isinstance(counted, int) else sum(counted)
-    return end - took_us * 1000, end, done / took_us * 1e6 if took_us else 0.0
-
-
 class Trainers:
     """Folds what the processes of a script report that train beside number 0."""
 

@@ -11,6 +11,7 @@ import difflib
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -46,7 +47,7 @@ class Combination:
     varied: Mapping[str, Value]
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Plan:
     """All that is to be run.
 

@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -33,10 +34,9 @@ from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.log.folder import LOG_NAME
-from dlmon.log.index import index_of, place_after, write_index
+from dlmon.log.index import index_of, place_after
 from dlmon.records import Batches, Epoch, Machine, Model, Record, Result, SessionHeader, encode
-from dlmon.session.index import IndexMaker
-from dlmon.session.marks import MarkFinder
+from dlmon.session.index import Index
 from dlmon.session.session import Session
 
 sys.path.insert(0, str(harness.ROOT / "tests"))
@@ -161,19 +161,17 @@ def _write(log: Path, hours: float) -> None:
     records = _records(log.parent.name, hours)
     header = next(records)
     assert isinstance(header, SessionHeader)
-    session, entries = Session(header), list[bytes]()
-    finder, maker = MarkFinder(session), IndexMaker(session)
+    session = Session(header)
+    index = Index(log, session)
     with part.open("wb") as out:
         out.write(encode(header))
         for record in records:
             line = encode(record)
             out.write(line)
             session.fold(record)
-            maker.take(finder.take(record, session))
-            if maker.is_due and (entry := maker.make(place_after(line, out.tell()))):
-                entries.append(entry)
+            index.take(record, partial(place_after, line, out.tell()))
         out.write(encode(_result(log, session)))
-    write_index(log, header.id, entries)
+    index.save()
     part.rename(log)
 
 

@@ -15,7 +15,7 @@ from dlmon.log.folder import LogError, id_of, log_directory_of, reason_of
 _LOG = re.compile(r"(?:session(?:-\d{1,6})?|sweep)\.jsonl")
 _BESIDE = re.compile(
     r"\.(?:session(?:-\d{1,6})?|sweep)\.jsonl"
-    r"|session(?:-\d{1,6})?\.index(?:\.jsonl)?"
+    r"|session(?:-\d{1,6})?\.index(?:\.jsonl)?|\.session\.index\.\d{1,10}\.[0-9a-f]{8}"
     r"|profile-\d{1,6}\.(?:json|part)\.gz"
     r"|label\.json|\.label\.json\.\d{1,10}\.[0-9a-f]{8}"
 )

@@ -99,13 +99,6 @@ class EnergyPoints(list[EnergyPoint]):
     def end_ns(self) -> int | None:
         return self[-1].t if self else None
 
-    def since(self, t: int | None) -> tuple[EnergyPoint, ...]:
-        """Return the newest, and at first the oldest: an index has one for each of its entries."""
-        return (*self[: t is None], *self[-1:])
-
-    def put(self, *points: EnergyPoint) -> None:
-        self += [point for point in points if not self or point.t > self[-1].t]
-
     def until(self, end_ns: int | None) -> EnergyPoints:
         return EnergyPoints(point for point in self if end_ns is not None and point.t <= end_ns)
 

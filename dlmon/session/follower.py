@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,6 @@ from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.session.index import Index
 
 MIN_FREE_BYTES = 64 * 1024
 LONG_LOG_BYTES = 4 << 20
@@ -54,7 +52,6 @@ class SessionFollower(SessionSource):
         self.log_dir_there: str | None = None
         """Where its host keeps it; None where that is the usual place."""
         self._lifeline = launch
-        self._index: Index | None = None
         self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock
@@ -111,9 +108,8 @@ class SessionFollower(SessionSource):
         until = None if max_s is None else time.monotonic() + max_s
         records: list[Record] = []
         try:
-            if self._by_index and not self._take_index(until):
-                self.read_share = 0.0
-                return []
+            if self._by_index:
+                self._take_index()
             for record in self._follower.new_records():
                 self.session.fold(record)
                 records.append(record)
@@ -125,24 +121,19 @@ class SessionFollower(SessionSource):
             self.status, records, self.read_share = Status.UNKNOWN, [], None
         return records
 
-    def _take_index(self, until: float | None) -> bool:
-        """Go to near the end of a long log, by its index; return whether that is done."""
-        if self._index is None:
-            if self._follower.size < LONG_LOG_BYTES:
-                self._by_index = False
-                return True
-            # Who follows a short log waits for none of this.
-            from dlmon.session.index import Index
+    def _take_index(self) -> None:
+        """Go to near the end of a long log, by its index."""
+        self._by_index = False
+        if self._follower.size < LONG_LOG_BYTES:
+            return
+        # Who follows a short log waits for none of this.
+        from dlmon.session.index import Index, end_of
 
-            self._index = Index(self.path, self._follower)
-        if not self._index.read(math.inf if until is None else until):
-            return False
-        found = self._index.restored_near_end()
-        if found is not None:
-            self.session = found.session
-            self._follower.go_to(found.place.offset)
-        self._by_index, self._index = False, None
-        return True
+        index = Index(self.path, self.session)
+        entry = index.before(end_of(self._follower)) if index.load(self._follower) else None
+        if entry is not None:
+            self.session = index.restored(entry)
+            self._follower.go_to(entry.place.offset)
 
     def _read_lifeline(self) -> None:
         """Take the records that the supervisor sends because its log can't take them."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
@@ -12,10 +11,9 @@ from pathlib import Path
 from dlmon.log.directory import status_without_result
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import LogFollower
-from dlmon.log.index import write_index
 from dlmon.records import Record, Status
-from dlmon.session.index import Index, IndexMaker, Restored, end_of
-from dlmon.session.marks import Mark, MarkFinder, time_of
+from dlmon.session.index import Index, end_of
+from dlmon.session.marks import Mark, time_of
 from dlmon.session.session import Session
 from dlmon.session.source import Player, SessionSource
 
@@ -25,102 +23,8 @@ PLAYING_S = 0.06
 SEEKING_S = 0.025
 WORTH_A_JUMP_BYTES = 256 << 10
 WORTH_AN_INDEX_BYTES = 8 << 20
-MAX_MARKS = 100_000
-LOOK_S = 1.0
 _CHUNK_BYTES = 1 << 20
 _BY_TIME = attrgetter("t")
-
-
-class Ahead:
-    """Goes through a whole log for its end, its marks, and where reading it can begin."""
-
-    def __init__(self, path: Path) -> None:
-        self._follower = LogFollower(path)
-        self._session = Session(self._follower.header)
-        self._finder = MarkFinder(self._session)
-        self._maker: IndexMaker | None = None
-        self._entries: list[bytes] = []
-        self._is_indexed = self._is_over = False
-        self._status: Status | None = None
-        self._look_at = 0.0
-        self.index = Index(path, self._follower)
-        self.marks: list[Mark] = []
-        """All that were found so far, in the order of time."""
-        self.read_share: float | None = 0.0
-        """How much of the log was gone through, 0 to 1; None once its end was reached."""
-        try:
-            self.end_ns = end_of(self._follower)
-            """The last moment that is recorded."""
-        except OSError as error:
-            raise LogError(f"{path} can't be read: {reason_of(error)}") from None
-
-    def read_on(self, max_s: float) -> None:
-        """Go through more of the log, for so long.
-
-        Raises:
-            OSError: it can't be read any more.
-        """
-        until = time.monotonic() + max_s
-        if not self.read_index(until) or self._maker is None or self._is_over:
-            return
-        for record in self._follower.new_records():
-            self._session.fold(record)
-            marks = self._finder.take(record, self._session)
-            for mark in marks if len(self.marks) < MAX_MARKS else ():
-                insort(self.marks, mark, key=_BY_TIME)
-            self._maker.take(marks)
-            if self._maker.is_due and (entry := self._maker.make(self._follower.place)):
-                self.index.add(entry)
-                self._entries.append(entry)
-            if time.monotonic() >= until:
-                break
-        self.end_ns = max(self.end_ns, self._session.last_t)
-        self.read_share = self._follower.read_share
-        if self.read_share is None and self._session.result is not None:
-            if not self._is_indexed and self._follower.place.offset >= WORTH_AN_INDEX_BYTES:
-                write_index(self._follower.path, self._session.header.id, self._entries)
-            # Nothing more comes, and a day's session is large.
-            self._is_over, self._entries = True, []
-            self._begin(None)
-
-    def read_index(self, until: float = math.inf) -> bool:
-        """Take what is beside the log, and go on to read the log where that ends."""
-        if self._maker is None and self.index.read(until):
-            found = self.index.last_session()
-            if found is not None:
-                self._follower.go_to(found.place.offset)
-                self.marks = sorted(self.index.marks, key=_BY_TIME)[:MAX_MARKS]
-                self._is_indexed = True
-            self._begin(found)
-        return self._maker is not None
-
-    def _begin(self, begun: Restored | None) -> None:
-        """Go on with the session of the last entry of the index; None is its start."""
-        self._session = Session(self._follower.header) if begun is None else begun.session
-        self._finder = MarkFinder(self._session)
-        self._maker = IndexMaker(self._session, begun)
-
-    @property
-    def status_without_result(self) -> Status:
-        """How the session stands, by its log's lock; looked up once in a second."""
-        now = time.monotonic()
-        if self._status is None or (self._status == Status.RUNNING and now >= self._look_at):
-            self._status, self._look_at = status_without_result(self._follower)[0], now + LOOK_S
-        return self._status
-
-    @property
-    def loss(self) -> str | None:
-        """What happened to the log meanwhile, as far as anything did."""
-        return self._follower.find_loss()
-
-    @property
-    def is_growing(self) -> bool:
-        if self._is_over or self._session.result is not None:
-            return False
-        return self.status_without_result == Status.RUNNING
-
-    def close(self) -> None:
-        self._follower.close()
 
 
 class ReplaySource(Player, SessionSource):
@@ -136,8 +40,16 @@ class ReplaySource(Player, SessionSource):
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.path = path
-        self._ahead = Ahead(path)
-        self._follower = LogFollower(path)
+        self._follower, self._ahead = LogFollower(path), LogFollower(path)
+        # All of the log is gone through beside what is shown, for its end, its marks and entries.
+        self._index = Index(path, Session(self._ahead.header))
+        self._is_loaded: bool | None = None
+        self._ahead_share: float | None = 0.0
+        try:
+            self._end_ns = end_of(self._ahead)
+        except OSError as error:
+            self.close()
+            raise LogError(f"{path} can't be read: {reason_of(error)}") from None
         if self.end_ns <= self.start_ns:
             self.close()
             raise LogError(f"{path} has nothing to replay: it ends where it begins")
@@ -153,20 +65,23 @@ class ReplaySource(Player, SessionSource):
 
     @property
     def end_ns(self) -> int:
-        return self._ahead.end_ns
+        return self._end_ns
 
     @property
     def is_growing(self) -> bool:
-        return self._ahead.is_growing
+        if self._index.session.result is not None:
+            return False
+        return status_without_result(self._ahead)[0] == Status.RUNNING
 
     @property
     def marks(self) -> list[Mark]:
-        return self._ahead.marks
+        """All that were found so far, in the order of time."""
+        return self._index.marks
 
     @property
     def ahead_share(self) -> float | None:
         """How much of the log was gone through for its marks; None once that is all."""
-        return self._ahead.read_share
+        return self._ahead_share
 
     def _find_status(self) -> Status:
         """Return how the session stood: it runs until its end is shown."""
@@ -174,7 +89,7 @@ class ReplaySource(Player, SessionSource):
             return Status.RUNNING
         if self.session.result is not None:
             return self.session.result.status
-        return self._ahead.status_without_result
+        return status_without_result(self._ahead)[0]
 
     def seek(self, t: int, max_s: float | None = None) -> None:
         """Show another moment.
@@ -207,12 +122,30 @@ class ReplaySource(Player, SessionSource):
 
     def read_ahead(self, max_s: float) -> None:
         """Go through more of the log for its marks, for so long."""
+        until = time.monotonic() + max_s
         try:
-            self._ahead.read_on(max_s)
+            self._load_index()
+            for record in self._ahead.new_records():
+                self._index.session.fold(record)
+                self._index.take(record, lambda: self._ahead.place)
+                if time.monotonic() >= until:
+                    break
+            self._end_ns = max(self._end_ns, self._index.session.last_t)
+            self._ahead_share = self._ahead.read_share
         except OSError as error:
             self._take_error(error)
-        if self.problem is None and (loss := self._ahead.loss) is not None:
+        is_over = self._ahead_share is None and self._index.session.result is not None
+        if is_over and not self._is_loaded and self._ahead.size >= WORTH_AN_INDEX_BYTES:
+            self._is_loaded = True
+            self._index.save()
+        if self.problem is None and (loss := self._ahead.find_loss()) is not None:
             self.problem = f"the log {loss}: what is shown was read from the old one"
+
+    def _load_index(self) -> None:
+        """Take what is beside the log, and go on to read the log where that ends."""
+        if self._is_loaded is None:
+            self._is_loaded = self._index.load(self._ahead)
+            self._ahead.go_to(self._index.go_on())
 
     def poll(self, max_s: float | None = None) -> None:
         if self.read_share is None:
@@ -233,17 +166,18 @@ class ReplaySource(Player, SessionSource):
     def _begin_near(self, t: int) -> None:
         """Take up the session somewhere before a moment, where that is less to read."""
         # Of a seek that was not finished, what is shown lies further back than the position.
-        goes_back, found = t < self.position_ns, None
-        self._ahead.read_index()
-        place = self._ahead.index.place_before(t)
-        here = self._follower.place.offset + WORTH_A_JUMP_BYTES
-        if place is not None and (goes_back or place.offset > here) and self._follower.knows(place):
-            found = self._ahead.index.restored_before(t)
-        if found is None and not goes_back:
+        goes_back = t < self.position_ns
+        self._load_index()
+        entry = self._index.before(t)
+        least = 0 if goes_back else self._follower.place.offset + WORTH_A_JUMP_BYTES
+        if entry is not None and entry.place.offset < least:
+            entry = None
+        if entry is None and not goes_back:
             return
-        self._follower.go_to(None if found is None else found.place.offset)
+        self._follower.go_to(None if entry is None else entry.place.offset)
         self._next = None
-        self.session = Session(self._follower.header) if found is None else found.session
+        header = self._follower.header
+        self.session = Session(header) if entry is None else self._index.restored(entry)
 
     def _fold(self, max_s: float | None, seeking: bool = True) -> bool:
         """Fold what was recorded until the moment that is shown; return whether that is all."""

@@ -12,14 +12,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, compress
 from operator import add, truediv
+from typing import Any
 
 MOST_BUCKETS = 1 << 17
 """A day and a half of seconds: of longer times all buckets are twice as wide, and so on."""
 MOST_AT_ONCE = 4096
-LARGEST, SMALLEST = 1e100, 1e-100
+LARGEST, SMALLEST = 1e22, 1e-22
 """Nothing has a value as large as the one, whatever its sign; one as small as the other is 0."""
-_LARGEST_SUM = 1e37
-"""Four bytes hold no more."""
 
 
 class Series:
@@ -94,34 +93,10 @@ class Series:
             self.add(at_ns, start_ns + int(next_us * 1000), rate)
             at_us = next_us
 
-    def since(self, t: int | None) -> tuple[int, int, bytes, bytes]:
-        """Return the whole buckets from a moment on, as `put` takes them; with None, all of them.
-
-        Four bytes each are enough to be drawn; what they can't hold is left out.
-        """
-        end_ns = self.first * self.width_ns if self.end_ns is None else self.end_ns
-        at = 0 if t is None else max(0, t // self.width_ns - self.first)
-        behind = max(at, end_ns // self.width_ns - self.first)
-        held = (self.sums[at:behind], self.covered_ns[at:behind])
-        if behind > at and max(map(abs, held[0])) > _LARGEST_SUM:
-            held = (held[0][:0], held[1][:0])
-        sums, covered_ns = (array("f", numbers).tobytes() for numbers in held)
-        is_whole = held[1] and min(held[1]) > (1 - 1e-6) * self.width_ns
-        return self.width_ns, self.first + at, sums, b"" if is_whole else covered_ns
-
-    def put(self, width_ns: int, first: int, sums: bytes, covered_ns: bytes) -> None:
-        """Take buckets in place of those that there are from one on."""
-        if not self.sums:
-            self.width_ns, self.first = width_ns, first
-            self.sums, self.covered_ns = array("f"), array("f")
-        while self.width_ns < width_ns:
-            self.double()
-        at = first - self.first
-        whole = array("f", (width_ns,)) * (len(sums) // self.sums.itemsize)
-        for held, new in ((self.sums, sums), (self.covered_ns, covered_ns or whole.tobytes())):
-            del held[at:]
-            held.extend((0.0,) * (at - len(held)))
-            held.frombytes(new)
+    def __getstate__(self) -> dict[str, Any]:
+        """Four bytes each are enough to be drawn, and hold what is less than `LARGEST`."""
+        small = {"sums": array("f", self.sums), "covered_ns": array("f", self.covered_ns)}
+        return vars(self) | small
 
     def until(self, end_ns: int | None) -> Series:
         """Return the series as it was when it had come to a moment, but for the bucket of that."""

@@ -60,7 +60,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.changes import merge_machine
-from dlmon.session.index import SessionIndex
+from dlmon.session.index import Index
 from dlmon.session.session import Session
 from dlmon.stop import (
     ASKS_TO_END,
@@ -92,6 +92,8 @@ END_S = 1.0
 _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, AddressError)
 # Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
 LAST_OUTPUT_LINES = 200
+# The index of a long log is written again each time that so much was added: it is read at once.
+INDEX_EVERY_BYTES = 2 << 20
 
 
 class Supervisor:
@@ -121,7 +123,7 @@ class Supervisor:
         self._writer: LogWriter | None = None
         self._session: Session | None = None
         self._alerts: SessionAlerts | None = None
-        self._index: SessionIndex | None = None
+        self._index: Index | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
@@ -286,7 +288,7 @@ class Supervisor:
         )
         self._writer = LogWriter(Path(job.log_dir), header)
         self._session = Session(header)
-        self._index = SessionIndex(self._writer, self._session)
+        self._index = Index(self._writer.path, self._session)
         if job.name is not None:
             try:
                 write_label(self._writer.path, Label(job.name))
@@ -344,7 +346,7 @@ class Supervisor:
             self._send(result)
         self._writer.close()
         if self._index is not None:
-            self._index.close()
+            self._index.save()
 
     def _take_facts(self, facts: Facts | None) -> None:
         if facts is not None and self._writer is not None:
@@ -374,9 +376,10 @@ class Supervisor:
             self._write(Notice(t, text))
 
     def _write(self, record: Record) -> None:
-        assert self._writer is not None
+        writer = self._writer
+        assert writer is not None
         assert self._session is not None
-        self._writer.write(record)
+        writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)
         if isinstance(record, Model):
@@ -386,7 +389,8 @@ class Supervisor:
             self._control.take(record)
         self._session.fold(record)
         if self._index is not None:
-            self._index.take(record)
+            self._index.take(record, lambda: writer.place)
+            self._index.save(INDEX_EVERY_BYTES)
 
     async def _tick(self) -> None:
         """Once a second: unfinished output, the kernel's kills, and another try at a full disk."""

@@ -2,15 +2,15 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 from fakes.recorded import BEGIN_NS, recorded_session
 
 from dlmon.log.index import Place
 from dlmon.records import Cpu, Machine, ProcessTree
-from dlmon.session.index import Index, IndexMaker
+from dlmon.session.index import Index
 from dlmon.session.marks import time_of
 from dlmon.session.session import Session
 
@@ -67,15 +67,13 @@ def test_two_viewers_say_the_same_whenever_each_of_them_looks():
 
 
 def test_it_is_the_same_wherever_one_goes_in_a_replay():
-    index = Index(Path("nowhere"), SimpleNamespace(header=RECORDS[0]))
     session = Session(RECORDS[0])
-    maker = IndexMaker(session, every_ns=10 * SECOND, apart=0)
+    index = Index(Path("nowhere"), session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
         session.fold(record)
-        if maker.is_due:
-            index.add(maker.make(Place(number + 1, 1, "")))
+        index.take(record, partial(Place, number + 1, 1, ""))
     for second in range(120, 290, 7):
         t = BEGIN_NS + second * SECOND
-        found = index.restored_before(t)
-        there = until(found.session, RECORDS[found.place.offset :], t).snapshot(t).limit
+        found = index.before(t)
+        there = until(index.restored(found), RECORDS[found.place.offset :], t).snapshot(t).limit
         assert there == until(Session(RECORDS[0]), RECORDS[1:], t).snapshot(t).limit, second

@@ -110,7 +110,7 @@ class SteadyBatches:
         return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
 
     @property
-    def first(self) -> list[tuple[int, float]]:
+    def first_batches(self) -> list[tuple[int, float]]:
         """How long each execution with the first batch of a size took, and for how many usual ones.
 
         Those that were left out; a short batch is its share of one. Where sizes vary, a usual

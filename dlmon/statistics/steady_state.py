@@ -152,13 +152,12 @@ def _stalled_us(summary: BatchSummary) -> int:
 
 
 @dataclass(eq=False)
-class SteadyState:
+class SteadyState(SteadyBatches):
     """Folds batches in order and says how fast the run is once it is steady."""
 
     batches: int = 0
     time_us: int = 0
     """How long all batches took together."""
-    _picked: SteadyBatches = field(default_factory=SteadyBatches)
     _histogram: StepHistogram = field(default_factory=StepHistogram)
     # Of batches whose own times are not known.
     _summarised: StepHistogram = field(default_factory=StepHistogram)
@@ -172,21 +171,6 @@ class SteadyState:
     _usual_us: float = 0.0
     _steady_samples: int = 0
     _steady_us: int = 0
-
-    @property
-    def batch_size(self) -> int | None:
-        """The usual size of a batch, that of the first where sizes vary; None before it."""
-        return self._picked.batch_size
-
-    @property
-    def counts_steps(self) -> bool:
-        """Whether steps stand for samples, because the size of the first batch isn't known."""
-        return self._picked.counts_steps
-
-    @property
-    def sizes_vary(self) -> bool:
-        """Whether others than the last batch of an epoch have another size: then all count."""
-        return self._picked.sizes_vary
 
     @property
     def steady(self) -> bool:
@@ -215,7 +199,7 @@ class SteadyState:
     @property
     def openings(self) -> Openings:
         """Return what it takes to open an epoch, beyond its steps, where that is known apart."""
-        return self._picked.opened.openings(self.mean_step_us)
+        return self.opened.openings(self.mean_step_us)
 
     @property
     def rough_step_us(self) -> float | None:
@@ -223,8 +207,8 @@ class SteadyState:
 
         It is no figure to compare by, but all there is of a run that was too short for one.
         """
-        count = self._picked.warm_up_batches + self._steady_batches
-        return (self._picked.warm_up_us + self._steady_us) / count if count else None
+        count = self.warm_up_batches + self._steady_batches
+        return (self.warm_up_us + self._steady_us) / count if count else None
 
     @property
     def usual_step_us(self) -> float | None:
@@ -236,11 +220,6 @@ class SteadyState:
         if not self._summarised.count:
             return self._histogram.quantile(0.5)
         return weighted_quantile(self._ranked(), 0.5)
-
-    @property
-    def first_batches(self) -> Sequence[tuple[int, float]]:
-        """How long each execution took that held the first batch of a size, and its batches."""
-        return self._picked.first
 
     def add(
         self,
@@ -260,7 +239,7 @@ class SteadyState:
         self.batches += len(dt_us)
         self.time_us += sum(dt_us)
         counted_steps = self.counts_steps
-        picked = self._picked.pick(samples, dt_us, opening, opening_us, per_execution, first)
+        picked = self.pick(samples, dt_us, opening, opening_us, per_execution, first)
         self._regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
         steady_us, held = picked
@@ -302,14 +281,6 @@ class SteadyState:
                 counted[took_us] -= together
                 self._regular.add(number + at, took_us, together)
 
-    def compile_again(self) -> None:
-        """Take the next batch as the first one: another network like this one begins."""
-        self._picked.compile_again()
-
-    @property
-    def is_at_start(self) -> bool:
-        return self._picked.is_at_start
-
     def _count_steps_since(self, counted_steps: bool) -> None:
         """Count each batch so far as one step, if it is only now that steps are counted."""
         if counted_steps or not self.counts_steps:
@@ -333,12 +304,12 @@ class SteadyState:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
         count, time_us, number = summary.count, summary.time_us, self.batches
         counted_steps = self.counts_steps
-        self._picked.take_sizes(summary.samples is not None, count)
+        self.take_sizes(summary.samples is not None, count)
         self._count_steps_since(counted_steps)
         samples = summary.counted_in(self.counts_steps)
         self.batches += count
         self.time_us += time_us
-        if samples is None or not self.batch_size or not self._picked.warm:
+        if samples is None or not self.batch_size or not self.warm:
             return
         stalled_us = _stalled_us(summary)
         if self._summarised_stalls is not None:
@@ -350,7 +321,7 @@ class SteadyState:
         if summary.first_us is not None and (opening or summary.opening_us is not None):
             steps = min(summary.first_steps or 1, count) if opening else 0
             first_us = summary.first_us if steps else 0
-            self._picked.opened.add((summary.opening_us or 0) + first_us, steps)
+            self.opened.add((summary.opening_us or 0) + first_us, steps)
             count -= steps
             samples = max(0, samples - steps * self.batch_size)
             time_us = max(0, time_us - first_us)
@@ -432,7 +403,7 @@ class SteadyState:
 
     def opening_stalls(self) -> int | None:
         limit_us = self.stall_limit_us()
-        return None if limit_us is None else self._picked.opened.histogram.count_over(limit_us)
+        return None if limit_us is None else self.opened.histogram.count_over(limit_us)
 
     def stalled_us(self) -> float:
         """Return what the stalls of steady batches took beyond as many usual ones."""
@@ -482,11 +453,10 @@ class SteadyState:
         """Return what the first batch of each size took beyond a usual one."""
         if not self.batch_size:
             return None
-        picked = self._picked
-        usual = picked.warm_up_us / max(1, picked.warm_up_batches)
+        usual = self.warm_up_us / max(1, self.warm_up_batches)
         if self._steady_batches:
             usual = self._median_us
-        return int(sum(max(0.0, took - usual * steps) for took, steps in picked.first))
+        return int(sum(max(0.0, took - usual * steps) for took, steps in self.first_batches))
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""

@@ -17,7 +17,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
-from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
+from dlmon.records import Record, Result, SessionHeader, Status, SweepHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.stop import BY_COMMAND
@@ -289,22 +289,10 @@ def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]
 
 
 def _last_result(log: LogFollower) -> Result | None:
-    """Read the last whole line that is a record, and return it if it is a result."""
-    size, tail_bytes = log.size, _TAIL_BYTES
+    """Return the last record of a log if it is a result."""
+    tail_bytes = _TAIL_BYTES
     while True:
-        lines = log.read_bytes(max(0, size - tail_bytes), tail_bytes).split(b"\n")
-        record = _last_record(lines if tail_bytes >= size else lines[1:])
-        if record is not None or tail_bytes >= size:
+        record = next(log.last_records(tail_bytes), None)
+        if record is not None or tail_bytes >= log.size:
             return record if isinstance(record, Result) else None
         tail_bytes *= 8
-
-
-def _last_record(lines: list[bytes]) -> Record | None:
-    for line in reversed(lines):
-        try:
-            record = decode(line)
-        except RecordError:
-            continue
-        if record is not None:
-            return record
-    return None

@@ -105,28 +105,20 @@ class RecordFollower(Generic[_Header]):
         """How many bytes the log has, be it still under its name or not."""
         return os.fstat(self._fd).st_size
 
-    def read_bytes(self, offset: int, count: int) -> bytes:
-        """Return so many bytes from an offset on, fewer where the log ends before.
+    def last_records(self, max_bytes: int = 1 << 16) -> Iterator[Record]:
+        """Yield the records among the last bytes, the newest first.
 
         Raises:
             OSError: the log can't be read any more.
         """
-        return os.pread(self._fd, count, offset)
-
-    def last_records(self, max_bytes: int = 1 << 16) -> list[Record]:
-        """Return the records among the last bytes, as far as they are any.
-
-        Raises:
-            OSError: the log can't be read any more.
-        """
-        found = []
-        # The first line may have lost its begin, which makes it no record.
-        for line in os.pread(self._fd, max_bytes, max(0, self.size - max_bytes)).split(b"\n"):
+        begin = max(0, self.size - max_bytes)
+        # The first line may have lost its begin.
+        lines = os.pread(self._fd, max_bytes, begin).split(b"\n")[begin > 0 :]
+        for line in reversed(lines):
             with contextlib.suppress(RecordError):
                 record = decode(line)
                 if record is not None:
-                    found.append(record)
-        return found
+                    yield record
 
     @property
     def place(self) -> Place:

@@ -37,7 +37,8 @@ class EnergyMeter:
 
     def __init__(self) -> None:
         self.cpu = EnergyCounter()
-        self._gpus: dict[int, EnergyCounter] = {}
+        self.gpus: dict[int, EnergyCounter] = {}
+        """By NVML's number."""
         self._why_no_gpu: str | None = None
 
     def fold(self, sample: Machine) -> None:
@@ -46,42 +47,34 @@ class EnergyMeter:
             why = sample.cpu.why.get("energy_j")
             self.cpu.fold(sample.t, sample.cpu.energy_j, why, breaks=why is not None)
         for gpu in sample.gpus or ():
-            counter = self._gpus.setdefault(gpu.index, EnergyCounter())
+            counter = self.gpus.setdefault(gpu.index, EnergyCounter())
             # It counts on while its GPU is left alone, or when a single reading fails.
             is_gone = gpu.state is not None and gpu.state.is_gone
             counter.fold(sample.t, gpu.energy_j, gpu.why.get("energy_j"), breaks=is_gone)
         if sample.gpus is None and "gpus" in sample.why:
             self._why_no_gpu = why = sample.why["gpus"]
             are_gone = sample.gpus_state is None or sample.gpus_state.is_gone
-            for counter in self._gpus.values():
+            for counter in self.gpus.values():
                 counter.fold(sample.t, None, why, breaks=are_gone)
 
     @property
-    def gpus(self) -> dict[int, EnergyCounter]:
-        """The counters of the GPUs, by NVML's number."""
-        return self._gpus
-
-    @property
     def gpu_joules_since_start(self) -> dict[int, float]:
-        """What each GPU took since its first reading; one where that isn't known is left out.
-
-        Its counter was never read, or it began again or was lost meanwhile.
-        """
-        known = {index: counter.joules_since_start for index, counter in self._gpus.items()}
+        """What each GPU took since its first reading; one where that isn't known is left out."""
+        known = {index: counter.joules_since_start for index, counter in self.gpus.items()}
         return {index: joules for index, joules in known.items() if joules is not None}
 
     @property
     def counters(self) -> dict[str, EnergyCounter]:
         """The counters by "cpu" and "gpu:N"."""
-        return {"cpu": self.cpu, **{f"gpu:{index}": gpu for index, gpu in self._gpus.items()}}
+        return {"cpu": self.cpu, **{f"gpu:{index}": gpu for index, gpu in self.gpus.items()}}
 
     def gpu(self, index: int | None) -> EnergyCounter:
         """Return the counter of a GPU by NVML's number; the only one's where `index` is None."""
-        if index is None and len(self._gpus) == 1:
-            (counter,) = self._gpus.values()
+        if index is None and len(self.gpus) == 1:
+            (counter,) = self.gpus.values()
             return counter
         unknown = "which GPU was trained on is not known" if index is None else self._why_no_gpu
-        return self._gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
+        return self.gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
 
 
 class EnergyPoint(NamedTuple):
@@ -117,12 +110,8 @@ class EnergyCounter:
         self._first: EnergyPoint | None = None
         self._segments = self._readings = 0
         self._every = 1
-        self._why = why or NO_READING
-
-    @property
-    def why(self) -> str:
+        self.why = why or NO_READING
         """Why nothing is known of it, where that is so."""
-        return self._why
 
     @property
     def joules_since_start(self) -> float | None:
@@ -143,14 +132,14 @@ class EnergyCounter:
             breaks: nothing is known of it from the reading before to the next.
         """
         if energy_j is None:
-            self._why = why or self._why
+            self.why = why or self.why
             self._segments += breaks
             return
         last = self._points[-1] if self._points else None
         if last is not None and t <= last.t:
             return
         if last is not None and last.segment == self._segments and energy_j < last.joules:
-            self._why = BEGAN_AGAIN
+            self.why = BEGAN_AGAIN
             self._segments += 1
         point = EnergyPoint(t, energy_j, self._segments)
         # The last reading always stands; the next one takes its place unless it is to be kept.
@@ -186,15 +175,15 @@ class EnergyCounter:
         """
         points = self._points
         if not points:
-            raise NotMeasured(self._why)
+            raise NotMeasured(self.why)
         before = bisect_right(points, start, key=attrgetter("t")) - 1
         after = bisect_left(points, end, key=attrgetter("t"))
         if before < 0:
             raise NotMeasured(READ_TOO_LATE)
         if after == len(points):
-            raise NotMeasured(self._why if points[-1].segment != self._segments else NOT_READ_SINCE)
+            raise NotMeasured(self.why if points[-1].segment != self._segments else NOT_READ_SINCE)
         if points[before].segment != points[after].segment:
-            raise NotMeasured(self._why)
+            raise NotMeasured(self.why)
         first, last = points[before : before + 2], points[after - 1 : after + 1]
         gap = max(first[1].t - first[0].t, last[1].t - last[0].t)
         return _joules_at(end, *last) - _joules_at(start, *first), gap

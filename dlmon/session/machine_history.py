@@ -44,14 +44,15 @@ class MachineHistory:
             start_ns = before.t
         self.latest = merged = merge_machine(before, sample)
         self.energy.fold(sample)
-        if merged.cpu is not None and merged.cpu.pct is not None:
-            self.cpu_pct.add(start_ns, sample.t, merged.cpu.pct)
-        if merged.process is not None and merged.process.cpu_pct is not None:
-            self.run_cpu_pct.add(start_ns, sample.t, merged.process.cpu_pct)
-        if merged.memory is not None and merged.memory.used_mib is not None:
-            self.memory_mib.add(start_ns, sample.t, merged.memory.used_mib)
-        if merged.cpu is not None and merged.cpu.power_w is not None:
-            self.cpu_power_w.add(start_ns, sample.t, merged.cpu.power_w)
+        for series, group, name in (
+            (self.cpu_pct, merged.cpu, "pct"),
+            (self.run_cpu_pct, merged.process, "cpu_pct"),
+            (self.memory_mib, merged.memory, "used_mib"),
+            (self.cpu_power_w, merged.cpu, "power_w"),
+        ):
+            value = getattr(group, name, None)
+            if value is not None:
+                series.add(start_ns, sample.t, value)
         for gpu in merged.gpus or ():
             if gpu.memory_used_mib is not None:
                 before_mib = self.gpu_memory_peak_mib.get(gpu.index, 0)

@@ -500,7 +500,6 @@ class Session:
             gaps=self.gaps.found([one.steady for one in self.loops.all]),
             stacks=self.stacks.of_pauses,
             pause=None if ended else self._pause(now),
-            process_stacks=self.stacks.of_processes,
             regular_steps=loop.steady.regular_steps(),
             result=self.result,
             why=why,

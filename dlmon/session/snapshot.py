@@ -15,7 +15,6 @@ from dlmon.records import (
     NamedPause,
     Notice,
     Output,
-    ProcessStack,
     Requirement,
     Result,
     RunSeconds,
@@ -118,8 +117,6 @@ class Snapshot:
     """Where the threads that train were in such times."""
     pause: Gap | None
     """The time of over a second without a batch that goes on."""
-    process_stacks: tuple[ProcessStack, ...]
-    """What each process was doing when that was asked last."""
     regular_steps: RegularSteps | None
     """Long steps that come every so many steps, which are no stalls; None for none."""
     result: Result | None

@@ -122,7 +122,7 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
         "gaps": [[one.kind, (one.start - header.t) / 1e9, one.seconds] for one in shown.gaps],
         "pauses": [[one.name, (one.t - header.t) / 1e9, one.seconds] for one in shown.pauses],
         "notices": len(shown.notices),
-        "stacks": len(shown.stacks) + len(shown.process_stacks),
+        "stacks": len(shown.stacks) + len(session.stacks.of_processes),
         "ranks": [one.samples_per_second for one in shown.trainers],
         "energy_j_per_epoch": cost["energy_j_per_epoch"],
         "cost_usd": cost["cost_usd"],

@@ -13,8 +13,7 @@ from typing import Generic, TypeVar
 from dlmon.files import open_regular
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, Place, place_after
-from dlmon.log.lock import lock_holder
-from dlmon.log.loss import is_known_by_inode, loss_of
+from dlmon.log.lock import is_known_by_inode, lock_holder, loss_of
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 
 LONGEST_LINE_BYTES = 64 << 20
@@ -104,6 +103,14 @@ class RecordFollower(Generic[_Header]):
     def size(self) -> int:
         """How many bytes the log has, be it still under its name or not."""
         return os.fstat(self._fd).st_size
+
+    def read_bytes(self, offset: int, count: int) -> bytes:
+        """Return so many bytes from an offset on, fewer where the log ends before.
+
+        Raises:
+            OSError: the log can't be read any more.
+        """
+        return os.pread(self._fd, count, offset)
 
     def last_records(self, max_bytes: int = 1 << 16) -> Iterator[Record]:
         """Yield the records among the last bytes, the newest first.

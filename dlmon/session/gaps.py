@@ -16,8 +16,8 @@ from typing import Any
 
 from dlmon.records import Alert, Batches, BatchSummary, NamedPause, Notice
 from dlmon.records.record import record
+from dlmon.session.limits.seen import settled_after_ns
 from dlmon.session.readings import Means, Reading
-from dlmon.session.slow_readings import settled_after_ns
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 MIN_GAP_NS = 1_000_000_000

@@ -43,7 +43,7 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.log.folder import LogError, new_session_id
 from dlmon.log.label import Label, write_label
-from dlmon.log.loss import MOVED_AWAY
+from dlmon.log.lock import MOVED_AWAY
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,

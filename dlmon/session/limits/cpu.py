@@ -7,16 +7,22 @@ from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
 from dlmon.records import Machine, Process
-from dlmon.session.limits import advice
 from dlmon.session.limits.evidence import BUSY_PCT, Evidence
-from dlmon.session.limits.seen import CPU_THROTTLED_PCT, IDLE_CORES, MOSTLY, Seen, count_of
-from dlmon.session.program_name import program_name
+from dlmon.session.limits.seen import (
+    CPU_THROTTLED_PCT,
+    IDLE_CORES,
+    MOSTLY,
+    Seen,
+    count_of,
+    program_name,
+)
 
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
 # A GPU that does no more than this is hardly what a run waits for.
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
+IDLE_PCT = 10.0
 
 
 def other_programs(seen: Seen) -> Evidence | None:
@@ -49,7 +55,7 @@ def other_programs(seen: Seen) -> Evidence | None:
         what = seen.verb(f"end or pause {its}", f"train without {its} beside it")
         advised = f"{what}: it {takes} {busiest.cores:.1f} cores"
     elif use.knows_steal:
-        advised = advice.fewer_others(use.others, seen.ended)
+        advised = fewer_others(seen, use.others)
     return Evidence(
         "other-programs",
         f"others on {took}",
@@ -92,6 +98,28 @@ def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
     return _Busiest(pid, name, took[pid])
 
 
+def fewer_others(seen: Seen, others: float) -> str:
+    """Return that other programs take so many cores that the run wants."""
+    return f"stop other programs: they {seen.verb('take', 'took')} {others:.1f} cores"
+
+
+def _raise_cpu_limit(limit: float | None) -> str:
+    """Return that a container may be given more of the CPUs."""
+    return f"raise the container's CPU limit{'' if limit is None else f' of {cores(limit)}'}"
+
+
+def _use_a_gpu(seen: Seen) -> str:
+    """Return the GPU that nobody uses, for a run that trains on the CPU."""
+    busy: dict[int, list[int]] = {}
+    for gpu in (gpu for sample in seen.samples for gpu in sample.gpus or ()):
+        if gpu.utilization_pct is not None:
+            busy.setdefault(gpu.index, []).append(gpu.utilization_pct)
+    idle = [(index, max(pcts)) for index, pcts in sorted(busy.items()) if max(pcts) < IDLE_PCT]
+    for index, most_pct in idle[:1]:
+        return f"train on GPU {index}, if the framework can use it: at most {most_pct} % busy"
+    return ""
+
+
 def own_cpus(seen: Seen) -> Evidence | None:
     """Hold when the run itself takes what it may use of the CPUs.
 
@@ -109,9 +137,9 @@ def own_cpus(seen: Seen) -> Evidence | None:
     if use.allowed < use.cores and idle >= 1:
         advised = f"give the run more CPUs: {use.allowed:.0f} used, {cores(int(idle))} idle"
         if use.allowed == limit:
-            advised = advice.raise_cpu_limit(use.allowed, f"{cores(int(idle))} idle")
+            advised = f"{_raise_cpu_limit(use.allowed)}: {cores(int(idle))} idle"
     if not advised and seen.on_cpu:
-        advised = advice.use_a_gpu([gpu for one in seen.samples for gpu in one.gpus or ()])
+        advised = _use_a_gpu(seen)
     of_which = cores(use.cores)
     if use.allowed < use.cores:
         of_which = f"the {cores(use.allowed)} that it may use"
@@ -219,5 +247,5 @@ def quota(seen: Seen) -> Evidence | None:
         f"stopped by the CPU limit in {pct:.0f} % of periods",
         f"The container's CPU limit {seen.verb('stops', 'stopped')} it",
         (f"in {pct:.0f} % of periods", *([] if limit is None else [f"limit {cores(limit)}"])),
-        advice.raise_cpu_limit(limit),
+        _raise_cpu_limit(limit),
     )

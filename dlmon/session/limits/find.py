@@ -1,4 +1,4 @@
-"""Say what limits a run, with the figures that show it.
+"""Say what limits a run, with the figures that show it, and what to try where they speak for that.
 
 Pure. Every rule looks at the samples of the last half minute of steady training, and
 before there are any, a few look at those of the start. Each states what was measured,
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.session.limits import advice
 from dlmon.session.limits.cpu import (
     all_cores_busy,
+    fewer_others,
     mostly_idle,
     one_thread_of_the_cpu,
     other_programs,
@@ -33,8 +33,7 @@ from dlmon.session.limits.evidence import (
     LimitKind,
 )
 from dlmon.session.limits.gpu import WAITED_SHARE, gpu_shared, gpu_works, one_core
-from dlmon.session.limits.seen import IDLE_CORES, Seen
-from dlmon.session.slow_readings import settled_after_ns
+from dlmon.session.limits.seen import IDLE_CORES, Seen, settled_after_ns
 
 WINDOW_S = 30.0
 SWAPPING_MIB_S = 1.0
@@ -210,23 +209,33 @@ def _against_data_wait(seen: Seen, share: float) -> str:
     """Return what may bring batches sooner, by what the run itself uses while it waits."""
     use, workers, io_pct = seen.use, seen.workers, _disk_wait_pct(seen)
     if io_pct is not None and io_pct >= PRESSURE_PCT:
-        return advice.faster_disk(io_pct)
+        waited = f"some program waited for a disk {io_pct:.0f} % of the time"
+        return f"keep the data in memory or on a faster disk: {waited}"
     if use is None or use.own is None:
         return ""
     idle = int(use.free or 0)
     if idle >= 1:
-        return advice.more_workers(workers, f"{cores(idle)} idle")
+        return _more_workers(workers, f"{cores(idle)} idle")
     # What loads the data: its workers, or the training process. Where that is on a CPU, or waits
     # for one, in less than half of the time, it waits for something else, whatever others do.
     loading = max(1, workers or 0)
     wanted = use.own + loading * (use.waited or 0.0)
     if wanted < loading * share / 2 and use.own < use.allowed / 2:
-        return advice.more_workers(workers, f"this run {use.own:.1f} of {cores(use.allowed)}")
+        return _more_workers(workers, f"this run {use.own:.1f} of {cores(use.allowed)}")
     if use.wants_more() and use.others is not None and use.others >= 1:
-        return advice.fewer_others(use.others, seen.ended)
+        return fewer_others(seen, use.others)
     if use.own >= BUSY_PCT / 100 * use.allowed:
         return "prepare the data before the run: no core is free to do it during training"
     return ""
+
+
+def _more_workers(workers: int | None, figure: str) -> str:
+    """Return that more processes may load the data, with the figure that speaks for it."""
+    if workers is None:
+        return ""
+    if workers == 0:
+        return f"load the data in worker processes: num_workers is 0; try 2 ({figure})"
+    return f"use more loader workers: {workers} used, {figure}"
 
 
 # ---- memory and disk ----
@@ -257,9 +266,15 @@ def _waits_for_memory(seen: Seen) -> bool:
 
 
 def _against_short_memory(seen: Seen) -> str:
+    """Return whose memory to free: the run's where it has the most."""
     used_mib = seen.mean(lambda s: s.memory.used_mib if s.memory else None)
     rss_mib = seen.mean(lambda s: s.process.rss_mib if s.process else None)
-    return advice.against_short_memory(rss_mib, used_mib)
+    if rss_mib is None or not used_mib:
+        return ""
+    holds = f"{rss_mib / 1024:.1f} of {used_mib / 1024:.1f} GiB in use"
+    if rss_mib >= used_mib / 2:
+        return f"make this run use less memory: {holds}"
+    return f"end programs that hold memory: this run {holds}"
 
 
 def _steal(seen: Seen) -> Evidence | None:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 from dlmon.records import Gpu, Machine
 from dlmon.records.sanitize import clean
-from dlmon.session.limits import advice
 from dlmon.session.limits.evidence import (
     MIN_SAMPLES,
     Evidence,
     is_busy,
 )
-from dlmon.session.limits.seen import Seen
-from dlmon.session.program_name import program_name
+from dlmon.session.limits.seen import Seen, program_name
 
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
@@ -23,6 +21,9 @@ SHARED_GPU_MIB = 512
 LONGEST_REASON = 80
 # What runs its threads in turn takes little more.
 ONE_CORE_PCT = 125.0
+FREE_SHARE = 0.5
+"""A memory with so much of it free has room for a larger batch."""
+LOW_POWER, AT_POWER_LIMIT = 0.5, 0.9
 # From so much of the time on, what loads the data is worth a look.
 WAITED_SHARE = 0.1
 
@@ -110,9 +111,9 @@ def gpu_works(seen: Seen) -> Evidence | None:
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
     advised = ""
-    if of_power is not None and of_power < advice.LOW_POWER:
+    if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each of them more to do.
-        advised = advice.larger_batch(seen.gpus, seen.gpu_facts)
+        advised = _larger_batch(seen)
     headline = f"{name} {seen.verb('is', 'was')} busy"
     return Evidence("gpu", brief, headline, figures, advised, share)
 
@@ -120,10 +121,27 @@ def gpu_works(seen: Seen) -> Evidence | None:
 def _against_slowing(rule: str, seen: Seen, power_w: float | None, limit_w: float | None) -> str:
     if rule == "gpu-thermal":
         degrees = seen.gpu_mean(lambda gpu: gpu.temperature_c)
-        return advice.against_heat(degrees, seen.gpu_mean(lambda gpu: gpu.fan_pct))
-    if rule == "gpu-power-cap":
-        return advice.against_power_cap(power_w, limit_w)
+        fan_pct = seen.gpu_mean(lambda gpu: gpu.fan_pct)
+        at = ", ".join(
+            [
+                *([] if degrees is None else [f"{degrees:.0f} °C"]),
+                *([] if fan_pct is None else [f"fan at {fan_pct:.0f} %"]),
+            ]
+        )
+        return f"cool the GPU better: {at}" if at else "cool the GPU better"
+    # Only where the power is there.
+    if rule == "gpu-power-cap" and limit_w and (power_w or 0) >= AT_POWER_LIMIT * limit_w:
+        return f"raise the power limit: from {limit_w:.0f} W, if the card allows more"
     return ""
+
+
+def _larger_batch(seen: Seen) -> str:
+    """Return that the batch may grow, where much of the GPU's memory is free."""
+    total_mib = seen.gpu_facts.memory_mib if seen.gpu_facts is not None else None
+    used_mib = max((gpu.memory_used_mib or 0 for gpu in seen.gpus), default=0)
+    if not total_mib or not used_mib or used_mib > (1 - FREE_SHARE) * total_mib:
+        return ""
+    return f"use a larger batch: {used_mib / 1024:.1f} of {total_mib / 1024:.1f} GiB used"
 
 
 def _slowed_by(seen: Seen) -> list[tuple[str, str]]:
@@ -180,7 +198,7 @@ def one_core(seen: Seen) -> Evidence | None:
         f"one {what} at {pct:.0f} %, {beside}",
         f"GPU {seen.gpus[-1].index} {seen.verb('waits', 'waited')}, one {what} {was} busy",
         (f"{what} at {pct:.0f} % of a core", beside),
-        advice.larger_batch(seen.gpus, seen.gpu_facts) if loads_nothing else "",
+        _larger_batch(seen) if loads_nothing else "",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -9,8 +11,8 @@ from functools import cached_property
 
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
 from dlmon.records.record import record
+from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import MIN_SAMPLES, is_below, is_busy, mean_of, reaches
-from dlmon.session.slow_readings import settled_after_ns
 
 CPU_THROTTLED_PCT = 5.0
 IDLE_CORES = 0.5
@@ -20,6 +22,21 @@ MOSTLY = 0.5
 # By which share of the time between two samples one may be late.
 LATENESS = 0.1
 MAX_CORES = 1_000_000
+# How far apart the sensors' slow readings are, at least: each is taken with a sample.
+SLOW_NS = 5_000_000_000
+NAME_CHARACTERS = 24
+_INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
+_TAKES_A_VALUE = ("-W", "-X")
+_TRAINING_OF_OURS = "dlmon run"
+
+
+def settled_after_ns(interval_ns: int) -> int:
+    """Return after how long the slow readings are of what came since alone.
+
+    A reading stands in each sample until the next one, and is of the time since the one before it.
+    """
+    period_ns = math.ceil(SLOW_NS / interval_ns) * interval_ns
+    return 2 * period_ns - interval_ns
 
 
 @record(frozen=True)
@@ -202,4 +219,32 @@ def count_of(value: object) -> int | None:
     """Return a number of CPUs or threads from a log's options, which may hold anything."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
         return value
+    return None
+
+
+def program_name(command: str | None) -> str | None:
+    """Return what a person calls a program: without its folder, the script and not its interpreter.
+
+    None where the command isn't known.
+    """
+    first, *rest = (command or "").split() or [""]
+    name = first if first.startswith("[") else first.rpartition("/")[2]
+    if _INTERPRETER.fullmatch(name):
+        name = _script(rest) or name
+        name = _TRAINING_OF_OURS if name == "workloads" else name
+    return clean(name, NAME_CHARACTERS) or None
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """Return the module or the script that an interpreter was given; None for what is neither."""
+    following = iter(words)
+    for word in following:
+        if word == "-m":
+            return next(following, None)
+        if word in _TAKES_A_VALUE:
+            next(following, None)
+        elif word == "-c":
+            return None
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2]
     return None

@@ -31,8 +31,7 @@ from dlmon.session.limits.find import (
     window_s,
 )
 from dlmon.session.limits.gpu import gpu_lost
-from dlmon.session.limits.seen import Seen
-from dlmon.session.program_name import program_name
+from dlmon.session.limits.seen import Seen, program_name
 
 SECOND = 1_000_000_000
 IDLE = Machine(

@@ -25,7 +25,7 @@ from dlmon.records import (
     NamedPause,
     Phase,
 )
-from dlmon.session.gaps import GapKind, Gaps
+from dlmon.session.gaps import Gap, GapKind, Gaps
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 # What is known of batches comes a few times a second: only what is later than that is a stall.
@@ -91,33 +91,6 @@ class TimeAccount:
         self._waiting: list[tuple[int, int, AccountPart]] = []
         """Pauses that overlap neither each other nor what is in the account."""
         self._paused_ns = Counter[tuple[AccountPart, AccountPart]]()
-
-    def fold(
-        self,
-        record: Phase | NamedPause | Batches | BatchSummary | Epoch | Evaluation,
-        sources: Sequence[AccountPart] = (),
-    ) -> None:
-        """Take the next record of the workload.
-
-        Args:
-            record: what comes next.
-            sources: of each of several batches, what its time counts as beyond a usual step.
-        """
-        if isinstance(record, Phase):
-            self._enter(record)
-        elif isinstance(record, NamedPause):
-            self._take_pause(record)
-        elif isinstance(record, Batches):
-            self._take_batches(record, record.dt_us, sources)
-        elif isinstance(record, BatchSummary):
-            source = AccountPart.STALLS if record.stalls else AccountPart.TRAINING
-            self._take_batches(record, (record.time_us,), (source,))
-        elif isinstance(record, Epoch):
-            self._end_epoch(record)
-        else:
-            self._spend(min(record.begin, record.end), self._part, "evaluating")
-            self._spend(record.end, AccountPart.EVALUATION)
-            self._part = AccountPart.GAPS
 
     def parts(
         self,
@@ -186,7 +159,7 @@ class TimeAccount:
         """Whether pauses are known, and not yet in what batches they lay."""
         return bool(self._waiting)
 
-    def _take_pause(self, pause: NamedPause) -> None:
+    def take_pause(self, pause: NamedPause) -> None:
         """Keep a pause, as far as no other is known of that time, until what it lay in is known."""
         part = _PART_OF_PAUSE.get(pause.name)
         if part is None or pause.beside:
@@ -211,7 +184,8 @@ class TimeAccount:
             paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self._until_ns))
         return paused_ns
 
-    def _enter(self, phase: Phase) -> None:
+    def enter(self, phase: Phase) -> None:
+        """Take a phase that begins."""
         self._spend(phase.t, self._part, phase.name)
         self._part = _PART_OF_PHASE.get(phase.name, AccountPart.GAPS)
         if self._part is AccountPart.SCRIPT and not self._has_trained:
@@ -220,12 +194,15 @@ class TimeAccount:
         if phase.epoch is not None:
             self._epoch = phase.epoch
 
-    def _take_batches(
-        self,
-        record: Batches | BatchSummary,
-        dt_us: Sequence[int],
-        sources: Sequence[AccountPart],
+    def take_batches(
+        self, record: Batches | BatchSummary, sources: Sequence[AccountPart] = ()
     ) -> None:
+        """Take batches; `sources` is what the time of each counts as beyond a usual step."""
+        dt_us: Sequence[int] = (record.time_us,)
+        if isinstance(record, Batches):
+            dt_us = record.dt_us
+        elif record.stalls:
+            sources = (AccountPart.STALLS,)
         before, start = self._part, record.begin
         if before is AccountPart.GAPS and record.first > 0:
             # Batches of this epoch came before these, and were not recorded.
@@ -241,7 +218,8 @@ class TimeAccount:
         self._spend(record.t_last, AccountPart.TRAINING)
         self._part, self._closing = AccountPart.TRAINING, False
 
-    def _end_epoch(self, epoch: Epoch) -> None:
+    def end_epoch(self, epoch: Epoch) -> None:
+        """Take an epoch that has ended."""
         self._epoch = epoch.epoch
         self._spend(min(epoch.begin, epoch.end), self._part)
         # As a rule its batches came before: else these were not recorded.
@@ -251,6 +229,12 @@ class TimeAccount:
             self._spend(min(epoch.validation.end, epoch.end), AccountPart.VALIDATION)
             rest = AccountPart.GAPS
         self._spend(epoch.end, rest)
+        self._part = AccountPart.GAPS
+
+    def end_evaluation(self, record: Evaluation) -> None:
+        """Take an evaluation that has ended."""
+        self._spend(min(record.begin, record.end), self._part, "evaluating")
+        self._spend(record.end, AccountPart.EVALUATION)
         self._part = AccountPart.GAPS
 
     @property
@@ -278,7 +262,7 @@ class TimeAccount:
         self._until_ns = until_ns
         kind = _GAP_KINDS.get(part)
         if kind is not None:
-            self._gaps.add(kind, start_ns, until_ns, self._epoch, before=before)
+            self._gaps.add(Gap(start_ns, until_ns, kind, self._epoch, before=before))
 
 
 def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> None:

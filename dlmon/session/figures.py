@@ -93,14 +93,11 @@ def read_session(log: Path, on_read: OnRead = ignore) -> Session:
         LogError: it can't be read.
     """
     with contextlib.closing(SessionFollower(log, by_index=True)) as follower:
-        path, goes_on = log, True
-        while goes_on:
-            records = follower.poll(_READING_S)
-            if follower.unreadable is not None:
-                raise LogError(f"{log}: {follower.unreadable}")
+        while follower.poll(_READING_S) or follower.read_share is not None:
             on_read(1.0 if follower.read_share is None else follower.read_share)
-            goes_on = bool(records) or follower.read_share is not None or follower.path != path
-            path = follower.path
+        if follower.unreadable is not None:
+            raise LogError(f"{log}: {follower.unreadable}")
+        on_read(1.0)
         return follower.session
 
 

@@ -105,31 +105,22 @@ class Gaps:
         """Leave out the readings: who goes on from an index reads the newest again."""
         return vars(self) | {"_readings": deque(maxlen=MAX_READINGS)}
 
-    def add(
-        self,
-        kind: GapKind,
-        start: int,
-        end: int,
-        epoch: int | None = None,
-        step: int | None = None,
-        steps: int = 1,
-        before: str = "",
-        number: int | None = None,
-        loop: int = 0,
-    ) -> None:
+    def add(self, gap: Gap) -> None:
         """Take a time without a batch; a short one is left out, but for one that goes on."""
-        piece = self._last
-        epoch = epoch if self.has_epochs else None
-        if kind is GapKind.BETWEEN and piece and (piece.kind, piece.end) == (kind, start):
+        before = self._last
+        if (
+            gap.kind is GapKind.BETWEEN
+            and before
+            and (before.kind, before.end) == (gap.kind, gap.start)
+        ):
             # What lies between two passes may come in pieces.
-            start = piece.start
-            if self._gaps and self._gaps[-1].start == start:
+            gap = replace(gap, start=before.start)
+            if self._gaps and self._gaps[-1].start == gap.start:
                 self._gaps.pop()
-        gap = Gap(start, end, kind, epoch, step, steps, before, number=number, loop=loop)
-        gap = self.explained(gap)
-        if kind is not GapKind.NAMED:
+        gap = self.explained(gap if self.has_epochs else replace(gap, epoch=None))
+        if gap.kind is not GapKind.NAMED:
             self._last = gap
-        if end - start < MIN_GAP_NS:
+        if gap.end - gap.start < MIN_GAP_NS:
             return
         self._gaps.append(gap)
         if len(self._gaps) >= 2 * MAX_GAPS:
@@ -148,7 +139,7 @@ class Gaps:
             if record.stalls and longest_ns >= MIN_GAP_NS:
                 # Nothing else is known of it: it stands as if it were the last of them.
                 span = record.t_last - longest_ns, record.t_last
-                self.add(GapKind.STALL, *span, record.epoch, record.first, loop=loop)
+                self.add(Gap(*span, GapKind.STALL, record.epoch, record.first, loop=loop))
             return
         if steady.is_at_start:
             self.batch_sizes = set()
@@ -165,9 +156,8 @@ class Gaps:
             compiles = new.intersection(record.counted[first : first + together])
             new -= compiles
             if not compiles and end - start >= limit_ns:
-                place = record.epoch, record.first + first, len(took_us)
-                number = steady.batches + first
-                self.add(GapKind.STALL, start, end, *place, number=number, loop=loop)
+                place = GapKind.STALL, record.epoch, record.first + first, len(took_us)
+                self.add(Gap(start, end, *place, number=steady.batches + first, loop=loop))
 
     def fold_reading(self, reading: Reading) -> None:
         self._readings.append(reading)

@@ -180,7 +180,8 @@ class Session:
             pause = self.stacks.ended(record.number)
             if pause is not None and not record.number and self.account.end_in_pause(pause.t):
                 place = self._epoch_now, self._steps_done
-                self.gaps.add(GapKind.STALL, pause.begin, pause.t, *place, loop=self.loops.number)
+                stall = Gap(pause.begin, pause.t, GapKind.STALL, *place, loop=self.loops.number)
+                self.gaps.add(stall)
         elif isinstance(record, Profile):
             self.profiles.append(record)
         elif isinstance(record, (Stack, ProcessStack)):
@@ -207,7 +208,7 @@ class Session:
             self._fold_epoch(record)
         elif isinstance(record, Evaluation):
             self._evaluation = record
-            self.account.fold(record)
+            self.account.end_evaluation(record)
             self.last_t = max(self.last_t, record.end)
         elif isinstance(record, Output):
             self._output.append(record)
@@ -268,7 +269,7 @@ class Session:
         self.last_t = max(self.last_t, record.t_last)
         if isinstance(record, Batches) and record.profiled:
             # They are steps of the run, and stand in its breakdown; no figure is of them.
-            self.account.fold(record)
+            self.account.take_batches(record)
             return
         compiling, sizes = self.steady.is_at_start, len(self.steady.first_batches)
         self.data_wait.fold(record)
@@ -276,7 +277,7 @@ class Session:
         if isinstance(record, Batches) and self.account.awaits_batches:
             sources = self._sources_of(record)
         self.gaps.add_batches(record, self.steady, self.loops.number)
-        self.account.fold(record, sources)
+        self.account.take_batches(record, sources)
         # An epoch that was cut short begins with its first batches.
         opening = record.first == 0 and self.model is not None and self.model.cut_short
         self.loops.now.add(record, opening)
@@ -321,14 +322,14 @@ class Session:
         return sources
 
     def _fold_pause(self, record: NamedPause) -> None:
-        self.account.fold(record)
+        self.account.take_pause(record)
         self.last_t = max(self.last_t, record.end)
         self._pauses.append(record)
         if len(self._pauses) >= 2 * MAX_PAUSES:
             longest = sorted(self._pauses, key=lambda pause: pause.t - pause.end)[:MAX_PAUSES]
             self._pauses = sorted(longest, key=lambda pause: pause.t)
         if not record.beside and record.end - record.t >= MIN_GAP_NS:
-            self.gaps.add(GapKind.NAMED, record.t, record.end)
+            self.gaps.add(Gap(record.t, record.end, GapKind.NAMED))
 
     def _enter_epoch(self, epoch: int) -> None:
         if epoch != self._epoch_now:
@@ -344,7 +345,7 @@ class Session:
         if repeated or (now is not None and record.t < now.start):
             # Earlier versions went on in another file where a log was lost, and said it again.
             return
-        self.account.fold(record)
+        self.account.enter(record)
         self._close_span(record.t)
         self.phase_spans.append(PhaseSpan(record.name, record.t, None))
         if record.name == "building" and self._build_start is None:
@@ -378,7 +379,7 @@ class Session:
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
         self.learning.fold(record)
-        self.account.fold(record)
+        self.account.end_epoch(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0

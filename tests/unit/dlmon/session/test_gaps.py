@@ -21,7 +21,7 @@ from dlmon.records import (
     Pressure,
     ProcessTree,
 )
-from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, notices_in, pauses_in
+from dlmon.session.gaps import MAX_GAPS, Gap, GapKind, Gaps, notices_in, pauses_in
 from dlmon.session.session import Session
 from dlmon.statistics.steady_state import SteadyState
 
@@ -223,7 +223,7 @@ def test_the_longest_are_kept_and_in_order(count):
     gaps = Gaps()
     for number in range(count):
         start = at(10 * number)
-        gaps.add(GapKind.OPENING, start, start + at(1.5 + number % 7), number)
+        gaps.add(Gap(start, start + at(1.5 + number % 7), GapKind.OPENING, number))
     found = gaps.found([SteadyState()])
     assert len(found) == MAX_GAPS
     assert list(found) == sorted(found, key=lambda gap: gap.start)

@@ -184,22 +184,23 @@ def _logs_of(
     """
     if host is not None:
         return shared.logs_of(names, log_dir, host), []
-    from dlmon.log.directory import NoSuchLog
+    from dlmon.log.directory import NoSuchLog, find_log
     from dlmon.log.folder import place_options
-    from dlmon.sweep.log import SWEEP_NAME, find_sweep
+    from dlmon.records import SweepHeader
+    from dlmon.sweep.log import SWEEP_NAME
 
     directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
     logs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     for name in names:
         if name.endswith(SWEEP_NAME):
-            sweeps[find_sweep(name, directory, where)] = None
+            sweeps[find_log(SweepHeader, name, directory, where)] = None
             continue
         try:
             logs |= dict.fromkeys(shared.logs_of([name], log_dir))
         except NoSuchLog as no_session:
             try:
-                sweeps[find_sweep(name, directory)] = None
+                sweeps[find_log(SweepHeader, name, directory)] = None
             except NoSuchLog:
                 raise no_session from None
     return list(logs), list(sweeps)

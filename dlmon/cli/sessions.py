@@ -142,8 +142,8 @@ def name(
 
 def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
     """Return the log of the session that is meant, else that of the sweep."""
-    from dlmon.log.directory import NoSuchLog, SeveralLogs
-    from dlmon.sweep.log import find_sweep
+    from dlmon.log.directory import NoSuchLog, SeveralLogs, find_log
+    from dlmon.records import SweepHeader
 
     try:
         return shared.log_of(text, log_dir)
@@ -151,7 +151,7 @@ def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
         raise
     except NoSuchLog as no_session:
         try:
-            return find_sweep(text, shared.chosen_log_directory(log_dir))
+            return find_log(SweepHeader, text, shared.chosen_log_directory(log_dir))
         except NoSuchLog:
             raise no_session from None
 

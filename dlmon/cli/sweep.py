@@ -139,11 +139,13 @@ def _resumed_sweep(
     name: str, directory: Path, log_dir: Path | None, alerts: AlertSettings | None
 ) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
+    from dlmon.log.directory import find_log
     from dlmon.log.folder import place_options
     from dlmon.options.sweep import check_plan, run_of
-    from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
+    from dlmon.records import SweepHeader
+    from dlmon.sweep.log import SweepWriter, read_sweep
 
-    path = find_sweep(name, directory, place_options(log_dir))
+    path = find_log(SweepHeader, name, directory, place_options(log_dir))
     check_plan(read_sweep(path)[1].plan)
     return run_of(SweepWriter.resume(path, time.time()), alerts)
 

@@ -52,11 +52,10 @@ from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
 from dlmon.session.learning import Learning
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
+    RULES_OF_THE_START,
     Look,
-    limit_before_training,
     limit_of,
     look,
-    look_before_training,
 )
 from dlmon.session.limits.gpu import gpu_lost
 from dlmon.session.limits.looks import Looks, looked_back_s
@@ -578,7 +577,8 @@ class Session:
         loss, latest = self.bad_loss(ended), self.machine.latest
         known = (self.facts, self.model, ended)
         if loss is None and not ended and not self._looks.are_enough:
-            return limit_before_training(self._first_looks.take(known, self._look_at_start))
+            limit = limit_of(self._first_looks.take(known, self._look_at_start), ended)
+            return limit if limit is not None and limit.evidence else None
         lost = None
         if latest is not None and self._looks.are_enough:
             lost = gpu_lost(self._looks.newest, latest, self._gpu_index, ended)
@@ -592,7 +592,7 @@ class Session:
     def _look_at_start(self, samples: tuple[Machine, ...], at_ns: int) -> Look:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
         seen = Seen(samples, self.facts, cpus=cpus, interval_s=interval_s)
-        return look_before_training(seen)
+        return look(seen, RULES_OF_THE_START)
 
     def _look(self, samples: tuple[Machine, ...], at_ns: int, ended: bool, is_lost: bool) -> Look:
         """Return what is seen of steady training in samples that end at a moment."""
@@ -675,7 +675,7 @@ class Session:
         projected = _projected_epoch(loop, model)
         if projected is None:
             why["seconds_per_epoch"] = Requirement.STEADY_STATE
-        elif loop.steady.openings.mean_us is None:
+        elif loop.steady.opening_us[0] is None:
             why["openings"] = FEW_OPENINGS
         return projected
 
@@ -819,7 +819,7 @@ class Session:
             known = validation_steps is not None
             whole_s = self.loops.now.validations.seconds(validation_steps or 0) if known else None
             validation_s = whole_s or 0.0
-            opening_us = self.steady.openings.mean_us or 0.0
+            opening_us = self.steady.opening_us[0] or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
             epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
             if ended or (over is not None and over.validation and self._unvalidated is None):

@@ -160,9 +160,9 @@ def project_epoch(
     band = steady.relative_band()
     if steps_s is None or band is None or samples < 1:
         return None
-    openings = steady.openings
-    opening_s = (openings.mean_us or 0.0) / 1e6
-    opening_half_s = min(openings.half_us / 1e6, opening_s)
+    opening_us, opening_half_us = steady.opening_us
+    opening_s = (opening_us or 0.0) / 1e6
+    opening_half_s = min(opening_half_us / 1e6, opening_s)
     half = math.hypot(steps_s * min(band, 1.0), validation_half_s, opening_half_s)
     value = steps_s + opening_s + validation_s
     return SecondsPerEpoch(

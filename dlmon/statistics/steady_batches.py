@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dlmon.records.record import record
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.intervals import student_95
 
@@ -23,22 +22,8 @@ MIN_OPENINGS = 3
 COMPILE_FACTOR = 5
 
 
-@record(frozen=True)
-class Openings:
-    """What it takes to open an epoch: mean and standard error, None below three of them."""
-
-    count: int
-    mean_us: float | None = None
-    standard_error_us: float | None = None
-
-    @property
-    def half_us(self) -> float:
-        """Return the 95 % half-width of the mean; 0 where openings are not used."""
-        return student_95(self.count - 1) * (self.standard_error_us or 0.0)
-
-
 @dataclass(eq=False)
-class _OpenedEpochs:
+class Openings:
     """How long the openings of later epochs took, with the first steps that were left out."""
 
     histogram: StepHistogram = field(default_factory=StepHistogram)
@@ -54,13 +39,17 @@ class _OpenedEpochs:
         self._mean_us += beyond / self.histogram.count
         self._squares += beyond * (took_us - self._mean_us)
 
-    def openings(self, step_us: float | None) -> Openings:
-        """Return what they took beyond usual steps of `step_us`, None where that isn't known."""
+    def mean_us(self, step_us: float | None) -> tuple[float | None, float]:
+        """Return the mean beyond usual steps of `step_us`, and the half-width of its 95 % interval.
+
+        None and 0 where usual steps, or three openings, are not known.
+        """
         count = self.histogram.count
         if count < MIN_OPENINGS or step_us is None:
-            return Openings(count)
+            return None, 0.0
+        error_us = math.sqrt(self._squares / (count - 1) / count)
         mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
-        return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
+        return mean_us, student_95(count - 1) * error_us
 
 
 class PickedBatches(NamedTuple):
@@ -92,7 +81,7 @@ class SteadyBatches:
     how many batches of the first size its samples would be."""
     warm_up_batches: int = 0
     warm_up_us: int = 0
-    opened: _OpenedEpochs = field(default_factory=_OpenedEpochs)
+    opened: Openings = field(default_factory=Openings)
     """Openings of later epochs."""
     _sizes: set[int] = field(default_factory=set)
     counts_steps: bool = False

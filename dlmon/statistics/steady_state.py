@@ -20,7 +20,7 @@ from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.regular_gaps import RegularGaps, RegularSteps
-from dlmon.statistics.steady_batches import Openings, PickedBatches, SteadyBatches
+from dlmon.statistics.steady_batches import PickedBatches, SteadyBatches
 
 BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
@@ -197,9 +197,9 @@ class SteadyState(SteadyBatches):
         return self._histogram.count + self._summarised.count
 
     @property
-    def openings(self) -> Openings:
-        """Return what it takes to open an epoch, beyond its steps, where that is known apart."""
-        return self.opened.openings(self.mean_step_us)
+    def opening_us(self) -> tuple[float | None, float]:
+        """What it takes to open an epoch, beyond its steps, and the half-width of its interval."""
+        return self.opened.mean_us(self.mean_step_us)
 
     @property
     def rough_step_us(self) -> float | None:

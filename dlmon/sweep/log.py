@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import find_log, log_paths, read_logs, status_without_result
+from dlmon.log.directory import log_paths, read_logs, status_without_result
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower
 from dlmon.log.label import Label, read_label, write_label
@@ -174,20 +174,6 @@ def list_sweeps(directory: Path) -> list[SweepEntry]:
     """Return all sweeps, oldest first; what is none, or not ours to read, is passed over."""
     entries = read_logs(SweepHeader, directory, _read_entry)
     return sorted(entries, key=lambda entry: entry.header.wall)
-
-
-def find_sweep(name: str, directory: Path, where: str = "") -> Path:
-    """Return the log that an id of a sweep, its name, a unique prefix, a path, or `last` means.
-
-    Args:
-        name: what a person calls it.
-        directory: where it is looked for.
-        where: as for `find_session`.
-
-    Raises:
-        NoSuchLog: none, or several, are meant.
-    """
-    return find_log(SweepHeader, name, directory, where)
 
 
 def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:

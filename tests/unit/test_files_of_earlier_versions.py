@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dlmon.comparison.sides import NotComparable, compare_sides
-from dlmon.log.directory import find_session, list_sessions
+from dlmon.log.directory import find_log, find_session, list_sessions
 from dlmon.options.settings import read_settings
-from dlmon.records import Slot, decode
+from dlmon.records import Slot, SweepHeader, decode
 from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
-from dlmon.sweep.log import find_sweep, list_sweeps
+from dlmon.sweep.log import list_sweeps
 
 DATA = Path(__file__).parents[1] / "data"
 VERSIONS = sorted(DATA.iterdir())
@@ -67,7 +67,7 @@ def test_its_sweep_is_listed_and_found(sessions):
     completed, failed = (entry.sweep.outcomes[Slot(index, 0)] for index in (0, 1))
     assert (completed.status, completed.result.batches) == ("completed", 80)
     assert (failed.status, failed.reason) == ("out of memory", MEMORY)
-    assert find_sweep("last", sessions) == entry.path
+    assert find_log(SweepHeader, "last", sessions) == entry.path
 
 
 def test_its_settings_are_read():

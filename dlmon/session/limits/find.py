@@ -9,7 +9,7 @@ the CPU. All rules that hold are kept, and the sentence names the two strongest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
@@ -68,22 +68,28 @@ class Look(NamedTuple):
     measured: tuple[tuple[LimitKind, str], ...]
 
 
-def look(seen: Seen) -> Look:
-    """Return what the rules say of samples of steady training."""
-    clear = tuple(_found(seen))
-    is_explained = any(one.rule != IDLE for one in clear)
-    return Look(clear, tuple(_found(seen.held)), _measured(seen, is_explained))
+Rule = Callable[[Seen], Evidence | None]
 
 
-def _found(seen: Seen) -> Iterator[Evidence]:
-    """Yield what is used up, then what was taken away, then what may be a sign of either."""
-    rules = (
+def look(seen: Seen, rules: Sequence[Rule] = ()) -> Look:
+    """Return what rules say of samples: without any, those of steady training."""
+    training = not rules
+    rules = rules or _rules_of_training(seen)
+    clear, nearly = (
+        tuple(filter(None, (rule(each) for rule in rules))) for each in (seen, seen.held)
+    )
+    is_explained = training and any(one.rule != IDLE for one in clear)
+    return Look(clear, nearly, _measured(seen, is_explained))
+
+
+def _rules_of_training(seen: Seen) -> Sequence[Rule]:
+    """Return what is used up, then what was taken away, then what may be a sign of either."""
+    return (
         *(_data_wait, gpu_works, quota, other_programs, own_cpus, own_threads, all_cores_busy),
         *(_swapping, _memory_pressure, _steal),
         one_thread_of_the_cpu if seen.on_cpu else one_core,
         *(_io_pressure, gpu_shared, mostly_idle),
     )
-    yield from filter(None, (rule(seen) for rule in rules))
 
 
 def limit_of(
@@ -159,21 +165,6 @@ def _leader(held: Mapping[str, Evidence], leader: str) -> str:
         leader = min(shares, key=list(KINDS).index)
     largest = max(shares, key=lambda rule: shares[rule])
     return largest if shares[largest] > shares[leader] + _LEADS_BY else leader
-
-
-def look_before_training(seen: Seen) -> Look:
-    """Return what the rules say that look at the start."""
-    rules = (quota, other_programs, _swapping, _memory_pressure, _steal)
-    clear, held = (
-        tuple(filter(None, (rule(each) for rule in rules))) for each in (seen, seen.held)
-    )
-    return Look(clear, held, _measured(seen))
-
-
-def limit_before_training(looks: Sequence[Look]) -> Limit | None:
-    """Return what holds up the start, by what was seen of it again and again; None for nothing."""
-    limit = limit_of(looks, ended=False)
-    return limit if limit is not None and limit.evidence else None
 
 
 def _limit_of(
@@ -343,3 +334,7 @@ def _measured(seen: Seen, is_explained: bool = False) -> tuple[tuple[LimitKind, 
     if seen.thread_pct is not None:
         figures.append((LimitKind.CPU, f"busiest thread {seen.thread_pct:.0f} % of a core"))
     return tuple(figures)
+
+
+# Before it trains, these alone say something.
+RULES_OF_THE_START = (quota, other_programs, _swapping, _memory_pressure, _steal)

@@ -57,7 +57,7 @@ def test_what_opens_an_epoch_that_is_cut_short_says_nothing_of_a_batch():
     assert state.samples_per_second().mean == pytest.approx(5_000)
     assert state.stalls() == 0
     assert state.batches == 360
-    assert state.openings.mean_us == pytest.approx(100_000, rel=0.01)
+    assert state.opening_us[0] == pytest.approx(100_000, rel=0.01)
     # Nor is it compilation: that is the first batch of all, by what it took beyond a usual one.
     assert state.compile_us() == pytest.approx(100_000, rel=0.01)
 
@@ -70,14 +70,14 @@ def test_a_whole_epoch_is_opened_once():
 def test_the_first_batch_of_a_whole_epoch_counts_as_any_other():
     state = epochs_cut_short(opening=False)
     assert state.mean_step_us > 22_000
-    assert state.openings.count == 0
+    assert state.opened.histogram.count == 0
 
 
 def test_before_anything_is_steady_nothing_opens_an_epoch():
     state = SteadyState()
     for _ in range(3):
         state.add(100, [20_000] * 5, opening=True)
-    assert state.openings.mean_us is None
+    assert state.opening_us[0] is None
 
 
 def epochs_opened(openings_us, cut=False):
@@ -94,8 +94,8 @@ def test_an_opening_that_is_known_apart_is_no_part_of_any_step(cut):
     state = epochs_opened([2_000_000, 1_000_000, 3_000_000], cut)
     assert state.mean_step_us == 20_000
     assert state.samples_per_second().mean == pytest.approx(5_000)
-    assert state.openings.mean_us == pytest.approx(2_000_000)
-    assert state.openings.standard_error_us == pytest.approx(1e6 / math.sqrt(3))
+    assert state.opening_us[0] == pytest.approx(2_000_000)
+    assert state.opening_us[1] == pytest.approx(student_95(2) * 1e6 / math.sqrt(3))
 
 
 def test_one_opening_says_nothing_of_the_next_so_three_are_needed():
@@ -310,7 +310,7 @@ def test_the_opening_in_a_summary_is_no_step(cut):
         reported = {"opening_us": 700_000, "first_us": 160_000 if cut else 20_000, "stalls": 0}
         state.add_summary(summary(100, 10_000, time_us, (20_000,) * 7, **reported), opening=cut)
     assert state.samples_per_second().mean == pytest.approx(5_000)
-    assert state.openings.mean_us == pytest.approx(700_000 + (140_000 if cut else 0))
+    assert state.opening_us[0] == pytest.approx(700_000 + (140_000 if cut else 0))
     assert (state.stalls(), state.opening_stalls()) == (4, 4)
     assert state.batches == 600
 

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 import dlmon.log.directory
 import dlmon.sweep.log
-from dlmon.log.directory import NoSuchLog, list_sessions
+from dlmon.log.directory import NoSuchLog, find_log, list_sessions
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.log.label import Label, read_label, write_label
-from dlmon.records import Began, Closed, Ended, Outcome, Resumed, RunStatus, Slot
+from dlmon.records import Began, Closed, Ended, Outcome, Resumed, RunStatus, Slot, SweepHeader
 from dlmon.sweep.log import (
     SWEEP_NAME,
     SweepWriter,
-    find_sweep,
     list_sweeps,
     new_header,
     read_sweep,
@@ -168,10 +167,10 @@ def test_a_sweep_is_found_by_its_id_a_prefix_a_path_or_as_the_last(begin, log_di
     newer = begin(wall=1_795_286_560.0)
     newer.close()
     for text in (older.header.id, older.header.id[:9], str(older.path.parent)):
-        assert find_sweep(text, log_dir) == older.path
-    assert find_sweep("last", log_dir) == newer.path
+        assert find_log(SweepHeader, text, log_dir) == older.path
+    assert find_log(SweepHeader, "last", log_dir) == newer.path
     with pytest.raises(NoSuchLog, match='no sweep "nothing"'):
-        find_sweep("nothing", log_dir)
+        find_log(SweepHeader, "nothing", log_dir)
 
 
 def test_the_runs_of_a_sweep_follow_its_name_and_nothing_outside_does(begin, log_dir):
@@ -186,7 +185,7 @@ def test_the_runs_of_a_sweep_follow_its_name_and_nothing_outside_does(begin, log
     write_label(writer.path, Label("grid"))
     # This process holds its lock, and has still to hold it afterwards.
     relabel(writer.path, Label("new"))
-    assert find_sweep("new", log_dir) == writer.path
+    assert find_log(SweepHeader, "new", log_dir) == writer.path
     labels = {entry.path.parent.name: entry.label for entry in list_sessions(log_dir)}
     assert labels == {
         "followed": Label("new", "a note"),

@@ -24,10 +24,9 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES
 from dlmon.session.limits.find import (
-    limit_before_training,
+    RULES_OF_THE_START,
     limit_of,
     look,
-    look_before_training,
     window_s,
 )
 from dlmon.session.limits.gpu import gpu_lost
@@ -568,7 +567,8 @@ def test_a_program_is_named_by_what_it_took_over_the_whole_window():
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     def limit(sample):
         samples = samples_of(sample, MIN_SAMPLES)
-        return limit_before_training([look_before_training(Seen(samples, TWO))])
+        found = limit_of([look(Seen(samples, TWO), RULES_OF_THE_START)], ended=False)
+        return found if found.evidence else None
 
     assert limit(beside()).text == f"{OTHERS}, this run 0.8."
     # It imports on one core, or compiles on both: that says nothing of how it will train.

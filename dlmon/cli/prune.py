@@ -67,8 +67,7 @@ def _found(directory: Path, keep: int | None, before: float | None, named: bool)
     """Return what a rule removes of a directory."""
     from dlmon.log.directory import list_sessions
     from dlmon.log.prune import is_link
-    from dlmon.sweep.log import list_sweeps
-    from dlmon.sweep.prune import removable
+    from dlmon.sweep.log import list_sweeps, removable
 
     sessions = [entry for entry in list_sessions(directory) if not is_link(entry.path)]
     sweeps = [entry for entry in list_sweeps(directory) if not is_link(entry.path)]

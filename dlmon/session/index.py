@@ -37,7 +37,7 @@ from dlmon.records import (
 from dlmon.session.energy import EnergyPoints
 from dlmon.session.epoch_use import EpochUse
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.looks import looked_back_s
+from dlmon.session.limits.find import looked_back_s
 from dlmon.session.marks import Mark, MarkFinder, time_of
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan

@@ -44,8 +44,8 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.records.changes import newest_facts
-from dlmon.session.account import TimeAccount
-from dlmon.session.data_wait import DataWait, unmeasured_wait
+from dlmon.session import reasons
+from dlmon.session.account import DataWait, TimeAccount
 from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
@@ -54,35 +54,18 @@ from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
     Look,
+    Looks,
     limit_of,
     look,
+    looked_back_s,
+    unmeasured_wait,
 )
 from dlmon.session.limits.gpu import gpu_lost
-from dlmon.session.limits.looks import Looks, looked_back_s
 from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.limits.seen import Seen
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.readings import Reading, TrainingReadings, values_of
-from dlmon.session.reasons import (
-    NEVER_BUILT,
-    NEVER_STEADY,
-    NO_BAND,
-    NO_BATCH,
-    NO_BATCH_YET,
-    NO_EPOCHS,
-    NO_LENGTH,
-    NO_PASSES,
-    NO_WHOLE_RUN,
-    NO_WORKLOAD,
-    NOT_BUILT,
-    NOT_IN_PROJECTION,
-    NOT_STEADY,
-    NOTHING_SEEN,
-    NOTHING_SEEN_YET,
-    ONE_RUN,
-    SUMMARISED,
-)
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.stacks import Stacks
 from dlmon.session.trainers import Trainers
@@ -441,25 +424,25 @@ class Session:
             unsteady = ("samples_per_second", "step_ms", "stalls")
             why |= dict.fromkeys(unsteady, Requirement.STEADY_STATE)
         elif samples_per_second.standard_error is None:
-            why["samples_per_second.standard_error"] = NO_BAND
+            why["samples_per_second.standard_error"] = reasons.NO_BAND
         step_ms = loop.steady.step_time()
         if step_ms is not None and step_ms.p95 is None:
             why["step_ms.p95"] = f"it takes {LEAST_FOR_P95} steady batches"
         stalls = _sum(one.steady.stalls() for one in seen if one.steady.steady)
         if samples_per_second is not None and stalls is None:
-            why["stalls"] = SUMMARISED
+            why["stalls"] = reasons.SUMMARISED
         if compile_s is None:
-            why["compile_s"] = NO_BATCH if ended else NO_BATCH_YET
+            why["compile_s"] = reasons.NO_BATCH if ended else reasons.NO_BATCH_YET
         run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
         lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
-        not_steady = NEVER_STEADY if ended else NOT_STEADY
+        not_steady = reasons.NEVER_STEADY if ended else reasons.NOT_STEADY
         for name, lack in lacking.items():
-            not_built = NEVER_BUILT if ended else NOT_BUILT
+            not_built = reasons.NEVER_BUILT if ended else reasons.NOT_BUILT
             if self.header.is_script:
-                not_built = NOTHING_SEEN if ended else NOTHING_SEEN_YET
+                not_built = reasons.NOTHING_SEEN if ended else reasons.NOTHING_SEEN_YET
             why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
-            why, lacking = dict.fromkeys(why, NO_WORKLOAD), {}
+            why, lacking = dict.fromkeys(why, reasons.NO_WORKLOAD), {}
         sample = self.machine.latest
         account: dict[AccountPart, float] = {}
         if not self.header.is_machine_recording:
@@ -658,20 +641,20 @@ class Session:
         measured = epoch_interval(*whole_s, loop.steady, loop.compile_s or 0.0)
         if measured is not None:
             if measured.low is None:
-                why["seconds_per_epoch.band"] = NO_BAND
+                why["seconds_per_epoch.band"] = reasons.NO_BAND
             return measured
         if model is None:
             why["seconds_per_epoch"] = Requirement.MODEL
             return None
         if model.samples_per_epoch is None:
             has_epochs = model.has_epochs is not False
-            why["seconds_per_epoch"] = NO_LENGTH if has_epochs else NO_PASSES
+            why["seconds_per_epoch"] = reasons.NO_LENGTH if has_epochs else reasons.NO_PASSES
             return None
         if model.epochs == 0 or model.samples_per_epoch < 1:
-            why["seconds_per_epoch"] = NO_EPOCHS
+            why["seconds_per_epoch"] = reasons.NO_EPOCHS
             return None
         if loop.validations.seconds(model.validation_steps or 0) is None:
-            why["validation"] = NOT_IN_PROJECTION
+            why["validation"] = reasons.NOT_IN_PROJECTION
         projected = _projected_epoch(loop, model)
         if projected is None:
             why["seconds_per_epoch"] = Requirement.STEADY_STATE
@@ -728,7 +711,7 @@ class Session:
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is not None and self.header.is_script:
-            why["run_seconds"] = NO_WHOLE_RUN
+            why["run_seconds"] = reasons.NO_WHOLE_RUN
             return None
         if model is None or build is None:
             why["run_seconds"] = Requirement.MODEL
@@ -746,7 +729,7 @@ class Session:
         whole = len(whole_s) == epochs
         if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
-            why["run_seconds.band"] = ONE_RUN
+            why["run_seconds.band"] = reasons.ONE_RUN
             return RunSeconds(value=took_s, low=None, high=None, projected=False)
         if seconds_per_epoch is None:
             why["run_seconds"] = why["seconds_per_epoch"]
@@ -763,7 +746,7 @@ class Session:
                 scale = evaluation_steps / evaluation.steps
                 evaluation_half_s = None if half_s is None else half_s * scale
         else:
-            why["evaluation"] = NOT_IN_PROJECTION
+            why["evaluation"] = reasons.NOT_IN_PROJECTION
         coming = seconds_per_epoch
         if not coming.first_left_out:
             # The first epoch compiled: it says too much of those to come.
@@ -771,9 +754,9 @@ class Session:
         epochs_left = max(0, epochs - len(asked_s))
         value = fixed_s + coming.value * epochs_left
         if not epochs_left and evaluation_half_s == 0:
-            why["run_seconds.band"] = ONE_RUN
+            why["run_seconds.band"] = reasons.ONE_RUN
         elif coming.high is None or evaluation_half_s is None:
-            why["run_seconds.band"] = NO_BAND
+            why["run_seconds.band"] = reasons.NO_BAND
         else:
             half = math.hypot((coming.high - coming.value) * epochs_left, evaluation_half_s)
             return RunSeconds(value, max(0.0, value - half), value + half, projected=True)

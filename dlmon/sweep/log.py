@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import log_paths, read_logs, status_without_result
+from dlmon.log.directory import SessionEntry, log_paths, read_logs, status_without_result
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower
 from dlmon.log.label import Label, read_label, write_label
@@ -42,6 +43,7 @@ SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 # The sweeps whose lock this process holds, by their paths: whoever lists sweeps must not
 # open their logs, because closing any descriptor of them would drop the lock.
 _open_here: dict[Path, SweepWriter] = {}
+_MAY_RUN = (Status.RUNNING, Status.UNKNOWN)
 
 
 @record(frozen=True)
@@ -282,3 +284,39 @@ def _lock_holder(path: Path) -> int | None:
         return writer_pid(path)
     except OSError:
         return None
+
+
+def removable(
+    sessions: Sequence[SessionEntry],
+    sweeps: Sequence[SweepEntry],
+    *,
+    keep: int | None = None,
+    before: float | None = None,
+    named: bool = False,
+) -> list[SessionEntry | SweepEntry]:
+    """Return what a rule removes, the oldest first; never what runs, or may run elsewhere.
+
+    The runs of a sweep that may be running stay. A sweep goes once none of its sessions is left,
+    where it is as old as they are: its log holds their results.
+
+    Args:
+        sessions: all sessions of a directory.
+        sweeps: all its sweeps.
+        keep: remove all but so many, the newest.
+        before: remove what began before that wall time; this or `keep`.
+        named: remove what has a name as well.
+    """
+    if keep is not None:
+        began = sorted(each.header.wall for each in sessions)
+        before = next(iter(began[max(0, len(began) - keep) :]), math.inf)
+    in_use = {run for each in sweeps if each.status in _MAY_RUN for run in each.sweep.sessions}
+
+    def may_go(entry: SessionEntry | SweepEntry) -> bool:
+        is_old = before is not None and entry.header.wall < before
+        return is_old and entry.status not in _MAY_RUN and (named or entry.label.name is None)
+
+    going: list[SessionEntry | SweepEntry]
+    going = [each for each in sessions if may_go(each) and id_of(each.path) not in in_use]
+    left = {id_of(each.path) for each in sessions} - {id_of(each.path) for each in going}
+    going += [each for each in sweeps if may_go(each) and not left & each.sweep.sessions.keys()]
+    return sorted(going, key=lambda entry: entry.header.wall)

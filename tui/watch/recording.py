@@ -14,9 +14,8 @@ from dlmon.figures import units
 from dlmon.figures.reading import reading_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
-from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
-from dlmon.session.source import SessionSource, read_to_end
+from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, THEME, TickingScreen
 from tui.screens.session_controls import SessionControls

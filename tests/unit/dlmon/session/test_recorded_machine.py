@@ -4,9 +4,8 @@ import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_machine
 
 from dlmon.records import Facts, Notice, SessionHeader, Status
-from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.session import Session
-from dlmon.session.source import SessionSource
+from dlmon.session.source import RecordedMachine, SessionSource
 
 SECOND = 1_000_000_000
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from dlmon.log.folder import LOG_NAME, id_of
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.sweep.log import SWEEP_NAME
-from dlmon.sweep.prune import removable
+from dlmon.sweep.log import SWEEP_NAME, removable
 
 
 def entry(name, file, began, status, named):

@@ -67,6 +67,7 @@ _FLOWS: dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | None]] = 
     requests.WatchHosts: hosts.watch_hosts,
     requests.ListHostSessions: hosts.list_host_sessions,
     requests.Compare: recordings.compare,
+    requests.ShowMetrics: recordings.show_metrics,
     requests.Replay: recordings.replay,
     requests.ReplayHost: recordings.replay_host,
     requests.Export: recordings.export,

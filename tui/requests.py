@@ -118,6 +118,13 @@ class Compare(Request):
 
 
 @dataclass(eq=False, repr=False)
+class ShowMetrics(Request):
+    """Show every metric of some sessions over each other."""
+
+    logs: Sequence[Path]
+
+
+@dataclass(eq=False, repr=False)
 class Replay(Request):
     """Show a session again as it ran; several at once."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -157,20 +157,33 @@ def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | N
 
 @record(frozen=True)
 class Curve:
-    """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
+    """One quantity of a run over time.
+
+    Attributes:
+        series: its values.
+        start_ns: when the run's own time begins.
+        counts_steps: as for `RunFigures`.
+        unit: of its values.
+        validations: of a metric, when each validation ended and what it came to.
+        newest: its last value, where the series has but a mean.
+        why: what that is where it is no number: NaN or infinite.
+        why_validation: the same of the newest validation.
+    """
 
     series: Series
     start_ns: int
-    end_ns: int
     counts_steps: bool = False
+    unit: str = ""
+    validations: Sequence[tuple[int, float | None]] = ()
+    newest: float | None = None
+    why: str = ""
+    why_validation: str = ""
 
     @property
-    def seconds(self) -> float:
-        return max(0, self.end_ns - self.start_ns) / 1e9
-
-    def columns(self, span_s: float, count: int) -> list[float | None]:
-        """Return `count` columns over the first `span_s` seconds; None where nothing ran."""
-        return self.series.columns(self.start_ns, int(span_s * 1e9 / max(1, count)), count)
+    def end_ns(self) -> int:
+        """When its last value, or its last validation, ended."""
+        ends = (self.series.end_ns or 0, *(t for t, _ in self.validations))
+        return int(max(self.start_ns, *ends))
 
 
 @record(frozen=True)

@@ -77,10 +77,9 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     snapshot, result = session.snapshot(ended=over), session.result
     values = {} if result is None else _values_of_result(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
-    start, end = session.training_start, session.throughput.end_ns
     curve = None
-    if start is not None and end is not None:
-        curve = Curve(session.throughput, start, end, session.counts_steps)
+    if session.training_start is not None and session.throughput.end_ns is not None:
+        curve = Curve(session.throughput, session.training_start, session.counts_steps)
     metrics = metric_figures(snapshot.epochs, session.learning)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
     return _of_entry(replace(figures, windows=session.steady_windows, curve=curve), entry)

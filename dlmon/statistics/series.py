@@ -44,6 +44,12 @@ class Series:
         covered_ns = sum(self.covered_ns)
         return sum(self.sums) / covered_ns if covered_ns else None
 
+    @property
+    def newest(self) -> float | None:
+        """The mean of the last bucket; None where nothing covers it."""
+        covered_ns = self.covered_ns[-1] if self.sums else 0.0
+        return self.sums[-1] / covered_ns if covered_ns else None
+
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
         """Say that the quantity had `value` from `start_ns` to `end_ns`."""
         if self._add(start_ns, end_ns, value, 1.0):

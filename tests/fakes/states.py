@@ -572,7 +572,7 @@ async def _push_starting(stage: Stage) -> None:
 
 _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare"),
-    *("gpus", "processes", "replay", "replay-seek", "stacks", "profile"),
+    *("gpus", "processes", "metrics", "replay", "replay-seek", "stacks", "profile"),
 )
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
@@ -582,6 +582,7 @@ _ON_TOP = {
     "compare": lambda stage: stage.press("c"),
     "gpus": lambda stage: stage.press("g"),
     "processes": lambda stage: stage.press("p"),
+    "metrics": lambda stage: stage.press("m"),
     "stacks": lambda stage: stage.press("S"),
     "profile": lambda stage: stage.press("P"),
     "sessions": _open_sessions,

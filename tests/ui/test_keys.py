@@ -44,6 +44,7 @@ TOGGLES = {
     ("HelpScreen", "question_mark"): "app.help",
     ("HelpScreen", "f1"): "app.help",
     ("ComparisonScreen", "c"): "compare",
+    ("MetricsScreen", "m"): "metrics",
 }
 # A recording is gone through with n and p: the next mark and the previous one. F5 shows the
 # processes there, and nothing is asked that n could answer.
@@ -57,7 +58,9 @@ REPLAYED = {
 EXPORTED = {
     ("ExportScreen", "p"): "processes",
     ("ExportScreen", "h"): "answer('html')",
-    ("ExportScreen", "m"): "answer('go_on')",
+    ("ExportScreen", "m"): "metrics",
+    ("SweepStopScreen", "m"): "metrics",
+    ("SweepGoOnScreen", "m"): "metrics",
     ("ExportScreen", "e"): "export",
     ("SweepStopScreen", "e"): "export",
 }

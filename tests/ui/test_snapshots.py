@@ -34,6 +34,7 @@ def looks_right(snap_compare):
     [
         *((view, "training", DARK) for view in ("live", "log", "quit", "help", "palette")),
         *((view, "training", DARK) for view in ("compare", "replay", "home", "watch", "gpus")),
+        ("metrics", "training", DARK),
         *(("live", state, DARK) for state in ("compiling", "failed", "earlier-runs", "lost-gpu")),
         *((view, "earlier-runs", DARK) for view in ("sessions", "marked", "delete")),
         *(("processes", "2-gpus-in-depth", DARK), ("stacks", "stalled-and-over", DARK)),

@@ -35,6 +35,7 @@ SHOWN = [
     *(("processes", state) for state in ("training", "other-namespace", "over-in-depth")),
     *((view, "training") for view in ("log", "quit", "replay", "replay-seek", *OVER_ANOTHER)),
     *(("replay", "completed"), ("quit", "recording")),
+    *(("metrics", state) for state in ("training", "importing", "nan-loss", "wide-names")),
     *((view, "stalled-and-over") for view in ("stacks", "profile")),
 ]
 # Those that differ by more than that other characters stand for the same.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import shown_path
 from tui.flows.stack import read_sessions, read_sessions_for_home
-from tui.requests import Compare, Delete, Export, Rename, Replay, ReplayHost
+from tui.requests import Compare, Delete, Export, Rename, Replay, ReplayHost, ShowMetrics
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dlmon.figures.report import Report
     from dlmon.remote.fleet import Fleet
     from dlmon.session.figures import OnRead
+    from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from tui.app import DlmonApp
     from tui.hosts.fleet_screen import FleetScreen
@@ -68,6 +70,31 @@ def compare(app: DlmonApp, request: Compare) -> None:
     from tui.sessions.compare import CompareScreen
 
     app.push_screen(CompareScreen(request.base, request.new))
+
+
+def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
+    """Show every metric of recorded sessions, or of running ones, over each other."""
+    from dlmon.figures.sessions import called
+    from dlmon.log.label import read_label
+    from tui.metrics.screen import MetricsScreen
+
+    followers: list[SessionFollower] = []
+    try:
+        for log in request.logs:
+            followers.append(app.sources.follow(log))
+    except LogError as error:
+        app.show_error(str(error))
+        _close_all(followers)
+        return
+    names = [called(one.session.header.id, read_label(one.path)) for one in followers]
+    screen = MetricsScreen(followers, names, reads=True)
+    app.when_gone[screen] = partial(_close_all, followers)
+    app.push_screen(screen)
+
+
+def _close_all(followers: Sequence[SessionFollower]) -> None:
+    for follower in followers:
+        follower.close()
 
 
 async def export(app: DlmonApp, request: Export) -> None:

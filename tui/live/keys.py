@@ -6,9 +6,8 @@ from textual.binding import Binding, BindingType
 
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EPOCH_KEYS
 from tui.screens.base import HELP, SESSIONS, THEME, hidden
+from tui.screens.charts import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT
-
-_CURSOR = Binding.Group("Cursor", compact=True)
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
@@ -18,50 +17,23 @@ LIVE_KEYS: list[BindingType] = [
     Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
     HELP,
     Binding("q", "leave", "Quit", tooltip="Leave it; asks first where the run would stop"),
-    Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
+    NEXT_VIEW,
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
-    Binding(
-        "left",
-        "move_cursor(-1)",
-        "Cursor back",
-        key_display="←",
-        tooltip="Move the cursor back; all charts show their values there",
-        group=_CURSOR,
-    ),
-    Binding(
-        "right",
-        "move_cursor(1)",
-        "Cursor forward",
-        key_display="→",
-        tooltip="Move the cursor forward; all charts show their values there",
-        group=_CURSOR,
-    ),
+    *CURSOR,
     *EPOCH_KEYS,
     Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
     Binding("c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"),
+    METRICS,
     EXPORT,
     SESSIONS,
     THEME,
     hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
-    hidden("shift+left", "move_cursor(-10)", "Cursor 10 back", "Move the cursor 10 samples back"),
-    hidden(
-        "shift+right",
-        "move_cursor(10)",
-        "Cursor 10 forward",
-        "Move the cursor 10 samples forward",
-    ),
-    hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
-    hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
+    *AXIS,
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
     hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
-    hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
-    hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
     hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
-    hidden("home", "go_to_start", "Go to start", "Show where the run began"),
-    hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
-    hidden("f", "follow", "Follow", "Let the charts follow the run again"),
     hidden(
         "escape",
         "escape",

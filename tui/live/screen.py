@@ -16,6 +16,7 @@ from dlmon.comparison.compare import ComparisonRow, Reference
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word, timing_of
 from dlmon.figures.reading import reading_text
+from dlmon.figures.sessions import called
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -421,6 +422,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
+
+    def action_metrics(self) -> None:
+        """Show every metric, the throughput and the machine in charts."""
+        from tui.metrics.screen import MetricsScreen
+
+        name = called(self._source.session.header.id, self._read_label())
+        self.app.push_screen(MetricsScreen([self._source], [name]))
 
     def action_stacks(self) -> None:
         """Show the stack of every process of the run."""

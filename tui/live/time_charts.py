@@ -14,22 +14,16 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
-from tui.drawing.time_window import (
-    NOTHING_FINER,
-    NOTHING_MORE,
-    ZOOM_NOTE_S,
-    RunSpan,
-    TimeWindow,
-)
+from tui.drawing.time_window import RunSpan
 from tui.machine.machine import Machine
 from tui.machine.view import MachineView, gpu_that_trains
-from tui.screens.base import BaseScreen
+from tui.screens.charts import ChartsScreen
 from tui.widgets.chart import Chart, ChartPicture
 
 _BUCKET_NS = 1_000_000_000
 
 
-class TimeChartsScreen(BaseScreen):
+class TimeChartsScreen(ChartsScreen):
     """A screen with the throughput above the hardware: panned, zoomed and read together.
 
     A subclass lays out `_throughput` and `_machine`.
@@ -46,12 +40,8 @@ class TimeChartsScreen(BaseScreen):
             tall_shades=True, hue="throughput", id="throughput", classes="panel"
         )
         self._machine = Machine(beside=True)
-        self.window = TimeWindow()
-        """The part of the run that is shown."""
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False
-        self._zoom_note = ""
-        self._grabbed = self.window
 
     def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts."""
@@ -208,83 +198,13 @@ class TimeChartsScreen(BaseScreen):
         """Write an instant as the time since the session began."""
         return units.clock((t_ns - self._source.session.header.t) / 1e9)
 
-    def _look(self, window: TimeWindow) -> None:
-        """Show another part of the run, or read another instant, at once."""
-        self._zoom_note = ""
-        self.window = window
+    def paint_window(self) -> None:
         self.paint_charts(self._source.snapshot())
 
     def action_fit_axis(self) -> None:
         """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
         self._fits_axis = not self._fits_axis
         self.paint_charts(self._source.snapshot())
-
-    def action_next_view(self) -> None:
-        """Show the next larger part of the run; after the whole, the smallest."""
-        self._zoom(self.window.next_view(self.run, self.plot_columns), NOTHING_FINER)
-
-    def action_zoom_in(self) -> None:
-        self._zoom(self.window.zoomed_in(self.run, self.plot_columns), NOTHING_FINER)
-
-    def action_zoom_out(self) -> None:
-        self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
-
-    def _zoom(self, window: TimeWindow, why_not: str) -> None:
-        """Show a larger or a smaller part of the run; say why where that changes nothing."""
-        unchanged = window is self.window
-        self._look(window)
-        if unchanged:
-            self._zoom_note = why_not
-            self.paint_charts(self._source.snapshot())
-            self.set_timer(ZOOM_NOTE_S, self._forget_zoom_note)
-
-    def _forget_zoom_note(self) -> None:
-        self._zoom_note = ""
-        self.paint_charts(self._source.snapshot())
-
-    def action_pan(self, quarters: int) -> None:
-        """Move all charts by quarters of what is seen."""
-        count = self.plot_columns
-        self._look(self.window.panned(quarters * (count // 4), self.run, count))
-
-    def action_move_cursor(self, samples: int) -> None:
-        self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
-
-    def action_go_to_start(self) -> None:
-        """Show, or read, where the run began."""
-        self._look(self.window.at_start(self.run, self.plot_columns))
-
-    def action_go_to_end(self) -> None:
-        """Show, or read, where the run is now."""
-        self._look(self.window.at_end(self.run, self.plot_columns))
-
-    def action_follow(self) -> None:
-        self._look(self.window.followed(self.run, self.plot_columns))
-
-    def action_escape(self) -> None:
-        """Take the cursor away, else follow the run again."""
-        if self.window.cursor_ns is not None:
-            self._look(self.window.without_cursor())
-        else:
-            self.action_follow()
-
-    def on_chart_pointed(self, message: Chart.Pointed) -> None:
-        """Read the charts where one was clicked."""
-        self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
-
-    def on_chart_grabbed(self) -> None:
-        """Keep what is seen when a drag begins."""
-        self._grabbed = self.window
-
-    def on_chart_dragged(self, message: Chart.Dragged) -> None:
-        """Move all charts to where they are dragged, from where they were grabbed."""
-        self._look(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
-
-    def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
-        if message.up:
-            self.action_zoom_in()
-        else:
-            self.action_zoom_out()
 
 
 def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:

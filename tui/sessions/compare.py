@@ -13,16 +13,24 @@ from textual.binding import Binding, BindingType
 from dlmon.comparison.sides import NotComparable, SidesComparison
 from dlmon.figures.sections import Note
 from dlmon.figures.sides import describe_sides
+from dlmon.figures.units import rate_unit
 from dlmon.log.folder import LogError
 from dlmon.session.figures import OnRead, compare_logs
+from tui.drawing.time_axis import TimeAxis
+from tui.metrics.curve_chart import SIGNS, CurveChart
+from tui.requests import ShowMetrics
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
+from tui.screens.charts import METRICS
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
-from tui.sessions.curves import CurvesChart
 from tui.widgets.section_lines import SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
 
+_BASE, _NEW = 1, 0
+"""The looks of both sides' lines: that of the base has gaps."""
+_LEGEND = f"{SIGNS[_BASE]} base  {SIGNS[_NEW]} new"
+_TWO_UNITS = "not drawn over each other: some runs count steps, others samples"
 _HOW_TO = "Press Enter to see them side by side anyway."
 
 
@@ -39,6 +47,7 @@ class CompareScreen(ExportControls):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll the table"),
         Binding("enter", "anyway", "Anyway", tooltip="Compare runs of different work anyway"),
+        METRICS,
         EXPORT,
         Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
         HELP,
@@ -63,7 +72,7 @@ class CompareScreen(ExportControls):
         self._base, self._new, self._read_sides = base, new, read
         self._comparison: SidesComparison | None = None
         self._anyway = False
-        self._chart = CurvesChart(id="curves")
+        self._chart = CurveChart(id="curves")
         self._table = SectionLines(id="sides", classes="panel")
 
     @property
@@ -92,7 +101,7 @@ class CompareScreen(ExportControls):
         except (LogError, NotComparable) as refused:
             self._comparison = None
             self._show_sentence(str(refused))
-            self._chart.show_sides((), ())
+            self._draw_curves()
         else:
             self._show(self._comparison)
         self.refresh_bindings()
@@ -107,11 +116,31 @@ class CompareScreen(ExportControls):
     def _show(self, comparison: SidesComparison) -> None:
         how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
         self._table.show(*describe_sides(comparison, self._anyway), *how_to)
+        self._draw_curves()
+
+    def on_resize(self) -> None:
+        """Draw for another width."""
+        self.call_after_refresh(self._draw_curves)
+
+    def _draw_curves(self) -> None:
+        """Draw the throughput of all runs, each from its own first batch on; the base is dashed."""
+        sides = () if self._comparison is None else (self._comparison.base, self._comparison.new)
         curves = [
-            [run.curve for run in side if run.curve is not None]
-            for side in (comparison.base, comparison.new)
+            (number, run.curve)
+            for number, side in zip((_BASE, _NEW), sides, strict=False)
+            for run in side
+            if run.curve is not None
         ]
-        self._chart.show_sides(*curves)
+        count = self._chart.plot_columns
+        span_ns = max((curve.end_ns - curve.start_ns for _, curve in curves), default=0)
+        axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
+        units = sorted({rate_unit(curve.counts_steps) for _, curve in curves})
+        if len(units) > 1:
+            self._chart.show_curves("Throughput", (), axis, reason=_TWO_UNITS, right="")
+            return
+        reason = "" if self._comparison is None else "no throughput over time was recorded"
+        title = ", ".join(("Throughput", *units))
+        self._chart.show_curves(title, curves, axis, reason=reason, right=_LEGEND, least_span=0.1)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to compare unlike runs only where they are."""
@@ -125,6 +154,10 @@ class CompareScreen(ExportControls):
         if self._comparison is not None:
             self._show(self._comparison)
         self.refresh_bindings()
+
+    def action_metrics(self) -> None:
+        """Show every metric of all runs over each other."""
+        self.post_message(ShowMetrics(self.exported_logs))
 
     def action_scroll(self, lines: int) -> None:
         self._table.scroll_lines(lines)

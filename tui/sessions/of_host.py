@@ -19,7 +19,17 @@ from tui.sessions.screen import SessionsScreen
 
 _ABOUT = Path(__file__).with_name("of_host.md")
 # What needs a log of this machine.
-_HERE_ONLY = {"mark", "clear_marks", "compare", "replay", "report", "export", "rename", "delete"}
+_HERE_ONLY = {
+    "metrics",
+    "mark",
+    "clear_marks",
+    "compare",
+    "replay",
+    "report",
+    "export",
+    "rename",
+    "delete",
+}
 
 
 class HostSessionsScreen(SessionsScreen):

@@ -17,8 +17,18 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
-from tui.requests import Compare, Delete, Export, Rename, Replay, ShowSession, ShowSweep
+from tui.requests import (
+    Compare,
+    Delete,
+    Export,
+    Rename,
+    Replay,
+    ShowMetrics,
+    ShowSession,
+    ShowSweep,
+)
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
+from tui.screens.charts import METRICS
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import (
     CLEAR_FILTER,
@@ -72,6 +82,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         hidden("escape", "leave", "Back"),
         Binding("v", "replay", "Replay", tooltip="Replay it as it ran"),
         EXPORT,
+        METRICS,
         hidden("w", "report", "", "Write a report of it, as e h does"),
         SORT,
         Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
@@ -126,7 +137,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
                 return bool(self._list.marked)
             case "replay":
                 return bool(self._several) or isinstance(self._list.highlighted, SessionEntry)
-            case "report" | "export":
+            case "report" | "export" | "metrics":
                 return bool(_sessions(self._list.chosen))
             case "show" | "mark" | "rename" | "delete":
                 return self._list.highlighted is not None
@@ -170,6 +181,10 @@ class SessionsScreen(ExportControls, FilteredScreen):
             return
         base, new = ([entry.path for entry in side] for side in sides)
         self.post_message(Compare(base, new))
+
+    def action_metrics(self) -> None:
+        """Ask for every metric of what is marked, or highlighted."""
+        self.post_message(ShowMetrics(self.exported_logs))
 
     @property
     def _several(self) -> list[SessionEntry]:

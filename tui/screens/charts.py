@@ -1,0 +1,158 @@
+"""Charts on one time axis: what part of the time they show, and where they are read together."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+from tui.drawing.time_window import (
+    NOTHING_FINER,
+    NOTHING_MORE,
+    ZOOM_NOTE_S,
+    RunSpan,
+    TimeWindow,
+)
+from tui.screens.base import BaseScreen, hidden
+from tui.widgets.chart import Chart
+
+_CURSOR = Binding.Group("Cursor", compact=True)
+
+METRICS = Binding(
+    "m", "metrics", "Metrics", tooltip="Every metric, the throughput and the machine in charts"
+)
+NEXT_VIEW = Binding(
+    "z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"
+)
+CURSOR = (
+    Binding(
+        "left",
+        "move_cursor(-1)",
+        "Cursor back",
+        key_display="←",
+        tooltip="Move the cursor back; all charts show their values there",
+        group=_CURSOR,
+    ),
+    Binding(
+        "right",
+        "move_cursor(1)",
+        "Cursor forward",
+        key_display="→",
+        tooltip="Move the cursor forward; all charts show their values there",
+        group=_CURSOR,
+    ),
+)
+AXIS = (
+    hidden("shift+left", "move_cursor(-10)", "Cursor 10 back", "Move the cursor 10 samples back"),
+    hidden(
+        "shift+right",
+        "move_cursor(10)",
+        "Cursor 10 forward",
+        "Move the cursor 10 samples forward",
+    ),
+    hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
+    hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
+    hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
+    hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
+    hidden("home", "go_to_start", "Go to start", "Show where the run began"),
+    hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
+    hidden("f", "follow", "Follow", "Let the charts follow the run again"),
+)
+
+
+class ChartsScreen(BaseScreen):
+    """A screen whose charts are panned, zoomed and read together."""
+
+    _zoom_note = ""
+
+    def __init__(self, classes: str | None = None) -> None:
+        """Follow what is shown."""
+        super().__init__(classes)
+        self.window = TimeWindow()
+        """The part of the time that is shown."""
+        self._grabbed = self.window
+
+    @property
+    def run(self) -> RunSpan:
+        """All the time that there is."""
+        raise NotImplementedError
+
+    @property
+    def plot_columns(self) -> int:
+        """How many columns all charts have room for."""
+        raise NotImplementedError
+
+    def paint_window(self) -> None:
+        """Draw the charts again for what is seen and read now."""
+        raise NotImplementedError
+
+    def _look(self, window: TimeWindow) -> None:
+        """Show another part of the run, or read another instant, at once."""
+        self._zoom_note = ""
+        self.window = window
+        self.paint_window()
+
+    def action_next_view(self) -> None:
+        """Show the next larger part of the run; after the whole, the smallest."""
+        self._zoom(self.window.next_view(self.run, self.plot_columns), NOTHING_FINER)
+
+    def action_zoom_in(self) -> None:
+        self._zoom(self.window.zoomed_in(self.run, self.plot_columns), NOTHING_FINER)
+
+    def action_zoom_out(self) -> None:
+        self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
+
+    def _zoom(self, window: TimeWindow, why_not: str) -> None:
+        """Show a larger or a smaller part of the run; say why where that changes nothing."""
+        unchanged = window is self.window
+        self._look(window)
+        if unchanged:
+            self._zoom_note = why_not
+            self.paint_window()
+            self.set_timer(ZOOM_NOTE_S, self._forget_zoom_note)
+
+    def _forget_zoom_note(self) -> None:
+        self._zoom_note = ""
+        self.paint_window()
+
+    def action_pan(self, quarters: int) -> None:
+        """Move all charts by quarters of what is seen."""
+        count = self.plot_columns
+        self._look(self.window.panned(quarters * (count // 4), self.run, count))
+
+    def action_move_cursor(self, samples: int) -> None:
+        self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
+
+    def action_go_to_start(self) -> None:
+        """Show, or read, where the run began."""
+        self._look(self.window.at_start(self.run, self.plot_columns))
+
+    def action_go_to_end(self) -> None:
+        """Show, or read, where the run is now."""
+        self._look(self.window.at_end(self.run, self.plot_columns))
+
+    def action_follow(self) -> None:
+        self._look(self.window.followed(self.run, self.plot_columns))
+
+    def action_escape(self) -> None:
+        """Take the cursor away, else follow the run again."""
+        if self.window.cursor_ns is not None:
+            self._look(self.window.without_cursor())
+        else:
+            self.action_follow()
+
+    def on_chart_pointed(self, message: Chart.Pointed) -> None:
+        """Read the charts where one was clicked."""
+        self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
+
+    def on_chart_grabbed(self) -> None:
+        """Keep what is seen when a drag begins."""
+        self._grabbed = self.window
+
+    def on_chart_dragged(self, message: Chart.Dragged) -> None:
+        """Move all charts to where they are dragged, from where they were grabbed."""
+        self._look(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
+
+    def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
+        if message.up:
+            self.action_zoom_in()
+        else:
+            self.action_zoom_out()

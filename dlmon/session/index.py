@@ -38,8 +38,8 @@ from dlmon.session.energy import EnergyPoints
 from dlmon.session.epoch_use import EpochUse
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.find import looked_back_s
-from dlmon.session.marks import Mark, MarkFinder, time_of
-from dlmon.session.session import Session
+from dlmon.session.marks import Mark, MarkFinder
+from dlmon.session.session import Session, time_of
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 

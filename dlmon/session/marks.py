@@ -9,9 +9,7 @@ from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
-    Evaluation,
     Machine,
-    NamedPause,
     Notice,
     Record,
     Word,
@@ -22,16 +20,6 @@ from dlmon.session.session import Session, alert_text
 LEAST_STALL_S = 1.0
 THROTTLING_APART_NS = 60 * 10**9
 """A clock that is held again within this time was held all along."""
-
-
-def time_of(record: Record) -> int | None:
-    """Return when what a record reports was over; None where it doesn't say."""
-    if isinstance(record, (Batches, BatchSummary)):
-        return record.t_last
-    if isinstance(record, (Epoch, Evaluation, NamedPause)):
-        return record.end
-    t = getattr(record, "t", None)
-    return t if isinstance(t, int) else None
 
 
 class MarkKind(Word):

@@ -13,8 +13,8 @@ from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.records import Record, Status
 from dlmon.session.index import Index, end_of
-from dlmon.session.marks import Mark, time_of
-from dlmon.session.session import Session
+from dlmon.session.marks import Mark
+from dlmon.session.session import Session, time_of
 from dlmon.session.source import Player, SessionSource
 
 # How long one call may play: a fast one has hundreds of seconds to fold.

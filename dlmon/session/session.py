@@ -99,6 +99,16 @@ def alert_text(alert: Alert) -> str:
     return f"alert: {alert.text}{f' ({figures})' if figures else ''}"
 
 
+def time_of(record: Record) -> int | None:
+    """Return when what a record reports was over; None where it doesn't say."""
+    if isinstance(record, (Batches, BatchSummary)):
+        return record.t_last
+    if isinstance(record, (Epoch, Evaluation, NamedPause)):
+        return record.end
+    t = getattr(record, "t", None)
+    return t if isinstance(t, int) else None
+
+
 class Session:
     """Folds records; `snapshot` gives the figures, the series give the charts."""
 
@@ -152,8 +162,8 @@ class Session:
 
     def fold(self, record: Record) -> None:
         """Take one record; those of an unknown kind are skipped."""
-        t = getattr(record, "t", None)
-        if isinstance(t, int):
+        t = time_of(record)
+        if t is not None:
             self.last_t = max(self.last_t, t)
         if isinstance(record, Trainer):
             self.trainers.fold(record)
@@ -191,7 +201,6 @@ class Session:
         elif isinstance(record, Evaluation):
             self._evaluation = record
             self.account.end_evaluation(record)
-            self.last_t = max(self.last_t, record.end)
         elif isinstance(record, Output):
             self._output.append(record)
         elif isinstance(record, Notice):
@@ -248,7 +257,6 @@ class Session:
         if record.first == 0:
             self._mark_epoch(record.epoch, record.begin - (record.opening_us or 0) * 1000)
         self._steps_done = max(self._steps_done, record.first + record.count)
-        self.last_t = max(self.last_t, record.t_last)
         if isinstance(record, Batches) and record.profiled:
             # They are steps of the run, and stand in its breakdown; no figure is of them.
             self.account.take_batches(record)
@@ -305,7 +313,6 @@ class Session:
 
     def _fold_pause(self, record: NamedPause) -> None:
         self.account.take_pause(record)
-        self.last_t = max(self.last_t, record.end)
         self._pauses.append(record)
         if len(self._pauses) >= 2 * MAX_PAUSES:
             longest = sorted(self._pauses, key=lambda pause: pause.t - pause.end)[:MAX_PAUSES]
@@ -363,7 +370,6 @@ class Session:
         self.learning.fold(record)
         self.account.end_epoch(record)
         self._mark_epoch(record.epoch, record.begin)
-        self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
         self.loops.of(record).add_epoch(record)
 

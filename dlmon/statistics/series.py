@@ -11,13 +11,14 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, compress
+from math import isfinite
 from operator import add, truediv
 from typing import Any
 
 MOST_BUCKETS = 1 << 17
 """A day and a half of seconds: of longer times all buckets are twice as wide, and so on."""
 MOST_AT_ONCE = 4096
-LARGEST, SMALLEST = 1e22, 1e-22
+LARGEST, SMALLEST = 1e100, 1e-100
 """Nothing has a value as large as the one, whatever its sign; one as small as the other is 0."""
 
 
@@ -100,8 +101,9 @@ class Series:
             at_us = next_us
 
     def __getstate__(self) -> dict[str, Any]:
-        """Four bytes each are enough to be drawn, and hold what is less than `LARGEST`."""
-        small = {"sums": array("f", self.sums), "covered_ns": array("f", self.covered_ns)}
+        """Four bytes each are enough to be drawn, where they hold it."""
+        sums, covered_ns = array("f", self.sums), array("f", self.covered_ns)
+        small = {"sums": sums, "covered_ns": covered_ns} if isfinite(sum(sums)) else {}
         return vars(self) | small
 
     def until(self, end_ns: int | None) -> Series:

@@ -6,9 +6,8 @@ from fakes.screens import Clock, GrowingLog, of_this_boot
 
 from dlmon.log.folder import LogError
 from dlmon.records import Epoch, Notice, Status, encode
-from dlmon.session.marks import time_of
 from dlmon.session.replay import ReplaySource
-from dlmon.session.session import Session
+from dlmon.session.session import Session, time_of
 from dlmon.session.source import MOST_AT_ONCE_NS, SPEEDS
 
 RECORDS = recorded_session(epochs=3, gpus=2)

@@ -11,8 +11,7 @@ from fakes.recorded import BEGIN_NS, recorded_session
 from dlmon.log.index import Place
 from dlmon.records import Cpu, Machine, ProcessTree
 from dlmon.session.index import Index
-from dlmon.session.marks import time_of
-from dlmon.session.session import Session
+from dlmon.session.session import Session, time_of
 
 SECOND = 10**9
 

@@ -291,7 +291,8 @@ def _slower(known: Known) -> Iterator[Cause]:
 
 def _usual_rate(session: Session) -> float | None:
     """Return the median throughput of windows of the run, which a slow part of it leaves alone."""
-    loop, windows = session.loops.longest, session.steady_windows
+    loop = session.loops.longest
+    windows = loop.steady.windows
     own = loop.steady.samples_per_second()
     together = session.trainers.together(own, loop)
     if own is None or together is None or len(windows) < LEAST_WINDOWS:

@@ -74,7 +74,9 @@ class EpochUses:
                 self._add(OPENING_S, record.opening_us / 1e6)
             first = steady.batches - len(record.dt_us)
             by_themselves = [
-                us for number, us in enumerate(record.dt_us, first) if not steady.period_at(number)
+                us
+                for number, us in enumerate(record.dt_us, first)
+                if not steady.regular.period_at(number)
             ]
             self._add_batches(by_themselves, record.wait_us, compiled)
             if compiled and record.epoch > 0:

@@ -82,7 +82,9 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
         curve = Curve(session.throughput, session.training_start, session.counts_steps)
     metrics = metric_figures(snapshot.epochs, session.learning)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
-    return _of_entry(replace(figures, windows=session.steady_windows, curve=curve), entry)
+    return _of_entry(
+        replace(figures, windows=session.loops.longest.steady.windows, curve=curve), entry
+    )
 
 
 def read_session(log: Path, on_read: OnRead = ignore) -> Session:

@@ -215,7 +215,7 @@ class Gaps:
 def _between_steps(gap: Gap, loops: Sequence[SteadyState]) -> Gap:
     if gap.number is None or gap.loop >= len(loops):
         return gap
-    every = loops[gap.loop].period_at(gap.number)
+    every = loops[gap.loop].regular.period_at(gap.number)
     return gap if every is None else replace(gap, kind=GapKind.BETWEEN_STEPS, every=every)
 
 

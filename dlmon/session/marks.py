@@ -108,7 +108,7 @@ def _stalls(record: Batches | BatchSummary, session: Session) -> list[Mark]:
     least_us = LEAST_STALL_S * 1e6
     if max(longest_us, opening_us) < least_us:
         return []
-    limit_us = session.stall_limit_us
+    limit_us = session.steady.stall_limit_us()
     if limit_us is None:
         return []
     least_us = max(least_us, limit_us)
@@ -126,7 +126,7 @@ def _stalls(record: Batches | BatchSummary, session: Session) -> list[Mark]:
     for number, took_us in enumerate(record.dt_us, first):
         end += took_us * 1000
         if took_us >= least_us:
-            is_regular = session.steady.period_at(number) is not None
+            is_regular = session.steady.regular.period_at(number) is not None
             kind = MarkKind.BETWEEN_STEPS if is_regular else MarkKind.STALL
             marks.append(Mark(end, kind, took_us / 1e6))
     return marks

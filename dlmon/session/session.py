@@ -185,7 +185,9 @@ class Session:
         elif isinstance(record, Machine):
             self._keep_reading(self.machine.fold(record))
         elif isinstance(record, Metrics):
-            self.learning.fold(record, self._training_since)
+            # What was read before the phase is of another stretch.
+            since = self.phase_spans[-1].start if self.phase_spans else self.header.t
+            self.learning.fold(record, since)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -253,7 +255,8 @@ class Session:
     def _fold_batches(self, record: Batches | BatchSummary) -> None:
         # What is sent last may be of before the pause in which the process ended.
         self.stacks.went_on(0, record.t_last)
-        self._enter_epoch(record.epoch)
+        if record.epoch != self._epoch_now:
+            self._epoch_now, self._steps_done, self._updates_done = record.epoch, 0, 0
         if record.first == 0:
             self._mark_epoch(record.epoch, record.begin - (record.opening_us or 0) * 1000)
         self._steps_done = max(self._steps_done, record.first + record.count)
@@ -320,10 +323,6 @@ class Session:
         if not record.beside and record.end - record.t >= MIN_GAP_NS:
             self.gaps.add(Gap(record.t, record.end, GapKind.NAMED))
 
-    def _enter_epoch(self, epoch: int) -> None:
-        if epoch != self._epoch_now:
-            self._epoch_now, self._steps_done, self._updates_done = epoch, 0, 0
-
     def _mark_epoch(self, epoch: int, start: int) -> None:
         if not self.epoch_starts or self.epoch_starts[-1][0] < epoch:
             self.epoch_starts.append((epoch, start))
@@ -341,11 +340,6 @@ class Session:
             self._build_start = record.t
         if record.name in STEADY_PHASES and self.training_start is None:
             self.training_start = record.t
-
-    @property
-    def _training_since(self) -> int:
-        """Since when it trains: what was read before is of another stretch."""
-        return self.phase_spans[-1].start if self.phase_spans else self.header.t
 
     def _close_span(self, t: int) -> None:
         if self.phase_spans and self.phase_spans[-1].end is None:
@@ -623,16 +617,6 @@ class Session:
         return self.model is None or self.model.has_epochs is not False
 
     @property
-    def steady_windows(self) -> tuple[tuple[int, int], ...]:
-        """Samples and microseconds of consecutive windows of steady training."""
-        return self.loops.longest.steady.windows
-
-    @property
-    def stall_limit_us(self) -> float | None:
-        """How long a batch has to take to be a stall; None before the run is steady."""
-        return self.steady.stall_limit_us()
-
-    @property
     def phase(self) -> str | None:
         return self.phase_spans[-1].phase if self.phase_spans else None
 
@@ -819,7 +803,9 @@ class Session:
                 # The first validation: nobody knows yet how long it takes.
                 epoch_left_s = run_left_s = None
         evaluation_s = self._evaluation_left_s(model, now)
-        if run_left_s is not None and self._epochs_are_known(model):
+        # More epochs than are known may follow, as those of `--seconds` do.
+        are_known = model.extra_epochs is not None or not self.header.options.get("seconds")
+        if run_left_s is not None and are_known:
             end_left_s = run_left_s + (evaluation_s or 0.0)
         return Progress(
             epoch=epoch,
@@ -891,10 +877,6 @@ class Session:
         # Each of its batches takes what one of the validation does.
         whole_s = self.loops.now.validations.seconds(steps) if model.validation_steps else None
         return None if whole_s is None else max(0.0, whole_s - self._time_in("evaluating", now))
-
-    def _epochs_are_known(self, model: Model) -> bool:
-        """Return whether no more epochs than are known may follow, as those of `--seconds` do."""
-        return model.extra_epochs is not None or not self.header.options.get("seconds")
 
 
 def _rate_of(record: Batches | BatchSummary, steps: bool) -> float | None:

@@ -45,11 +45,6 @@ class Trainers:
         else:
             self.loops[number].now.add(record)
 
-    @property
-    def epochs(self) -> list[Epoch]:
-        """The epochs of each but number 0, as they were written last."""
-        return [epoch for of_all in self._epochs.values() for epoch in of_all.values()]
-
     def with_samples(self, epoch: Epoch) -> Epoch:
         """Return an epoch of number 0 with the samples of all of them."""
         others = self._epochs.get(epoch.epoch)

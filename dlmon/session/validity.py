@@ -60,7 +60,7 @@ def find_doubts(
     against: dict[Doubt, str] = {}
     if ended and steady.seconds < MIN_STEADY_S:
         against[Doubt.TOO_SHORT] = _too_short(steady.seconds)
-    drift = steady.drift()
+    drift = steady.blocks.drift()
     if drift is not None and abs(drift) >= DRIFT:
         how = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
         against[Doubt.NOT_STEADY] = f"not steady: its second half was {how} than its first"

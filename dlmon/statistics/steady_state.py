@@ -42,7 +42,7 @@ def _rounded(value: float) -> float:
 
 
 @dataclass(eq=False)
-class _Blocks:
+class Blocks:
     """Samples and time of consecutive blocks, from which the error of the throughput follows.
 
     Neighbouring batches aren't independent, nor are neighbouring seconds: noise may last for
@@ -83,7 +83,15 @@ class _Blocks:
         Where a block is like the one before it, as under noise that lasts longer than a block,
         so many say only as much as fewer independent ones.
         """
-        return _error_of_ratio(self._blocks)
+        count = len(self._blocks)
+        samples = sum(block[0] for block in self._blocks)
+        if count < 2 or not samples:
+            return None
+        rate = _ratio(self._blocks)
+        residuals = [done - rate * time_us for done, time_us in self._blocks]
+        squares, independent = _spread(residuals)
+        error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
+        return error, max(1, int(independent) - 1)
 
     def drift(self) -> float | None:
         """Return by what share the second half was faster than the first, below 0 where slower.
@@ -106,19 +114,6 @@ class _Blocks:
 
 def _ratio(blocks: Sequence[tuple[int, int]]) -> float:
     return sum(block[0] for block in blocks) / sum(block[1] for block in blocks)
-
-
-def _error_of_ratio(blocks: Sequence[tuple[int, int]]) -> tuple[float, int] | None:
-    """Return the relative standard error of samples over time, with its degrees of freedom."""
-    count = len(blocks)
-    samples = sum(block[0] for block in blocks)
-    if count < 2 or not samples:
-        return None
-    rate = _ratio(blocks)
-    residuals = [done - rate * time_us for done, time_us in blocks]
-    squares, independent = _spread(residuals)
-    error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
-    return error, max(1, int(independent) - 1)
 
 
 def _error_beside_trend(blocks: Sequence[tuple[int, int]]) -> tuple[float, int]:
@@ -165,8 +160,8 @@ class SteadyState(SteadyBatches):
     _summarised_stalled_us: int = 0
     # Where sizes vary: what a batch of the first one's size would have taken in proportion.
     _in_proportion: StepHistogram = field(default_factory=StepHistogram)
-    _blocks: _Blocks = field(default_factory=_Blocks)
-    _regular: RegularGaps = field(default_factory=RegularGaps)
+    blocks: Blocks = field(default_factory=Blocks)
+    regular: RegularGaps = field(default_factory=RegularGaps)
     # About the median, as of the last long batch.
     _usual_us: float = 0.0
     _steady_samples: int = 0
@@ -184,7 +179,7 @@ class SteadyState(SteadyBatches):
     @property
     def windows(self) -> tuple[tuple[int, int], ...]:
         """Samples and microseconds of consecutive windows of a second or more, 19 at most."""
-        return self._blocks.whole
+        return self.blocks.whole
 
     @property
     def mean_step_us(self) -> float | None:
@@ -240,7 +235,7 @@ class SteadyState(SteadyBatches):
         self.time_us += sum(dt_us)
         counted_steps = self.counts_steps
         picked = self.pick(samples, dt_us, opening, opening_us, per_execution, first)
-        self._regular.begin_at(number - first)
+        self.regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
         steady_us, held = picked
         if not steady_us or not self.batch_size:
@@ -254,10 +249,10 @@ class SteadyState(SteadyBatches):
         if max(steady_us) > STALL_FACTOR / 2 * self._usual_us:
             self._find_regular(number, dt_us, steady_us, per_execution, wait_us or 0)
         if time_us < BLOCK_US:
-            self._blocks.add(sum(held), time_us)
+            self.blocks.add(sum(held), time_us)
             return
         for size, duration in zip(held, steady_us, strict=True):
-            self._blocks.add(size, duration)
+            self.blocks.add(size, duration)
 
     def _find_regular(
         self,
@@ -279,13 +274,13 @@ class SteadyState(SteadyBatches):
             if counted[took_us] > 0:
                 together = min(per_execution, len(dt_us) - at)
                 counted[took_us] -= together
-                self._regular.add(number + at, took_us, together)
+                self.regular.add(number + at, took_us, together)
 
     def _count_steps_since(self, counted_steps: bool) -> None:
         """Count each batch so far as one step, if it is only now that steps are counted."""
         if counted_steps or not self.counts_steps:
             return
-        self._blocks.count_steps(self._steady_samples / max(1, self._steady_batches))
+        self.blocks.count_steps(self._steady_samples / max(1, self._steady_batches))
         self._steady_samples = self._steady_batches
         self._in_proportion = StepHistogram()
 
@@ -316,8 +311,8 @@ class SteadyState(SteadyBatches):
             stalls = summary.stalls
             self._summarised_stalls = None if stalls is None else self._summarised_stalls + stalls
         self._summarised_stalled_us += stalled_us
-        self._regular.begin_at(number - summary.first)
-        self._regular.add_summary(number, count, summary.stalls or 0, stalled_us)
+        self.regular.begin_at(number - summary.first)
+        self.regular.add_summary(number, count, summary.stalls or 0, stalled_us)
         if summary.first_us is not None and (opening or summary.opening_us is not None):
             steps = min(summary.first_steps or 1, count) if opening else 0
             first_us = summary.first_us if steps else 0
@@ -338,7 +333,7 @@ class SteadyState(SteadyBatches):
         self._summarised.add(durations)
         self._steady_us += time_us
         self._steady_samples += samples
-        self._blocks.add(samples, time_us)
+        self.blocks.add(samples, time_us)
 
     def samples_per_second(self) -> SamplesPerSecond | None:
         """Return the steady-state throughput, None before there is one."""
@@ -351,7 +346,7 @@ class SteadyState(SteadyBatches):
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
         mean = self._steady_samples / (self._steady_us / 1e6)
-        error, band = self._blocks.relative_error(), self.relative_band()
+        error, band = self.blocks.relative_error(), self.relative_band()
         return SamplesPerSecond(
             median=_rounded(median),
             mean=mean,
@@ -397,7 +392,7 @@ class SteadyState(SteadyBatches):
         at_openings, limit_us = self.opening_stalls(), self.stall_limit_us()
         if at_openings is None or limit_us is None or self._summarised_stalls is None:
             return None
-        regular = self._regular.histogram.count_over(limit_us) + self._regular.summarised
+        regular = self.regular.histogram.count_over(limit_us) + self.regular.summarised
         long = self._histogram.count_over(limit_us) + self._summarised_stalls
         return at_openings + max(0, long - regular)
 
@@ -414,28 +409,21 @@ class SteadyState(SteadyBatches):
 
     def regular_steps(self) -> RegularSteps | None:
         """Return the long steady batches that come every so many steps; None for none."""
-        limit_us, every = self.stall_limit_us(), self._regular.every
+        limit_us, every = self.stall_limit_us(), self.regular.every
         if limit_us is None or every is None:
             return None
-        count = self._regular.histogram.count_over(limit_us) + self._regular.summarised
+        count = self.regular.histogram.count_over(limit_us) + self.regular.summarised
         return RegularSteps(every, count, self._regular_us / 1e6) if count else None
 
     def is_expected(self, number: int, took_us: int) -> bool:
         """Return whether a step that took so long would be one that comes regularly."""
         limit_us = self.stall_limit_us()
         is_long = limit_us is not None and took_us > limit_us
-        return is_long and self._regular.is_expected(number, took_us)
-
-    def period_at(self, number: int) -> int | None:
-        """Return every how many steps one comes as long as that one; None where it is by itself.
-
-        `number` is that of a batch, among all from 0 on.
-        """
-        return self._regular.period_at(number)
+        return is_long and self.regular.is_expected(number, took_us)
 
     @property
     def _regular_us(self) -> float:
-        return self._beyond_us(self._regular.histogram) + self._regular.summarised_us
+        return self._beyond_us(self.regular.histogram) + self.regular.summarised_us
 
     def _beyond_us(self, histogram: StepHistogram) -> float:
         """Return what those batches of a histogram that are long took beyond as many usual ones."""
@@ -460,18 +448,11 @@ class SteadyState(SteadyBatches):
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""
-        found = self._blocks.relative_error()
+        found = self.blocks.relative_error()
         if found is None:
             return None
         error, degrees = found
         return student_95(degrees) * error
-
-    def drift(self) -> float | None:
-        """Return by what share the second half of the run was faster than its first.
-
-        Below 0 where it was slower; None where chance may have done it.
-        """
-        return self._blocks.drift()
 
     def band_of_span_s(self, span_s: float) -> float | None:
         """Return the 95 % half-width of a time of training, as far as that varies by chance.

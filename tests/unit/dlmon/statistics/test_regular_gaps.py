@@ -46,7 +46,7 @@ def test_a_stall_among_them_stays_one():
     steady = loop(1001, [*range(100, 1001, 100), 437])
     assert (steady.stalls(), steady.regular_steps().times) == (1, 10)
     assert steady.stalled_us() == pytest.approx(LONG_US - STEP_US, rel=0.05)
-    assert [steady.period_at(number) for number in (436, 437, 500)] == [None, None, 100]
+    assert [steady.regular.period_at(number) for number in (436, 437, 500)] == [None, None, 100]
 
 
 def test_one_that_takes_far_longer_than_its_like_is_a_stall():
@@ -55,8 +55,8 @@ def test_one_that_takes_far_longer_than_its_like_is_a_stall():
         long_us = 20 * LONG_US if first == 600 else LONG_US
         steady.add(32, [long_us if first else STEP_US, *[STEP_US] * 99], first=first)
     assert steady.stalls() == 1
-    assert steady.period_at(600) is None
-    assert steady.period_at(900) == 100
+    assert steady.regular.period_at(600) is None
+    assert steady.regular.period_at(900) == 100
 
 
 @pytest.mark.parametrize("seed", range(5))

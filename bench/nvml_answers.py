@@ -24,8 +24,7 @@ from typing import Any
 import harness
 from harness import CannotRun
 
-from dlmon.sensors.nvidia.nvlink import NvLinks
-from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES
+from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, OF_INSTANCES, NvLinks
 from dlmon.sensors.nvidia.provider import NoNvml, NvidiaProvider, load_pynvml
 from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Query
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from dlmon.comparison.compare import Reference
-    from dlmon.remote.link import Link
+    from dlmon.remote.connection import Link
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
     from tui.sweep.screen import SweepScreen

@@ -51,7 +51,7 @@ def attach(
     there = shared.on_host(log_dir)
     view = View(shared.settings_of(ascii), there, plain)
     if host is not None:
-        from dlmon.remote.start import RemoteStart
+        from dlmon.launch.job import RemoteStart
 
         if session is None:
             raise shared.UserError(f"say which session of {host}: last, or its id or name")
@@ -241,7 +241,7 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
             raise shared.UserError(f"{directory} is not a directory")
         return [(None, directory, list_sessions(directory), list_sweeps(directory))], DONE
     from dlmon.figures.sessions import sweeps_of_host
-    from dlmon.remote.mirror import mirror_directory
+    from dlmon.remote.follower import mirror_directory
     from dlmon.remote.requests import ask_each, list_remote
 
     there = shared.on_host(log_dir)

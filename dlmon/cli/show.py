@@ -23,9 +23,8 @@ from dlmon.records.record import record
 # Whoever asks for help pays for none of what starts a session.
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
-    from dlmon.launch.job import Job, Started
+    from dlmon.launch.job import Job, RemoteStart, Started
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.remote.start import RemoteStart
 
 
 @record(frozen=True)
@@ -132,14 +131,14 @@ def show_session(
 
 def show_remote(start: RemoteStart, view: View) -> int:
     """Show a session of another machine as `show_session` does."""
-    from dlmon.remote.mirror import mirror_directory
+    from dlmon.remote.follower import mirror_directory
 
     return show_session(view, mirror_directory(start.host), remote=start)
 
 
 def _start_on_host(job: Job, view: View, host: str) -> int | None:
+    from dlmon.launch.job import RemoteStart
     from dlmon.remote.requests import start_remote
-    from dlmon.remote.start import RemoteStart
 
     if not job.outlives_viewer:
         return show_remote(RemoteStart(host, log_dir=view.log_dir, job=job), view)

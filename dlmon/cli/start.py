@@ -14,12 +14,11 @@ from dlmon.session.source import MachineSource
 
 # Each is imported when it is first asked for: a start pays for one only.
 if TYPE_CHECKING:
-    from dlmon.launch.job import Job
+    from dlmon.launch.job import Job, RemoteStart
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.remote.connection import Link
     from dlmon.remote.fleet import Fleet
     from dlmon.remote.host import WatchedHost
-    from dlmon.remote.link import Link
-    from dlmon.remote.start import RemoteStart
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun

@@ -102,3 +102,20 @@ def answer_from_line(line: bytes) -> Started | Refused:
         early = "the process that was to record the session ended before it could start it"
         return Refused(early, FAILED)
     return Started(**fields) if "session" in fields else Refused(**fields)
+
+
+@record(frozen=True)
+class RemoteStart:
+    """A session of a host.
+
+    Attributes:
+        host: the host.
+        session: its id, its name, a unique prefix of the id, or last.
+        log_dir: where sessions live there; None for where they do by default.
+        job: what is started there first; `session` is then of no account.
+    """
+
+    host: str
+    session: str = "last"
+    log_dir: str | None = None
+    job: Job | None = None

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from dlmon.alerts.of_sweep import of_runs, tell_end
+from dlmon.alerts.alerts import of_runs, tell_end
 from dlmon.alerts.settings import AlertSettings
 from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, log_directory_of

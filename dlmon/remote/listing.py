@@ -19,8 +19,7 @@ from dlmon.records import (
     decode,
     read_object,
 )
-from dlmon.remote.connection import Answer
-from dlmon.remote.link import Link
+from dlmon.remote.connection import Answer, Link
 
 # What a host says is foreign: no host has so many sweeps.
 MOST_SWEEPS = 1_000

@@ -12,9 +12,8 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import id_of
 from dlmon.records import Status
-from dlmon.remote.connection import Answer
+from dlmon.remote.connection import Answer, Link
 from dlmon.remote.follower import RemoteFollower, follow_remote
-from dlmon.remote.link import Link
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.requests import launch_remote
 from dlmon.remote.ssh import RefusedRequest, SshError

@@ -7,6 +7,7 @@ can't do what is asked for.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,15 +16,14 @@ from typing import Any, TypeVar
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
 from dlmon.log.directory import SessionEntry
-from dlmon.log.folder import id_of, place_options
+from dlmon.log.folder import MOST_TRACE_BYTES, LogError, id_of, is_trace, place_options, reason_of
 from dlmon.log.label import Label
+from dlmon.private_files import replace_private
 from dlmon.records import Record, SessionHeader
-from dlmon.remote.follower import asked_records, find_remote
-from dlmon.remote.link import Link, linked
+from dlmon.remote.connection import Link, linked
+from dlmon.remote.follower import Mirror, asked_records, find_remote, mirror_directory
 from dlmon.remote.listing import ListedSweep, listed_sessions, listed_sweeps
-from dlmon.remote.mirror import Mirror, mirror_directory
 from dlmon.remote.ssh import RefusedRequest, SshError
-from dlmon.remote.traces import copy_traces
 
 Answer = TypeVar("Answer")
 
@@ -146,3 +146,48 @@ async def launch_remote(link: Link, job: Job) -> str:
     if not isinstance(session, str):
         raise RefusedRequest(f"{link.host} did not say which session it started", FAILED)
     return session
+
+
+# ---- traces ----
+
+
+MOST_TRACES = 100
+MIB = 1 << 20
+
+
+async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | None = None) -> None:
+    """Copy each trace of a session to a folder; one of the same size is there already.
+
+    Raises:
+        LogError: a copy can't be kept.
+        RefusedRequest: the host sends none that can be copied.
+        SshError: the connection was lost.
+    """
+    here = folder.iterdir()  # noqa: ASYNC240
+    have = {path.name: path.stat().st_size for path in here if is_trace(path.name)}
+    copied: dict[str, bytes] = {}
+    async for answer in link.ask("traces", session=session, have=have, log_dir=log_dir):
+        file, size = str(answer.get("file")), answer.get("size")
+        try:
+            data = copied.get(file, b"") + base64.b64decode(str(answer.get("text")), validate=True)
+        except ValueError:
+            size = None
+        if not is_trace(file) or type(size) is not int or len(copied) > MOST_TRACES:
+            raise RefusedRequest(f"{link.host} sent no traces that can be copied", FAILED)
+        if size > MOST_TRACE_BYTES:
+            raise LogError(
+                f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
+                f"{MOST_TRACE_BYTES // MIB} are copied"
+            )
+        if len(data) > size:
+            raise RefusedRequest(f"{link.host} did not send {file} as it is there", FAILED)
+        copied[file] = data
+        if len(data) == size:
+            try:
+                replace_private(folder / file, data)
+            except OSError as error:
+                why = reason_of(error)
+                raise LogError(f"{file} can't be copied to {folder}: {why}") from None
+            copied[file] = b""
+    if any(copied.values()):
+        raise RefusedRequest(f"{link.host} did not send all of the traces", FAILED)

@@ -54,7 +54,7 @@ from dlmon.signals import on_signals
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 
 if TYPE_CHECKING:
-    from dlmon.remote.start import RemoteStart
+    from dlmon.launch.job import RemoteStart
 
 POLL_S = 0.2
 # Longer than a supervisor takes to end a workload that is deaf to its signals.
@@ -94,8 +94,8 @@ def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = Fa
 
 
 async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
+    from dlmon.remote.connection import linked
     from dlmon.remote.follower import follow_remote
-    from dlmon.remote.link import linked
     from dlmon.remote.requests import launch_remote
 
     async with linked(start.host) as link:

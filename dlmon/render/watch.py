@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dlmon.alerts.of_hosts import HostAlerts
+from dlmon.alerts.alerts import HostAlerts
 from dlmon.alerts.settings import AlertSettings
 from dlmon.exit_codes import UNREACHABLE
 from dlmon.figures import hosts as words

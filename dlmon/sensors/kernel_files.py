@@ -1,12 +1,19 @@
-"""Read /proc and /sys files, and say in words why one could not be read."""
+"""Read /proc and /sys files, by psutil where that is there, and say why one could not be read."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dlmon.host import is_first_pid_namespace
+
+try:
+    import psutil as psutil
+except (ImportError, OSError):  # a host that dlmon's files were sent to may lack it
+    psutil = None  # type: ignore[assignment]
 
 _CHUNK = 65536
 MAY_BE_HIDDEN = "a container, or Windows, may hide other processes"
@@ -59,3 +66,20 @@ def reason(error: Exception) -> str:
 def sees_every_process() -> bool:
     """Return whether this is the machine's first pid namespace: not a container's, nor WSL's."""
     return is_first_pid_namespace() is True
+
+
+def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Ask for each field of a record; return the values, and the reasons of those that failed."""
+    values: dict[str, Any] = {}
+    why: dict[str, str] = {}
+    for name, question in questions.items():
+        try:
+            values[name] = question()
+        except (OSError, ValueError, LookupError) as error:
+            why[name] = reason(error)
+    return values, why
+
+
+def is_read_by_psutil(root: Path) -> bool:
+    """Return whether psutil reads the machine whose /proc and /sys are there: only its own."""
+    return psutil is not None and root == Path("/")

@@ -11,11 +11,10 @@ from dlmon.records import Cost, Facts, Machine, MachineFacts, Notice
 from dlmon.records.changes import Changes, merge
 from dlmon.sensors.linux.cgroup import CgroupProvider
 from dlmon.sensors.linux.cpu import CpuProvider
-from dlmon.sensors.linux.disk import DiskProvider
 from dlmon.sensors.linux.memory import MemoryProvider
-from dlmon.sensors.linux.network import NetworkProvider
 from dlmon.sensors.linux.pressure import PressureProvider
 from dlmon.sensors.linux.rapl import EnergyProvider
+from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
 from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider

@@ -1,14 +1,38 @@
-"""A process that the supervisor starts or watches: which it is, whether it has ended, and how."""
+"""A process that the supervisor starts or watches, and the one that runs a workload of ours."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 
-from dlmon.records import Failure, Record
+from dlmon.launch.children import SAFE_PATH, die_with_parent, end_process
+from dlmon.launch.device import DeviceChoice
+from dlmon.launch.job import Job
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Failure,
+    FailureKind,
+    Metrics,
+    Model,
+    Notice,
+    Phase,
+    Record,
+    Stack,
+)
+from dlmon.supervisor.channel import ANSWERS, Asked, Channel
 from dlmon.supervisor.output import OutputLog
+from dlmon.supervisor.records_in import HELD_BYTES, IncomingRecords, LostMetrics, Reader
 
 
 class Child:
@@ -53,3 +77,97 @@ class Child:
         t = time.monotonic_ns() if self._ended_t is None else self._ended_t
         for line in self._lines.feed(stream, data, t):
             self._write(line)
+
+
+RECORDS_FD = "DLMON_RECORDS_FD"
+
+# What a workload may send; everything else in a log is the supervisor's own.
+WORKLOAD_RECORDS = (
+    *(Phase, Model, Batches, BatchSummary),
+    *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
+    *ANSWERS,
+)
+
+
+class Workload(Child):
+    """The process that trains, from its start until its pipes are read."""
+
+    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        super().__init__(write, notice)
+        self._readers: list[Reader] = []
+        self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
+        self._lost_metrics = LostMetrics(notice)
+        self._channel: Channel | None = None
+
+    def processes(self) -> list[Asked]:
+        """Return its process, once it may be asked what it does."""
+        if self._channel is None or self.pid is None or not self._channel.takes_requests:
+            return []
+        return [Asked(self._channel, self.pid)]
+
+    def ask_to_end(self) -> None:
+        """Have it end after the batch that it is at."""
+        if self.pid is not None:
+            end_process(self.pid, signal.SIGUSR1)
+
+    def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
+        """Start it with a connection for its records, and read all that it says."""
+        ours, its = socket.socketpair()
+        # The kernel grants less where it allows no more.
+        its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD_BYTES)
+        records_fd, child_fd = ours.detach(), its.detach()
+        self._channel = Channel(records_fd)
+        environment = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            **SAFE_PATH,
+            **job.environment,
+            **device.environment,
+            RECORDS_FD: str(child_fd),
+        }
+        options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                pass_fds=(child_fd,),
+                start_new_session=True,
+                preexec_fn=die_with_parent(os.getpid()),
+            )
+        except OSError as error:
+            os.close(records_fd)
+            why = f"{command[0]} could not be started: {error.strerror}"
+            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
+            self.ended.set()
+            return
+        finally:
+            os.close(child_fd)
+        workload = self._process
+        assert workload.stdin is not None
+        assert workload.stdout is not None
+        assert workload.stderr is not None
+        # The options fit the pipe's buffer, so this can't block.
+        with contextlib.suppress(BrokenPipeError):
+            workload.stdin.write(json.dumps(options).encode() + b"\n")
+            workload.stdin.close()
+        self._readers = [Reader(records_fd, self._records.feed, self._channel.close)]
+        for name, pipe in (("stdout", workload.stdout), ("stderr", workload.stderr)):
+            self._readers.append(Reader(os.dup(pipe.fileno()), partial(self._take_output, name)))
+            pipe.close()
+
+    def _take_record(self, record: Record) -> None:
+        if self._channel is not None and self._channel.take(record):
+            return
+        if isinstance(record, Failure):
+            self.failure = record
+        self._write(record)
+        if isinstance(record, Epoch):
+            self._lost_metrics.take(record)
+
+    async def drain(self, ended_t: int) -> None:
+        """Read what the pipes held when it ended."""
+        for reader in self._readers:
+            reader.drain()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import re
 import socket
 import subprocess
 import time
@@ -14,10 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
+from dlmon.instrument.held_lock import lines_in
+from dlmon.instrument.stacks import MOST_FRAMES, MOST_THREADS, is_of_script
 from dlmon.launch.children import python_command
-from dlmon.records import ProcessStack, Profile, Record, RecordError, Stack, decode, encode
+from dlmon.records import (
+    Frame,
+    ProcessStack,
+    Profile,
+    Record,
+    RecordError,
+    Stack,
+    ThreadStack,
+    decode,
+    encode,
+)
+from dlmon.records.sanitize import clean
 from dlmon.supervisor.channel import Asked, NotAnswered
-from dlmon.supervisor.held_threads import held_threads
 
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""
@@ -213,3 +227,33 @@ async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+
+
+_MOST_BYTES = 1 << 18
+# Of an interpreter that isn't this one.
+_STANDARD = re.compile(r"/lib(?:64)?/python3\.\d+/|/_dlmon_monitor/")
+
+
+def held_threads(path: Path) -> tuple[ThreadStack, ...] | None:
+    """Return what the threads of a process were doing; None where nothing was written of it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    threads = [
+        (f"0x{ident:x}", [Frame(clean(file), line, clean(name)) for file, line, name in lines])
+        for ident, lines in lines_in(text)
+    ]
+    stacks = [
+        ThreadStack(name, tuple(frames[:MOST_FRAMES]), _script_in(frames))
+        for name, frames in threads
+    ]
+    stacks.sort(key=lambda stack: stack.script is None)
+    return tuple(stacks[:MOST_THREADS]) or None
+
+
+def _script_in(frames: list[Frame]) -> Frame | None:
+    own = (f for f in frames if is_of_script(f.file) and not _STANDARD.search(f.file))
+    return next(own, None)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dlmon
-from dlmon.alerts.of_session import SessionAlerts
+from dlmon.alerts.alerts import SessionAlerts
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
 from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
@@ -71,9 +71,10 @@ from dlmon.stop import (
     cause_of_signal,
     signal_name,
 )
+from dlmon.supervisor.child import Workload
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
-from dlmon.supervisor.script import Script, ScriptError, check_script
+from dlmon.supervisor.script import Script, ScriptError, WatchedProcess, check_script
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,
@@ -81,8 +82,6 @@ from dlmon.supervisor.verdict import (
     make_result,
     why_nothing_trained,
 )
-from dlmon.supervisor.watched_process import WatchedProcess
-from dlmon.supervisor.workload import Workload
 
 WORKLOADS = "workloads"
 _T = TypeVar("_T")

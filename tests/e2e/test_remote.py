@@ -26,11 +26,10 @@ from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import connect, packed, sent_files
+from dlmon.remote.connection import Link, connect, linked, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
-from dlmon.remote.link import Link, linked
+from dlmon.remote.host import RemoteMachine
 from dlmon.remote.listing import listed_sessions
-from dlmon.remote.machine import RemoteMachine
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))

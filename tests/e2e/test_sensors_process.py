@@ -47,7 +47,7 @@ import sys
 from pathlib import Path
 from dlmon.sensors import __main__
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia import runtime_power
+from dlmon.sensors.nvidia import provider
 {}
 sys.exit(__main__.main())
 """
@@ -545,7 +545,7 @@ def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path)
     (card / "class").write_text("0x030200\n")
     (card / "power/control").write_text("auto\n")
     (card / "power/runtime_status").write_text("suspended\n")
-    sensors = start(driver=driver, elsewhere=f"runtime_power.ROOT = Path({str(tmp_path)!r})")
+    sensors = start(driver=driver, elsewhere=f"provider.ROOT = Path({str(tmp_path)!r})")
     asleep = "asleep (runtime power management)"
     assert sensors.facts().why["gpus"] == asleep
     assert sensors.sample().why == {"gpus": asleep}

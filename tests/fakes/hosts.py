@@ -17,8 +17,8 @@ from dlmon.records import (
     Process,
     encode,
 )
+from dlmon.remote.connection import Clock as ClockDifference
 from dlmon.remote.host import WatchedHost
-from dlmon.remote.link import Clock as ClockDifference
 from dlmon.remote.ssh import SshError
 
 from .screens import Clock

@@ -187,7 +187,7 @@ VIOLATIONS = {
     ),
     "Only the doctor touches the sensors": (
         "dlmon/sweep/runner.py",
-        "import dlmon.sensors.rates",
+        "import dlmon.sensors.provider",
     ),
     "What runs in the trained interpreter needs the standard library only": (
         "dlmon/records/sanitize.py",

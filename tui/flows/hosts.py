@@ -14,10 +14,10 @@ from tui.flows.stack import close_link, refuse_waiting, replace_waiting
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
 
 if TYPE_CHECKING:
+    from dlmon.launch.job import RemoteStart
     from dlmon.log.directory import SessionEntry
+    from dlmon.remote.connection import Link
     from dlmon.remote.follower import RemoteFollower
-    from dlmon.remote.link import Link
-    from dlmon.remote.start import RemoteStart
     from dlmon.sweep.log import SweepEntry
     from tui.app import DlmonApp
     from tui.hosts.screen import HostsScreen
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
     """Return the cards of machines, by their names."""
-    from dlmon.alerts.of_hosts import HostAlerts
+    from dlmon.alerts.alerts import HostAlerts
     from tui.hosts.screen import HostsScreen
 
     interval_s = app.start.watch_interval_s or app.settings.run.interval
@@ -75,8 +75,8 @@ def list_sessions_of(app: DlmonApp, link: Link, log_dir: str | None) -> None:
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
         from dlmon.figures.sessions import sweeps_of_host
+        from dlmon.remote.follower import mirror_directory
         from dlmon.remote.listing import listed_sessions, listed_sweeps
-        from dlmon.remote.mirror import mirror_directory
 
         directory = mirror_directory(link.host)
         sessions = await listed_sessions(link, log_dir, directory=directory)
@@ -87,7 +87,7 @@ def list_sessions_of(app: DlmonApp, link: Link, log_dir: str | None) -> None:
 
 def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
     """Show a session of a host, or go back to it where it is shown."""
-    from dlmon.remote.start import RemoteStart
+    from dlmon.launch.job import RemoteStart
 
     top = app.shown[-1] if app.shown else None
     if top is not None and top.is_of(request.host, request.session):

@@ -75,7 +75,7 @@ async def _train(
     from dlmon.options.jobs import make_job
 
     if options.host is not None:
-        from dlmon.remote.start import RemoteStart
+        from dlmon.launch.job import RemoteStart
 
         if not is_swept(app, options.host):
             job = make_job(workload, directory, options, app.settings.alerts)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
-    from dlmon.remote.link import Link
+    from dlmon.remote.connection import Link
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
     from tui.live.screen import LiveScreen

@@ -18,7 +18,7 @@ from tui.requests import GoBack
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
-    from dlmon.remote.link import Link
+    from dlmon.remote.connection import Link
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
     from tui.home.screen import HomeScreen

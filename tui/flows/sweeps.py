@@ -88,9 +88,9 @@ def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
 
 def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
     """Show a session of a sweep; the copy of one of another machine that is over."""
+    from dlmon.launch.job import RemoteStart
     from dlmon.log.folder import log_of
-    from dlmon.remote.mirror import mirror_directory
-    from dlmon.remote.start import RemoteStart
+    from dlmon.remote.follower import mirror_directory
 
     log, host, session = request.log, request.host, request.session
     if host is not None:

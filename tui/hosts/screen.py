@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from dlmon.alerts.of_hosts import HostAlerts
+from dlmon.alerts.alerts import HostAlerts
 from dlmon.remote.host import HostState, WatchedHost
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession

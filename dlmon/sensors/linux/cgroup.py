@@ -16,10 +16,9 @@ from typing import TypeVar
 from dlmon.control_groups import Group, own_group
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.kernel_files import ask
 from dlmon.sensors.linux.memory import counts
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_per_second
 
 Limit = TypeVar("Limit", int, float)
 

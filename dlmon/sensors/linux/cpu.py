@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.linux.psutil_here import is_read_by_psutil, psutil
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import Rates
+from dlmon.sensors.kernel_files import ask, is_read_by_psutil, psutil
+from dlmon.sensors.provider import Provider, Rates, Reading
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
 _MAX_CLOCKS = 16

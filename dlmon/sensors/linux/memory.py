@@ -7,10 +7,8 @@ from pathlib import Path
 
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.linux.psutil_here import is_read_by_psutil, psutil
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
+from dlmon.sensors.kernel_files import ask, is_read_by_psutil, psutil
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_per_second
 
 
 class MemoryProvider(Provider):

@@ -14,9 +14,8 @@ from pathlib import Path
 from dlmon.control_groups import UNIFIED, own_group
 from dlmon.records import MachineFacts, Pressure
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import Rates
+from dlmon.sensors.kernel_files import ask
+from dlmon.sensors.provider import Provider, Rates, Reading
 
 RESOURCES = ("cpu", "memory", "io")
 _US_PER_PCT = 1e4

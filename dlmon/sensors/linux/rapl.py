@@ -13,8 +13,7 @@ from pathlib import Path
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import Rates
+from dlmon.sensors.provider import Provider, Rates, Reading
 
 DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from dlmon.records import Gpu, GpuFacts, GpuState
-from dlmon.sensors.nvidia.nvlink import NVLINK_NAMES, NvLinks
-from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES, memory_by_pid
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
     FAST,
+    INVALID_ARGUMENT,
     LIFE_CYCLE,
     MIG,
     NO_PERMISSION,
+    NOT_SUPPORTED,
     NOT_UNDER_MIG,
     PCIE_LATER,
     SETTLED,
@@ -24,8 +25,137 @@ from dlmon.sensors.nvidia.queries import (
     UNDER_MIG,
     Query,
     Reader,
+    call,
     words,
 )
+from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
+
+# A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
+_READINGS_BETWEEN = 12
+_EVERY_LINK = 0xFFFFFFFF  # as the scope of a throughput counter (nvml.h)
+_NOT_AVAILABLE = 2**64 - 1
+_BYTES_IN_KIB = 1024
+
+
+class NvLinks:
+    """Answers what `NVLINK_NAMES` name; which links there are is found out once."""
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
+        self._links: tuple[int, ...] = ()
+        self._active = 0
+        self._asked = 0
+        self.queries = (
+            Query("nvlinks", self._count_active),
+            Query("nvlink_receive_mib_s", self._mib_s("DATA_RX"), within=(0, 1e8)),
+            Query("nvlink_send_mib_s", self._mib_s("DATA_TX"), within=(0, 1e8)),
+        )
+
+    def _count_active(self, nvml: Any, gpu: Any) -> int:
+        if not self._links:
+            self._links = existing_links(nvml, gpu)
+        if self._asked % _READINGS_BETWEEN == 0:
+            self._active = sum(nvml.nvmlDeviceGetNvLinkState(gpu, link) for link in self._links)
+        self._asked += 1
+        return self._active
+
+    def _mib_s(self, what: str) -> Reader:
+        """Return what reads how much of `what` crosses all links."""
+        rates = Rates()
+
+        def read(nvml: Any, gpu: Any) -> float:
+            if not self._active:
+                raise ValueError("no NVLink is active")
+            counter = getattr(nvml, f"NVML_FI_DEV_NVLINK_THROUGHPUT_{what}")
+            (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
+            if field.nvmlReturn:
+                raise nvml.NVMLError(field.nvmlReturn)
+            kib = field.value.ullVal
+            if kib >= _NOT_AVAILABLE:
+                raise ValueError("the driver reported an impossible value")
+            (kib_s,) = rates.per_second(self._clock(), kib)
+            return mib_per_second(kib_s * _BYTES_IN_KIB)
+
+        return read
+
+
+NVLINK_NAMES = tuple(query.name for query in NvLinks().queries)
+
+
+def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:
+    """Return the numbers of the links that a GPU has.
+
+    Raises:
+        nvml.NVMLError: it has none, or it is lost.
+    """
+    links = []
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            nvml.nvmlDeviceGetNvLinkState(gpu, link)
+        except nvml.NVMLError as error:
+            if error.value in LIFE_CYCLE or link == 0:
+                raise
+            if error.value == INVALID_ARGUMENT:
+                break
+        else:
+            links.append(link)
+    if not links:
+        raise nvml.NVMLError(NOT_SUPPORTED)
+    return tuple(links)
+
+
+_NOT_FOUND = 6
+# A process's memory is all ones where the driver does not know it, as under WSL.
+_NOT_AVAILABLE = 2**64 - 1
+
+
+def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
+    """Ask each MIG instance: only a privileged user gets those of the whole GPU."""
+    found: list[Any] = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
+        try:
+            instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
+        except nvml.NVMLError as error:
+            if error.value != _NOT_FOUND:
+                raise
+        else:
+            if instance:
+                found += nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
+    return found
+
+
+# By version: pynvml's calls without one raise an error of another kind on an older driver.
+COMPUTE = Query(
+    "compute processes",
+    call("nvmlDeviceGetComputeRunningProcesses_v3"),
+    call("nvmlDeviceGetComputeRunningProcesses_v2"),
+)
+GRAPHICS = Query(
+    "graphics processes",
+    call("nvmlDeviceGetGraphicsRunningProcesses_v3"),
+    call("nvmlDeviceGetGraphicsRunningProcesses_v2"),
+)
+OF_INSTANCES = Query("processes of the MIG instances", _of_instances)
+
+
+def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
+    """Return the MiB that each process holds, None where unknown.
+
+    One that computes and draws stands in both of NVML's lists with all it holds;
+    one on several MIG instances stands there once for each.
+    """
+    held: dict[tuple[int, int, int], int | None] = {}
+    for process in processes:
+        place = (process.pid, process.gpuInstanceId, process.computeInstanceId)
+        used = process.usedGpuMemory
+        is_known = used is not None and used < _NOT_AVAILABLE
+        held[place] = used if is_known else held.get(place)
+    by_pid: dict[int, int | None] = {}
+    for (pid, _, _), used in held.items():
+        before = by_pid.get(pid, 0)
+        by_pid[pid] = None if before is None or used is None else before + used
+    return {pid: used and used // BYTES_IN_MIB for pid, used in by_pid.items()}
+
 
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
 _READINGS = (*(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)

@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dlmon.records import GpuState, MachineFacts
@@ -31,8 +32,41 @@ from dlmon.sensors.nvidia.queries import (
     cuda_version,
     words,
 )
-from dlmon.sensors.nvidia.runtime_power import RuntimePower
 from dlmon.sensors.provider import GpuProcess, Provider, Reading
+
+ROOT = Path("/")
+_DISPLAY_CLASS = "0x03"
+
+
+class RuntimePower:
+    """The display controllers that NVIDIA's driver manages."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        root = ROOT if root is None else root
+        self._driver = root / "sys/bus/pci/drivers/nvidia"
+        self._statuses: list[str] = []
+
+    def find_cards(self) -> None:
+        """Find the cards; one that Linux may not suspend has no status that says it is."""
+        try:
+            entries = list(self._driver.iterdir())
+        except OSError:
+            entries = []
+        cards = [entry for entry in entries if _text(entry / "class").startswith(_DISPLAY_CLASS)]
+        self._statuses = [str(card / "power/runtime_status") for card in cards]
+
+    @property
+    def all_asleep(self) -> bool:
+        """Whether there are cards, and none is awake."""
+        return bool(self._statuses) and all(_text(path) == "suspended" for path in self._statuses)
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return kernel_files.read(path).strip()
+    except OSError:
+        return ""
+
 
 ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
 LIBRARY = "libnvidia-ml.so.1"

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlmon.records import LARGEST, GpuState
 from dlmon.sensors import kernel_files
-from dlmon.sensors.rates import BYTES_IN_MIB
+from dlmon.sensors.provider import BYTES_IN_MIB
 
 # nvmlReturn_t (NVML API reference, nvml.h).
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 1, 2, 3, 4

@@ -16,8 +16,7 @@ from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample, wall_at_boot, wall_at_start
 from dlmon.sensors.processes.tree import ProcessProvider
-from dlmon.sensors.provider import GpuProcess, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB
+from dlmon.sensors.provider import BYTES_IN_MIB, GpuProcess, Reading
 
 PATIENCE_S = 0.02
 # No more threads than these are given to questions that nobody answers.

@@ -11,8 +11,7 @@ from pathlib import Path
 from dlmon.records import ProcessTree
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
-from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB, mib_per_second
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Reading, mib_per_second
 
 FIELDS = (
     "cpu_pct",

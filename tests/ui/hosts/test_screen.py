@@ -17,9 +17,9 @@ from rich.cells import cell_len
 
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
+from dlmon.launch.job import RemoteStart
 from dlmon.options.settings import Settings
 from dlmon.records import Began, Ended, Gpu, Process, Slot, encode, to_json
-from dlmon.remote.start import RemoteStart
 from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen

@@ -22,12 +22,12 @@ import dlmon.sweep.log
 import tui.flows.runs
 import tui.flows.sweeps
 from dlmon.cli.start import Sources, Start
+from dlmon.launch.job import RemoteStart
 from dlmon.log.folder import LOG_NAME
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import Settings
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
-from dlmon.remote.mirror import mirror_directory
-from dlmon.remote.start import RemoteStart
+from dlmon.remote.follower import mirror_directory
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError

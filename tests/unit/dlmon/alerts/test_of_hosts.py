@@ -4,7 +4,7 @@ import pytest
 from fakes.hook import Hook
 from fakes.sessions import eventually
 
-from dlmon.alerts.of_hosts import HostAlerts
+from dlmon.alerts.alerts import HostAlerts
 from dlmon.alerts.settings import AlertSettings
 
 

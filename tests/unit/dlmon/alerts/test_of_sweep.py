@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.hook import Hook
 
-from dlmon.alerts.of_sweep import of_runs, tell_end
+from dlmon.alerts.alerts import of_runs, tell_end
 from dlmon.alerts.settings import EVENTS, AlertSettings
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dlmon.instrument.held_lock import lines_in
-from dlmon.supervisor.held_threads import held_threads
+from dlmon.supervisor.control import held_threads
 
 BEGIN = """
 import ctypes, faulthandler, os, sys, threading, time

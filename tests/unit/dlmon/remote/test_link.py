@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dlmon.remote import link as links
+from dlmon.remote import connection as links
+from dlmon.remote.connection import SILENCE_S, Link, Standing
 from dlmon.remote.hosts import HostError
-from dlmon.remote.link import SILENCE_S, Link, Standing
 from dlmon.remote.ssh import SshError
 
 SECOND = 1_000_000_000

@@ -7,8 +7,8 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.records import Machine, Notice, encode
-from dlmon.remote.link import Clock
-from dlmon.remote.machine import RemoteMachine
+from dlmon.remote.connection import Clock
+from dlmon.remote.host import RemoteMachine
 
 SECOND = 1_000_000_000
 HEADER, *RECORDS = recorded_session()

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Disk, Network
-from dlmon.sensors.linux import disk, network
-from dlmon.sensors.linux.disk import DiskProvider
-from dlmon.sensors.linux.network import NetworkProvider
-from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
+from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
+from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
 
 SECOND = 1_000_000_000
 
@@ -69,7 +67,7 @@ def test_small_rates_keep_more_digits():
 
 
 def test_only_the_named_disks_are_counted():
-    assert disk.bytes_moved(DISKSTATS, {"nvme0n1": "nvme0n1", "sda": "sda"}) == (
+    assert DiskProvider.bytes_moved(DISKSTATS, {"nvme0n1": "nvme0n1", "sda": "sda"}) == (
         (2048 + 8) * 512,
         (4096 + 16) * 512,
     )
@@ -80,8 +78,8 @@ def test_physical_disks_are_those_with_hardware_behind_them(tmp_path: Path):
         (tmp_path / name).mkdir()
     (tmp_path / "nvme0n1" / "device").mkdir()
     (tmp_path / "cciss!c0d0" / "device").mkdir()
-    assert disk.physical_disks(tmp_path) == {"nvme0n1": "nvme0n1", "cciss/c0d0": "cciss/c0d0"}
-    assert disk.physical_disks(tmp_path / "absent") == {}
+    assert DiskProvider.find(tmp_path) == {"nvme0n1": "nvme0n1", "cciss/c0d0": "cciss/c0d0"}
+    assert DiskProvider.find(tmp_path / "absent") == {}
 
 
 def test_hidden_paths_belong_to_the_disk_that_they_lead_to(tmp_path: Path):
@@ -89,7 +87,7 @@ def test_hidden_paths_belong_to_the_disk_that_they_lead_to(tmp_path: Path):
         (tmp_path / name / "device").mkdir(parents=True)
         if hidden is not None:
             (tmp_path / name / "hidden").write_text(f"{hidden}\n")
-    assert disk.physical_disks(tmp_path) == {
+    assert DiskProvider.find(tmp_path) == {
         "nvme0n1": "nvme0n1",
         "nvme0c0n1": "nvme0n1",
         "nvme0c1n1": "nvme0n1",
@@ -105,15 +103,15 @@ def test_a_disk_with_several_paths_is_counted_once(at_itself):
         for name, sectors in counted.items()
     )
     disks = {name: "nvme0n1" if name.startswith("nvme") else name for name in counted}
-    assert disk.bytes_moved(diskstats, disks) == (35 * 512, 70 * 512)
+    assert DiskProvider.bytes_moved(diskstats, disks) == (35 * 512, 70 * 512)
 
 
 def test_only_hardware_interfaces_are_counted_where_there_are_some():
-    assert network.bytes_moved(NET_DEV, {"eth0"}) == (700, 80)
+    assert NetworkProvider.bytes_moved(NET_DEV, {"eth0"}) == (700, 80)
 
 
 def test_all_interfaces_but_loopback_are_counted_where_none_is_hardware():
-    assert network.bytes_moved(NET_DEV, frozenset()) == (2700, 2080)
+    assert NetworkProvider.bytes_moved(NET_DEV, frozenset()) == (2700, 2080)
 
 
 def machine_with_a_disk(root: Path) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model
-from dlmon.supervisor.expected import EPOCHS, OF_EPOCHS, SAMPLES_PER_STEP, STEPS, ExpectedTraining
+from dlmon.supervisor.trainers import EPOCHS, OF_EPOCHS, SAMPLES_PER_STEP, STEPS, ExpectedTraining
 
 UNKNOWN = Model(
     *(None,) * 6, why={"epochs": "not said", "batch_size": "not said", "parameters": "not known"}

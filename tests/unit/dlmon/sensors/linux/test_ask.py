@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.kernel_files import ask
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux import psutil_here
 from dlmon.sensors.linux.cpu import CoreTimes, CpuProvider, core_times, utilisation
 from dlmon.sensors.linux.memory import MemoryProvider
 
@@ -42,7 +41,7 @@ def test_a_machine_without_psutil_is_read_as_with_it(monkeypatch: pytest.MonkeyP
         return provider._core_times(), MemoryProvider().fast(0).memory.used_mib, provider.facts()
 
     cores, used_mib, facts = read()
-    monkeypatch.setattr(psutil_here, "psutil", None)
+    monkeypatch.setattr(kernel_files, "psutil", None)
     without, used_without_mib, facts_without = read()
     assert [core.total for core in without] == pytest.approx([c.total for c in cores], abs=2)
     assert used_without_mib == pytest.approx(used_mib, abs=500)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes.nvml_module import NVMLError, NvmlModule
 
-from dlmon.sensors.nvidia.nvlink import NvLinks, existing_links
+from dlmon.sensors.nvidia.device import NvLinks, existing_links
 
 SECOND = 1_000_000_000
 GPU = (0, "a")

@@ -6,8 +6,7 @@ import pytest
 from fakes.nvml_module import NvmlModule
 
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.provider import NvidiaProvider
-from dlmon.sensors.nvidia.runtime_power import RuntimePower
+from dlmon.sensors.nvidia.provider import NvidiaProvider, RuntimePower
 
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"

@@ -1,4 +1,4 @@
-"""The alerts of a session that runs: look at it, record what happened, and have it sent."""
+"""The alerts of a session that runs, of hosts that are watched, and of a sweep."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dlmon.alerts.message import About, message_of
-from dlmon.alerts.rules import Key, Known, RuleState, Space, look, of_result
+from dlmon.alerts.rules import (
+    Key,
+    Known,
+    RuleState,
+    Space,
+    advance,
+    host_cause,
+    lasted,
+    look,
+    of_result,
+)
 from dlmon.alerts.sender import CLOSE_S, Sender
 from dlmon.alerts.settings import AlertSettings
+from dlmon.host import host_name
 from dlmon.log.label import read_label
-from dlmon.records import Alert, Result
+from dlmon.records import Alert, AlertEvent, Result
 from dlmon.session.session import Session
 
 _LINES = 10
@@ -103,3 +116,65 @@ class SessionAlerts:
 
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(take)
+
+
+class HostAlerts:
+    """Tells which hosts are lost, and that they are back.
+
+    Args:
+        settings: from when on, and where that is sent.
+    """
+
+    def __init__(self, settings: AlertSettings) -> None:
+        self._settings = settings
+        self._states: dict[str, RuleState] = {}
+        self._failures: deque[str] = deque(maxlen=10)
+        self._sender = Sender(settings, self._failures.append)
+
+    def look(self, host: str, is_up: bool, problem: str | None) -> None:
+        """Take whether a host is connected, and if not, why; both are unknown at first."""
+        if not is_up and problem is None:
+            return
+        now = time.monotonic_ns()
+        cause = host_cause(host, None if is_up else problem, self._settings)
+        if cause.event not in self._settings.events:
+            return
+        before = self._states.get(host, RuleState())
+        self._states[host], alert = advance(before, cause, now, self._settings)
+        if alert is not None:
+            about = About(host, time.time() - time.monotonic_ns() / 1e9)
+            self._sender.put(message_of(alert, about, self._settings.detail))
+
+    def failures(self) -> list[str]:
+        """Return why messages could not be sent since this was last asked."""
+        return [self._failures.popleft() for _ in range(len(self._failures))]
+
+
+def of_runs(settings: AlertSettings) -> AlertSettings:
+    """Return the settings for a run of a sweep: all but that it has finished."""
+    events = tuple(event for event in settings.events if event != AlertEvent.FINISHED)
+    return replace(settings, events=events)
+
+
+async def tell_end(
+    settings: AlertSettings, sweep: str, name: str | None, took_s: float, counts: str
+) -> str | None:
+    """Tell that a sweep is over; return why that could not be sent.
+
+    Args:
+        settings: where to.
+        sweep: its id.
+        name: what it is called.
+        took_s: how long it took.
+        counts: how many of its runs came to what.
+    """
+    if AlertEvent.FINISHED not in settings.events:
+        return None
+    failures: list[str] = []
+    sender = Sender(settings, failures.append)
+    text = f"The sweep has finished after {lasted(took_s)}"
+    alert = Alert(0, AlertEvent.FINISHED, text, 0, False, (counts,))
+    about = About(host_name(), time.time(), sweep, name=name or sweep)
+    sender.put(message_of(alert, about, settings.detail))
+    await sender.finish()
+    return "; ".join(failures) or None

@@ -48,23 +48,7 @@ _MISSING = {
     "NEW": "say which session to compare it with: dlmon compare BASE NEW",
     "HOST": "say from which machine: --host HOST, as ssh knows it",
 }
-# What a word processor or a page makes of two hyphens.
-_OTHER_DASHES = ("(\N{EN DASH}", "(\N{EM DASH}", "(\N{MINUS SIGN}")
-
-
 _LONGEST = 400
-
-
-# What click says, in words that more people know.
-_PLAINER = {
-    "a valid integer range": "a whole number",
-    "a valid integer": "a whole number",
-    "a valid float range": "a number",
-    ". (Did you mean": " (did you mean",
-    "one of: ": "",
-    "x>=": "at least ",
-    "is not in the range": "is not",
-}
 
 
 def sentence_of(error: click.UsageError) -> str:
@@ -75,10 +59,6 @@ def sentence_of(error: click.UsageError) -> str:
             return says
     words = error.format_message().split()
     said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
-    for theirs, plain in _PLAINER.items():
-        said = said.replace(theirs, plain)
-    if any(dash in said for dash in _OTHER_DASHES):
-        said += " begins with another dash than an option does: --"
     see = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"
     return f"{said[:1].lower()}{said[1:].rstrip('.')}{see}"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import click
 
 from dlmon.cli import click_options, shared
-from dlmon.exit_codes import FAILED
-from dlmon.files import MIB
 from dlmon.log.folder import is_trace
 from dlmon.private_files import make_new_private_folder, make_private_folder
 from dlmon.records.sanitize import shown_path
@@ -53,13 +51,6 @@ def _keep(copied: Path, directory: Path) -> str:
     make_private_folder(directory)
     # What begins with a dot is being written, or never was to its end.
     files = [path for path in copied.iterdir() if not path.name.startswith(".")]
-    size = sum(path.stat().st_size for path in files)
-    if size > shutil.disk_usage(directory).free:
-        raise shared.UserError(
-            f"{copied.name} takes {size / MIB:,.0f} MiB, which the disk of {directory} has no room "
-            "for: make room there, or name another place with --log-dir",
-            FAILED,
-        )
     being_made = directory / f".{copied.name}"
     shutil.rmtree(being_made, ignore_errors=True)
     make_new_private_folder(being_made)

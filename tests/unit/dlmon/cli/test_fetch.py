@@ -1,13 +1,12 @@
 """Where the copies of sessions are put."""
 
+import errno
 import shutil
-from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.cli import fetch
-from dlmon.cli.shared import UserError
 
 
 def test_a_copy_is_put_among_the_sessions_of_this_machine(tmp_path):
@@ -17,10 +16,13 @@ def test_a_copy_is_put_among_the_sessions_of_this_machine(tmp_path):
     assert (here / copied.parent.name / copied.name).read_bytes() == copied.read_bytes()
 
 
-def test_what_the_disk_has_no_room_for_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*paths):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copy2", fail)
     copied = write_log(tmp_path / "cache", recorded_session())
     here = tmp_path / "sessions"
-    with pytest.raises(UserError, match="has no room for: make room there"):
+    with pytest.raises(OSError, match="No space left"):
         fetch._keep(copied.parent, here)
     assert list(here.iterdir()) == []

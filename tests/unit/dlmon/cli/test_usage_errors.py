@@ -23,7 +23,6 @@ def refused(*arguments):
         (["run", "x", "--batch-size"], "--batch-size"),
         (["report", "x", "--format", "pdf"], "html"),
         (["stop", "a", "b c"], "b c"),
-        (["attach", "a", "–-plain", "b"], "begins with another dash than an option does: --"),
         (["sessions", "--json=1"], "--json"),
         (["prune", "--keep", "all"], "--keep"),
         (["completion", "tcsh"], "zsh"),

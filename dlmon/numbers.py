@@ -10,8 +10,8 @@ import re
 
 MAX_DIGITS = 15
 
-_WHOLE = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)")
-_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_WHOLE = r"[+-]?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)"
+_DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 
 
 def whole_number(text: str) -> int:
@@ -21,7 +21,7 @@ def whole_number(text: str) -> int:
         ValueError: it is none.
         OverflowError: it has more than `MAX_DIGITS` digits.
     """
-    if not _WHOLE.fullmatch(text):
+    if not re.fullmatch(_WHOLE, text):
         raise ValueError("not a whole number")
     digits = text.replace(",", "")
     if len(digits) > MAX_DIGITS:
@@ -35,6 +35,6 @@ def decimal_number(text: str) -> float:
     Raises:
         ValueError: it is none.
     """
-    if not _DECIMAL.fullmatch(text):
+    if not re.fullmatch(_DECIMAL, text):
         raise ValueError("not a number")
     return float(text)

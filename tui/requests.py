@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from inspect import get_annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, dataclass_transform
 
 from textual.message import Message
 from textual.screen import Screen
@@ -21,18 +21,26 @@ Form = Literal["html", "markdown", "picture"]
 """What sessions are handed on as: a report, text for the clipboard, or the screen as an image."""
 
 
+@dataclass_transform(eq_default=False)
 class Request(Message):
-    """Base of what a screen asks for."""
+    """Base of what a screen asks for: its fields are given as those of a dataclass are.
+
+    To make dataclasses of all of these would take two milliseconds of every start.
+    """
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__()
+        of_ours = [cls for cls in reversed(type(self).__mro__) if issubclass(cls, Request)]
+        names = [name for cls in of_ours for name in get_annotations(cls)]
+        vars(self).update(zip(names, values, strict=False), **named)
 
 
-@dataclass(eq=False, repr=False)
 class GoBack(Request):
     """The person wants to leave a screen, and was asked whatever there was to ask."""
 
     screen: Screen[Any]
 
 
-@dataclass(eq=False, repr=False)
 class TellEnd(Request):
     """Tell that a session or a sweep is over: how, and how fast it was."""
 
@@ -40,14 +48,12 @@ class TellEnd(Request):
     text: str
 
 
-@dataclass(eq=False, repr=False)
 class TellAlert(Request):
     """Tell what happened to a session."""
 
     text: str
 
 
-@dataclass(eq=False, repr=False)
 class Train(Request):
     """Train a workload."""
 
@@ -63,14 +69,12 @@ class TrainAgain(Request):
     """Launch what the topmost session ran once more, in its place."""
 
 
-@dataclass(eq=False, repr=False)
 class ShowSession(Request):
     """Show a recorded session of this machine."""
 
     log: Path
 
 
-@dataclass(eq=False, repr=False)
 class ShowHostSession(Request):
     """Show a session of another machine.
 
@@ -85,7 +89,6 @@ class ShowHostSession(Request):
     log_dir: str | None = None
 
 
-@dataclass(eq=False, repr=False)
 class ShowSweptSession(Request):
     """Show a session of a sweep.
 
@@ -102,14 +105,12 @@ class ShowSweptSession(Request):
     is_running: bool = False
 
 
-@dataclass(eq=False, repr=False)
 class ShowSweep(Request):
     """Show a recorded sweep, and go on with it."""
 
     path: Path
 
 
-@dataclass(eq=False, repr=False)
 class Compare(Request):
     """Compare the sessions of one side with those of the other."""
 
@@ -117,21 +118,18 @@ class Compare(Request):
     new: Sequence[Path]
 
 
-@dataclass(eq=False, repr=False)
 class ShowMetrics(Request):
     """Show every metric of some sessions over each other."""
 
     logs: Sequence[Path]
 
 
-@dataclass(eq=False, repr=False)
 class Replay(Request):
     """Show a session again as it ran; several at once."""
 
     logs: Sequence[Path]
 
 
-@dataclass(eq=False, repr=False)
 class ReplayHost(Request):
     """Play one of several machines in full."""
 
@@ -139,7 +137,6 @@ class ReplayHost(Request):
     host: RecordedHost
 
 
-@dataclass(eq=False, repr=False)
 class Export(Request):
     """Hand on what a screen shows, or a report of sessions."""
 
@@ -147,7 +144,6 @@ class Export(Request):
     logs: Sequence[Path]
 
 
-@dataclass(eq=False, repr=False)
 class Rename(Request):
     """Call a session or a sweep otherwise, or note something else of it."""
 
@@ -155,28 +151,24 @@ class Rename(Request):
     label: Label
 
 
-@dataclass(eq=False, repr=False)
 class Delete(Request):
     """Delete sessions and sweeps; that was asked."""
 
     logs: Sequence[Path]
 
 
-@dataclass(eq=False, repr=False)
 class WatchHosts(Request):
     """Watch hosts, and groups of them, in place of the choice."""
 
     words: tuple[str, ...]
 
 
-@dataclass(eq=False, repr=False)
 class ShowHost(Request):
     """Show a host in full."""
 
     host: WatchedHost
 
 
-@dataclass(eq=False, repr=False)
 class ListHostSessions(Request):
     """List what was recorded on a host."""
 

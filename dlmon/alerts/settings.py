@@ -150,7 +150,7 @@ class Address:
     name: str
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)(?:\+(https?))?://.")
+_SCHEME = r"([A-Za-z][A-Za-z0-9.-]*)(?:\+(https?))?://."
 _NAMED = {service.value: service for service in Service if service is not Service.APPRISE}
 _HOSTS = {
     "hooks.slack.com": Service.SLACK,
@@ -158,7 +158,7 @@ _HOSTS = {
     "discordapp.com": Service.DISCORD,
     "api.telegram.org": Service.TELEGRAM,
 }
-_NAMED_HOST = re.compile(r"localhost|[\d.]+|[0-9a-f:]+")
+_NAMED_HOST = r"localhost|[\d.]+|[0-9a-f:]+"
 _NO_TELEGRAM_CHAT = (
     "an address of Telegram is https://api.telegram.org/bot<token>/sendMessage?chat_id=<number>"
 )
@@ -175,7 +175,7 @@ def address_of(text: str, *, here: bool = True) -> Address:
     from urllib.parse import parse_qs, urlsplit
 
     no_address = AddressError(f"an alert needs an address such as {EXAMPLE}")
-    scheme = _SCHEME.match(text)
+    scheme = re.match(_SCHEME, text)
     usable = text.isprintable() and not any(map(str.isspace, text))
     if scheme is None or not usable or len(text) > LONGEST_ADDRESS:
         raise no_address
@@ -211,4 +211,4 @@ def _service_at(host: str) -> Service:
 def _shown_host(parts: SplitResult) -> str:
     """Return the domain that an address is of: a name before that may be a secret."""
     host = parts.hostname or ""
-    return host if _NAMED_HOST.fullmatch(host) else ".".join(host.split(".")[-2:])
+    return host if re.fullmatch(_NAMED_HOST, host) else ".".join(host.split(".")[-2:])

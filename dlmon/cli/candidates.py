@@ -14,7 +14,7 @@ from dlmon.options.option import Option
 from dlmon.options.run import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
 
-_HARMLESS = re.compile(r"[\w.+@%-]+( [\w.+@%-]+)*")
+_HARMLESS = r"[\w.+@%-]+( [\w.+@%-]+)*"
 
 LAST = "last"
 """The session, or the sweep, that began last."""
@@ -88,7 +88,7 @@ def _hosts() -> dict[str, str]:
     """Return the hosts and groups that are known here, a group with who is in it."""
     from dlmon.remote.hosts import GROUP_MARK, configured_hosts
 
-    hosts = {host: "" for host in configured_hosts() if _HARMLESS.fullmatch(host)}
+    hosts = {host: "" for host in configured_hosts() if re.fullmatch(_HARMLESS, host)}
     groups = {f"{GROUP_MARK}{name}": ", ".join(of) for name, of in _settings().hosts.items() if of}
     return {**hosts, **groups}
 
@@ -109,7 +109,7 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
     newest_first = sorted(logs, reverse=True)
     names = {name: None for log in newest_first if (name := read_label(log).name)}
     # A shell may take other characters for its own, and run what a foreign name says.
-    typed_as_they_are = [name for name in names if _HARMLESS.fullmatch(name)]
+    typed_as_they_are = [name for name in names if re.fullmatch(_HARMLESS, name)]
     ids = [log.parent.name for log in newest_first]
     return _starting_with(incomplete, [LAST, *typed_as_they_are, *ids])
 

@@ -285,15 +285,13 @@ def moment(wall: float, now: float) -> str:
 
 
 # What makers add to the name of a processor: marks, its clock, and words that all share.
-_MARKS = re.compile(r"\((?:R|TM|C|model not stated)\)")
-_SHARED = re.compile(
-    r"\bGeForce\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?|(?:\b\d+-Core )?\bProcessor\b"
-)
+_MARKS = r"\((?:R|TM|C|model not stated)\)"
+_SHARED = r"\bGeForce\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?|(?:\b\d+-Core )?\bProcessor\b"
 
 
 def device(name: str) -> str:
     """Write a device's name without the words that all of its kind share."""
-    short = " ".join(_SHARED.sub(" ", _MARKS.sub("", name)).split())
+    short = " ".join(re.sub(_SHARED, " ", re.sub(_MARKS, "", name)).split())
     return short or name
 
 

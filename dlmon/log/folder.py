@@ -19,8 +19,8 @@ from dlmon.records.sanitize import shown_path
 LOG_NAME = "session.jsonl"
 # Earlier versions went on in the next of these once a log was removed, replaced or cut short.
 _NEXT_NAME = "session-{}.jsonl"
-_NAME = re.compile(r"session(?:-(\d{1,6}))?\.jsonl")
-_TRACE = re.compile(r"profile-\d{1,6}\.json\.gz")
+_NAME = r"session(?:-(\d{1,6}))?\.jsonl"
+_TRACE = r"profile-\d{1,6}\.json\.gz"
 MOST_TRACE_BYTES = 256 << 20
 """No trace of a profile is larger."""
 
@@ -71,7 +71,7 @@ def is_log(path: Path) -> bool:
 
 def is_trace(name: str) -> bool:
     """Return whether a file is called as the trace of a profile is."""
-    return _TRACE.fullmatch(name) is not None
+    return re.fullmatch(_TRACE, name) is not None
 
 
 def log_directory_of(path: Path) -> Path:
@@ -101,7 +101,7 @@ def _next_log(path: Path) -> Path:
 
 
 def _number_of(path: Path) -> int | None:
-    name = _NAME.fullmatch(path.name)
+    name = re.fullmatch(_NAME, path.name)
     return int(name[1] or 1) if name else None
 
 

@@ -20,7 +20,7 @@ LONGEST_NAME, LONGEST_NOTE = 60, 1_000
 
 # What parts a list of sessions, makes a glob of a word, or a path.
 _MEANS_MORE = (*",*?[/", ".jsonl")
-_LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
+_LAST = r"last(?:~([0-9]{1,9}))?"
 _MAX_BYTES = 64 * 1024
 
 
@@ -49,7 +49,7 @@ def runs_before_last(text: str) -> int | None:
 
     None where it means something else.
     """
-    match = _LAST.fullmatch(text)
+    match = re.fullmatch(_LAST, text)
     return None if match is None else int(match[1] or 0)
 
 

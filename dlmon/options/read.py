@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LENGTH = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)([{''.join(_UNIT_S)}])")
+_LENGTH = rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)([{''.join(_UNIT_S)}])"
 SHORTEST_S, LONGEST_S = 1, 366 * 86_400
 
 
@@ -77,7 +77,7 @@ def read_duration(subject: str, text: str) -> float:
     Raises:
         UnreadableOption: it is none, or shorter or longer than anything here may last.
     """
-    length = _LENGTH.fullmatch(text)
+    length = re.fullmatch(_LENGTH, text)
     if length is None:
         raise UnreadableOption(
             f"{subject} needs a length of time such as 90s, 10m, 2h or 1d, not {quoted(text)}"

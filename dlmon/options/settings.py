@@ -54,7 +54,7 @@ _LARGEST_FILE = MIB
 _LONGEST_NAME = 1_000
 _TABLES = ("alerts", "hosts", "run")
 _LISTS = ("url", "command", "events")
-_GROUP = re.compile("[A-Za-z0-9_-]+")
+_GROUP = "[A-Za-z0-9_-]+"
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -166,7 +166,7 @@ def _group(name: str, hosts: object) -> tuple[str, ...]:
     # Only who has a group pays for what checks it, at every start.
     from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
 
-    if not _GROUP.fullmatch(name):
+    if not re.fullmatch(_GROUP, name):
         raise SettingsError(
             f"hosts can't be grouped as {quoted(name)}: name a group with letters, digits, - and _"
         )

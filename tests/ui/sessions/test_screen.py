@@ -3,7 +3,8 @@
 import json
 import re
 import threading
-from dataclasses import fields, replace
+from dataclasses import replace
+from inspect import get_annotations
 
 import pytest
 from fakes.recorded import (
@@ -32,7 +33,7 @@ HOUR_S = 3600
 
 
 def vars_of(message):
-    return {field.name: getattr(message, field.name) for field in fields(message)}
+    return {name: getattr(message, name) for name in get_annotations(type(message))}
 
 
 class ShownSessions:

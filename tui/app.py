@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from dlmon.comparison.compare import Reference
-    from dlmon.remote.connection import Link
+    from dlmon.remote.connection import Connection
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
     from tui.sweep.screen import SweepScreen
@@ -120,7 +120,7 @@ class DlmonApp(PunctualApp[int]):
         self.directory, self.sources = start.directory, start.sources
         self.shown: list[stack.ShownSession] = []
         self.sweeps: list[SweepRun] = []
-        self.connections: list[Link] = []
+        self.connections: list[Connection] = []
         self.references: dict[str, Reference] = {}
         """What each workload is compared with, as it was chosen on a screen."""
         self.when_gone: dict[Screen[Any], Callable[[], object]] = {}

@@ -16,7 +16,7 @@ from dlmon.session.source import MachineSource
 if TYPE_CHECKING:
     from dlmon.launch.job import Job, RemoteStart
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.remote.connection import Link
+    from dlmon.remote.connection import Connection
     from dlmon.remote.fleet import Fleet
     from dlmon.remote.host import WatchedHost
     from dlmon.session.follower import SessionFollower
@@ -45,7 +45,7 @@ class Sources:
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
     hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
     launch: Callable[[Job], Lifeline] = _later("launch.lifeline", "launch")
-    link: Callable[[str], Link] = _later("remote.link", "Link")
+    link: Callable[[str], Connection] = _later("remote.connection", "Connection")
 
 
 @record(frozen=True)

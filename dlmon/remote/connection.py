@@ -1,4 +1,8 @@
-"""One connection to a box: an ssh process, and the requests that its agent answers."""
+"""A connection to a host that comes back: an ssh process at a time, and what is asked there.
+
+One that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes, or when a
+person asks for it.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +52,22 @@ _NOT_DLMON = (
     TypeError,
     ValueError,
 )
+_UNREADABLE = (AttributeError, RecursionError, TypeError, ValueError)
 # Kept as they are: bytes of a log or trace, and records, which are cleaned where they are read.
 _RAW = {"text", "record", "header", "result"}
 
 
-class Connection:
-    """An ssh process, and the requests that are under way on it. Made by `connect`."""
+BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
+PING_S = 10.0
+# A host that answers nothing for so long is as good as gone, whatever its connection says.
+SILENCE_S = 20.0
+# Longer than a connection takes to close.
+_CANCELLED_S = 5.0
+_ROUND_TRIPS = 12
+
+
+class SshProcess:
+    """One ssh process and the agent that answers on it. Made by `connect`."""
 
     def __init__(
         self, host: str, process: asyncio.subprocess.Process, start_s: float = START_S
@@ -63,66 +77,10 @@ class Connection:
         """By what its clock is known, and the Python that it runs."""
         self.sent_bytes = 0
         """How much of dlmon had to be sent there first."""
-        self.lost: SshError | None = None
         self._process = process
         self._start_s = start_s
-        self._takers: dict[int, Callable[[Answer], None]] = {}
-        self._next_id = 1
         self._errors = b""
         self._reading_errors = asyncio.create_task(self._read_errors())
-        self._reading: asyncio.Task[None] | None = None
-
-    def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int:
-        """Send a request and return its number; `take` is called with each answer.
-
-        The last one has `end`, `error` (with `code`), or `lost` where the connection was.
-        """
-        number, self._next_id = self._next_id, self._next_id + 1
-        if self.lost is not None:
-            asyncio.get_running_loop().call_soon(take, {"lost": True})
-            return number
-        self._takers[number] = take
-        self._write({"id": number, "ask": ask, **fields})
-        return number
-
-    def cancel(self, number: int) -> None:
-        if self._takers.pop(number, None) is not None:
-            self._write({"id": number, "ask": "cancel"})
-
-    async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
-        """Yield the answers to a request.
-
-        Raises:
-            RefusedRequest: it can't be followed.
-            SshError: the connection was lost.
-        """
-        arrived: asyncio.Queue[Answer] = asyncio.Queue()
-        number = self.send(ask, arrived.put_nowait, **fields)
-        try:
-            while True:
-                answer = await arrived.get()
-                if "error" in answer:
-                    message, permanent = f"{self.host}: {answer['error']}", answer.get("permanent")
-                    raise RefusedRequest(message, _code_of(answer), permanent is True)
-                if "lost" in answer:
-                    assert self.lost is not None
-                    raise self.lost
-                if "end" in answer:
-                    return
-                yield answer
-        finally:
-            if number in self._takers:
-                self.cancel(number)
-
-    async def ask_one(self, ask: str, **fields: Any) -> Answer:
-        """Return the one answer to a request.
-
-        Raises:
-            RefusedRequest: it can't be followed.
-            SshError: the connection was lost.
-        """
-        answers = [answer async for answer in self.ask(ask, **fields)]
-        return answers[0] if answers else {}
 
     async def open(self) -> None:
         """Have the box become our agent.
@@ -141,7 +99,6 @@ class Connection:
             raise SshError(f"{self.host} can't be sent dlmon: {error}", False) from None
         except _NOT_DLMON:
             raise SshError(f"{self.host} answers with something else than dlmon", False) from None
-        self._reading = asyncio.create_task(self._read())
 
     async def _open(self, mark: str) -> None:
         files = sent_files()
@@ -192,47 +149,36 @@ class Connection:
         errors = self._errors.decode("utf-8", "replace")
         return explain(self.host, errors, self._process.returncode)
 
-    async def _read(self) -> None:
-        lost: SshError | None = None
+    async def answers(self) -> AsyncIterator[Answer]:
+        """Yield what the host sends, cleaned, until the connection is lost.
+
+        Raises:
+            SshError: in the end; why it was lost.
+        """
         try:
             while line := await self._stdout.readline():
-                self._take(line)
+                # What a box sends is foreign: what can't be read is passed over.
+                with contextlib.suppress(*_UNREADABLE):
+                    answer = {
+                        clean(key, 200): value if key in _RAW else _cleaned(value)
+                        for key, value in json.loads(line).items()
+                    }
+                    # That a connection is lost is ours to say.
+                    answer.pop("lost", None)
+                    yield answer
         except ValueError:
-            lost = SshError(f"{self.host} sent a line of over 16 MiB and was disconnected", False)
+            what = f"{self.host} sent a line of over 16 MiB and was disconnected"
+            raise SshError(what, False) from None
         except ConnectionError:
-            lost = None
-        self._report_lost(lost or await self._why_ended())
-
-    def _report_lost(self, lost: SshError) -> None:
-        self.lost = lost
-        takers, self._takers = list(self._takers.values()), {}
-        for take in takers:
-            take({"lost": True})
-
-    def _take(self, line: bytes) -> None:
-        # What a box sends is foreign: what can't be read is passed over.
-        try:
-            answer = json.loads(line)
-            number = answer.pop("id")
-            take = self._takers[number]
-            # That a connection is lost is ours to say.
-            answer.pop("lost", None)
-            cleaned = {
-                clean(key, 200): value if key in _RAW else _cleaned(value)
-                for key, value in answer.items()
-            }
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            return
-        if "end" in answer or "error" in answer:
-            del self._takers[number]
-        take(cleaned)
+            pass
+        raise await self._why_ended()
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None
         while more := await self._process.stderr.read(4096):
             self._errors = (self._errors + more)[-_MAX_ERROR_BYTES:]
 
-    def _write(self, request: Answer) -> None:
+    def write(self, request: Answer) -> None:
         self._write_bytes(json.dumps(request).encode() + b"\n")
 
     def _write_bytes(self, data: bytes) -> None:
@@ -242,12 +188,8 @@ class Connection:
 
     async def close(self) -> None:
         """End the connection; the agent there ends by itself, and what runs there goes on."""
-        for task in (self._reading, self._reading_errors):
-            if task is not None:
-                task.cancel()
+        self._reading_errors.cancel()
         self._stdin.close()
-        if self.lost is None:
-            self._report_lost(SshError(f"{self.host}: the connection was closed"))
         if self._process.returncode is None:
             # Its ProxyCommand as well, which may wait for something else than the end of its input.
             end_group(self._process.pid, signal.SIGTERM)
@@ -265,8 +207,8 @@ class Connection:
         return self._process.stdout
 
 
-async def connect(host: str, start_s: float = START_S) -> Connection:
-    """Return a connection to a host whose agent answers.
+async def connect(host: str, start_s: float = START_S) -> SshProcess:
+    """Return an ssh process whose agent answers.
 
     Args:
         host: where to.
@@ -285,13 +227,13 @@ async def connect(host: str, start_s: float = START_S) -> Connection:
         # Ctrl-C is for us.
         start_new_session=True,
     )
-    connection = Connection(host, process, start_s)
+    opened = SshProcess(host, process, start_s)
     try:
-        await connection.open()
+        await opened.open()
     except BaseException:
-        await connection.close()
+        await opened.close()
         raise
-    return connection
+    return opened
 
 
 def _code_of(answer: Answer) -> int:
@@ -334,15 +276,6 @@ def packed(files: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
-PING_S = 10.0
-# A host that answers nothing for so long is as good as gone, whatever its connection says.
-SILENCE_S = 20.0
-# Longer than a connection takes to close.
-_CANCELLED_S = 5.0
-_ROUND_TRIPS = 12
-
-
 @record(frozen=True)
 class Clock:
     """How far the clocks of a host are ahead of ours, by the quickest round trip of the last."""
@@ -370,7 +303,7 @@ class Standing:
         self.number: int | None = None
 
 
-class Link:
+class Connection:
     """A connection to one host that comes back, and the requests that stand on it.
 
     Args:
@@ -382,7 +315,7 @@ class Link:
     def __init__(
         self,
         host: str,
-        connect: Callable[[str], Awaitable[Connection]] = connect,
+        connect: Callable[[str], Awaitable[SshProcess]] = connect,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.host = host
@@ -396,19 +329,20 @@ class Link:
         """How often it was tried to connect, a try that is under way included."""
         self._connect = connect
         self._clock = clock
-        self._connection: Connection | None = None
+        self._process: SshProcess | None = None
+        self._takers: dict[int, Callable[[Answer], None]] = {}
+        self._number = 0
         self._standing: list[Standing] = []
         self._round_trips: deque[Clock] = deque(maxlen=_ROUND_TRIPS)
         self._task: asyncio.Task[None] | None = None
         self._failure: SshError | None = None
-        self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._retry = asyncio.Event()
         self._answered_at_ns = 0
 
     @property
     def is_up(self) -> bool:
-        return self._connection is not None
+        return self._process is not None
 
     @property
     def problem(self) -> str | None:
@@ -441,16 +375,14 @@ class Link:
     def add(self, standing: Standing) -> None:
         """Ask something now and after each loss, until `remove`."""
         self._standing.append(standing)
-        if self._connection is not None:
-            self._send(self._connection, standing)
+        if self._process is not None:
+            self._ask_again(standing)
 
     def remove(self, standing: Standing) -> None:
         """Ask it no more, if it is still asked."""
-        if standing not in self._standing:
-            return
-        self._standing.remove(standing)
-        if self._connection is not None and standing.number is not None:
-            self._connection.cancel(standing.number)
+        if standing in self._standing:
+            self._standing.remove(standing)
+            self._cancel(standing.number)
 
     async def wait_until_up(self) -> None:
         """Wait for the first connection.
@@ -464,18 +396,42 @@ class Link:
                 raise self._failure
             await self._changed.wait()
 
-    def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> None:
-        """Ask something once, where there is a connection; `take` is called with each answer."""
-        if self._connection is not None:
-            self._connection.send(ask, take, **fields)
+    def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int | None:
+        """Ask something once, where there is a connection; `take` is called with each answer.
 
-    def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
-        """Return the answers to a request on the connection that there is.
+        The last one has `end`, `error` (with `code`), or `lost` where the connection was.
+        """
+        if self._process is None:
+            return None
+        self._number += 1
+        self._takers[self._number] = take
+        self._process.write({"id": self._number, "ask": ask, **fields})
+        return self._number
+
+    async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
+        """Yield the answers to a request on the connection that there is.
 
         Raises:
-            SshError: there is no connection.
+            RefusedRequest: it can't be followed.
+            SshError: there is no connection, or it was lost.
         """
-        return self._there.ask(ask, **fields)
+        arrived: asyncio.Queue[Answer] = asyncio.Queue()
+        number = self.send(ask, arrived.put_nowait, **fields)
+        if number is None:
+            raise self._failure or SshError(f"{self.host} is not connected")
+        try:
+            while True:
+                answer = await arrived.get()
+                if "error" in answer:
+                    message, permanent = f"{self.host}: {answer['error']}", answer.get("permanent")
+                    raise RefusedRequest(message, _code_of(answer), permanent is True)
+                if "lost" in answer:
+                    raise self._failure or SshError(f"{self.host}: the connection was closed")
+                if "end" in answer:
+                    return
+                yield answer
+        finally:
+            self._cancel(number)
 
     async def ask_one(self, ask: str, **fields: Any) -> Answer:
         """Return the one answer to a request on the connection that there is.
@@ -484,20 +440,15 @@ class Link:
             RefusedRequest: it can't be followed.
             SshError: there is no connection, or it was lost.
         """
-        return await self._there.ask_one(ask, **fields)
-
-    @property
-    def _there(self) -> Connection:
-        if self._connection is None:
-            raise self._failure or SshError(f"{self.host} is not connected")
-        return self._connection
+        answers = [answer async for answer in self.ask(ask, **fields)]
+        return answers[0] if answers else {}
 
     async def _keep(self) -> None:
         failures = 0
         while True:
             self.tries += 1
             try:
-                connection = await self._connect(self.host)
+                process = await self._connect(self.host)
             except SshError as error:
                 self._report_lost(error)
             except (HostError, OSError) as error:
@@ -505,10 +456,10 @@ class Link:
             else:
                 began_ns = self._clock()
                 try:
-                    await self._serve(connection)
+                    await self._serve(process)
                 finally:
-                    self._connection = None
-                    await connection.close()
+                    self._lose()
+                    await process.close()
                 # One that is lost at once, again and again, is tried less and less often too.
                 if self._clock() - began_ns > SILENCE_S * 1e9:
                     failures = 0
@@ -522,27 +473,46 @@ class Link:
                 failures -= 1
             self.retry_at_ns = None
 
-    async def _serve(self, connection: Connection) -> None:
-        self._connection = connection
+    async def _serve(self, process: SshProcess) -> None:
+        self._process = process
         self.connections += 1
-        if self.boot_id != connection.boot_id:
+        if self.boot_id != process.boot_id:
             self._round_trips.clear()
-        self.boot_id, self._failure, self.lost_at_ns = connection.boot_id, None, None
-        self._ended.clear()
+        self.boot_id, self._failure, self.lost_at_ns = process.boot_id, None, None
         self._changed.set()
         self._answered_at_ns = self._clock()
-        self._ping(connection)
-        for standing in self._standing:
-            self._send(connection, standing)
-        while not self._ended.is_set():
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), PING_S)
-                break
-            if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:
-                self._report_lost(SshError(f"{self.host} stopped answering"))
-                return
-            self._ping(connection)
-        self._report_lost(connection.lost or SshError(f"{self.host}: the connection was closed"))
+        reading = asyncio.create_task(self._read(process))
+        try:
+            for standing in self._standing:
+                self._ask_again(standing)
+            while not reading.done():
+                self._ping()
+                await asyncio.wait({reading}, timeout=PING_S)
+                if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:
+                    raise SshError(f"{self.host} stopped answering")
+            reading.result()
+        except SshError as error:
+            self._report_lost(error)
+        finally:
+            reading.cancel()
+
+    async def _read(self, process: SshProcess) -> None:
+        async for answer in process.answers():
+            self._answered_at_ns = self._clock()
+            number = answer.pop("id", None)
+            take = self._takers.get(number) if isinstance(number, int) else None
+            if take is not None:
+                if "end" in answer or "error" in answer:
+                    del self._takers[number]
+                take(answer)
+
+    def _lose(self) -> None:
+        """Tell all that wait for answers, but for what is asked again, that none will come."""
+        self._process, takers, self._takers = None, self._takers, {}
+        standing = [each.number for each in self._standing]
+        for number, take in takers.items():
+            if number not in standing:
+                take({"lost": True})
 
     def _report_lost(self, failure: SshError) -> None:
         if self._failure is None:
@@ -550,15 +520,11 @@ class Link:
         self._failure = failure
         self._changed.set()
 
-    def _ping(self, connection: Connection) -> None:
+    def _ping(self) -> None:
         sent_ns, sent_wall = self._clock(), time.time()
 
         def take(answer: Answer) -> None:
             now_ns = self._clock()
-            if "lost" in answer:
-                self._ended.set()
-                return
-            self._answered_at_ns = now_ns
             their_ns, their_wall = answer.get("t"), answer.get("wall")
             if not isinstance(their_ns, int) or not isinstance(their_wall, (int, float)):
                 return
@@ -575,30 +541,28 @@ class Link:
             )
             self.times = min(self._round_trips, key=lambda each: each.round_trip_s)
 
-        connection.send("ping", take)
+        self.send("ping", take)
 
-    def _send(self, connection: Connection, standing: Standing) -> None:
-        def take(answer: Answer) -> None:
-            if "lost" in answer:
-                self._ended.set()
-                return
-            self._answered_at_ns = self._clock()
-            standing.take(answer)
+    def _ask_again(self, standing: Standing) -> None:
+        standing.number = self.send(standing.ask, standing.take, **standing.fields())
 
-        standing.number = connection.send(standing.ask, take, **standing.fields())
+    def _cancel(self, number: int | None) -> None:
+        if self._process is not None and number in self._takers:
+            del self._takers[number]
+            self._process.write({"id": number, "ask": "cancel"})
 
 
 @contextlib.asynccontextmanager
-async def linked(host: str) -> AsyncIterator[Link]:
-    """Hold a link to a host that answers, for as long as the context lasts.
+async def connected(host: str) -> AsyncIterator[Connection]:
+    """Hold a connection to a host that answers, for as long as the context lasts.
 
     Raises:
         SshError: it can't be reached.
     """
-    link = Link(host)
-    link.start()
+    connection = Connection(host)
+    connection.start()
     try:
-        await link.wait_until_up()
-        yield link
+        await connection.wait_until_up()
+        yield connection
     finally:
-        await link.close()
+        await connection.close()

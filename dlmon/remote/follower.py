@@ -21,7 +21,7 @@ from dlmon.log.index import CHECKED_BYTES, place_after
 from dlmon.log.label import write_label
 from dlmon.private_files import FILE_MODE, own_private_folder
 from dlmon.records import Record, Status, read_record
-from dlmon.remote.connection import Answer, Link, Standing
+from dlmon.remote.connection import Answer, Connection, Standing
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
@@ -64,7 +64,7 @@ class Mirror:
 
     def __init__(
         self,
-        link: Link,
+        link: Connection,
         listed: SessionEntry,
         log_dir: str | None = None,
     ) -> None:
@@ -221,7 +221,7 @@ class RemoteFollower(SessionFollower):
         self.log_dir_there = mirror.log_dir
 
     @property
-    def link(self) -> Link:
+    def link(self) -> Connection:
         return self._mirror.link
 
     @property
@@ -273,7 +273,7 @@ class RemoteFollower(SessionFollower):
         return super()._find_problem() or self._mirror.refusal
 
 
-def lost_text(link: Link, now_ns: int) -> str:
+def lost_text(link: Connection, now_ns: int) -> str:
     """Say since when a host is not connected, and when it is tried again."""
     problem = _what_is_lost(link)
     lost_s = 0 if link.lost_at_ns is None else round((now_ns - link.lost_at_ns) / 1e9)
@@ -284,12 +284,12 @@ def lost_text(link: Link, now_ns: int) -> str:
     return f"{problem}; next try in {max(0.0, (link.retry_at_ns - now_ns) / 1e9):.0f} s"
 
 
-def _what_is_lost(link: Link) -> str:
+def _what_is_lost(link: Connection) -> str:
     return link.problem or f"{link.host} is not connected yet"
 
 
 async def asked_records(
-    link: Link, session: str, request: Mapping[str, Any], log_dir: str | None = None
+    link: Connection, session: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> list[Record]:
     """Return what a session that runs on the host of a link answers to a request.
 
@@ -302,7 +302,7 @@ async def asked_records(
     return [record for record in read if record is not None]
 
 
-async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> SessionEntry:
+async def find_remote(link: Connection, meant: str, log_dir: str | None = None) -> SessionEntry:
     """Return the one session of a host that is meant.
 
     Raises:
@@ -321,7 +321,7 @@ async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> Ses
 
 
 async def follow_remote(
-    link: Link,
+    link: Connection,
     meant: str,
     log_dir: str | None = None,
     show: Callable[[float], None] = lambda share: None,

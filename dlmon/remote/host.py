@@ -21,7 +21,7 @@ from dlmon.records import (
 from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.records.record import record
 from dlmon.records.words import Word
-from dlmon.remote.connection import Answer, Link, Standing
+from dlmon.remote.connection import Answer, Connection, Standing
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
@@ -39,7 +39,7 @@ class RemoteMachine(MachineSource):
 
     def __init__(
         self,
-        link: Link,
+        link: Connection,
         interval_s: float = 1.0,
         pcie: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
@@ -337,13 +337,13 @@ class WatchedHost:
         interval_s: float = 1.0,
         pcie: bool = False,
         *,
-        link: Link | None = None,
+        link: Connection | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
         on_sample: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
-        self.link = link or Link(name, clock=clock)
+        self.link = link or Connection(name, clock=clock)
         self.machine: RemoteMachine = _KeptMachine(
             self.link, interval_s, pcie, clock, on_sample=on_sample
         )

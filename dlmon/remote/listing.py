@@ -19,7 +19,7 @@ from dlmon.records import (
     decode,
     read_object,
 )
-from dlmon.remote.connection import Answer, Link
+from dlmon.remote.connection import Answer, Connection
 
 # What a host says is foreign: no host has so many sweeps.
 MOST_SWEEPS = 1_000
@@ -30,7 +30,7 @@ ListedSweep = tuple[SweepHeader, list[Record], Path, Status, Label]
 
 
 async def listed_sessions(
-    host: Link,
+    host: Connection,
     log_dir: str | None = None,
     meant: str | None = None,
     where: str = "",
@@ -62,7 +62,7 @@ async def listed_sessions(
 
 
 async def listed_sweeps(
-    host: Link, log_dir: str | None = None, directory: Path = Path()
+    host: Connection, log_dir: str | None = None, directory: Path = Path()
 ) -> list[ListedSweep]:
     """Return the sweeps of a host, by their ids.
 

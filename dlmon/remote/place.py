@@ -12,7 +12,7 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import id_of
 from dlmon.records import Status
-from dlmon.remote.connection import Answer, Link
+from dlmon.remote.connection import Answer, Connection
 from dlmon.remote.follower import RemoteFollower, follow_remote
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.requests import launch_remote
@@ -34,11 +34,11 @@ class OtherMachine:
         link: the connection to it.
     """
 
-    def __init__(self, host: str, link: Link | None = None) -> None:
+    def __init__(self, host: str, link: Connection | None = None) -> None:
         self.host: str | None = host
         self.lost: str | None = None
         self.left_running: str | None = None
-        self._link = link or Link(host)
+        self._link = link or Connection(host)
         self._launching: asyncio.Future[str] | None = None
         self._session: str | None = None
         """What may run there."""

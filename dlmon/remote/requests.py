@@ -20,7 +20,7 @@ from dlmon.log.folder import MOST_TRACE_BYTES, LogError, id_of, is_trace, place_
 from dlmon.log.label import Label
 from dlmon.private_files import replace_private
 from dlmon.records import Record, SessionHeader
-from dlmon.remote.connection import Link, linked
+from dlmon.remote.connection import Connection, connected
 from dlmon.remote.follower import Mirror, asked_records, find_remote, mirror_directory
 from dlmon.remote.listing import ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.ssh import RefusedRequest, SshError
@@ -46,14 +46,14 @@ async def list_remote(
 ) -> tuple[list[SessionEntry], list[ListedSweep]]:
     """Return the sessions of a host, oldest first, and its sweeps."""
     directory = mirror_directory(host)
-    async with linked(host) as link:
+    async with connected(host) as link:
         sessions = await listed_sessions(link, log_dir, directory=directory)
         return sessions, await listed_sweeps(link, log_dir, directory)
 
 
 async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> SessionHeader:
     """Stop a session of a host after its current batch, and return how it began."""
-    async with linked(host) as link:
+    async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
         return listed.header
@@ -63,7 +63,7 @@ async def ask_remote(
     host: str, meant: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> tuple[SessionHeader, list[Record]]:
     """Return how a session of a host began, and what it answers to a request."""
-    async with linked(host) as link:
+    async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         records = await asked_records(link, id_of(listed.path), request, log_dir)
         return listed.header, records
@@ -73,7 +73,7 @@ async def name_remote(
     host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
 ) -> tuple[str, Label]:
     """Give a session of a host another name or note; return its id, and what it is called now."""
-    async with linked(host) as link:
+    async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         label = change(listed.label)
         fields = {"session": id_of(listed.path), "name": label.name, "note": label.note}
@@ -100,7 +100,7 @@ async def copy_remote(
     Raises:
         LogError: the copies can't be kept.
     """
-    async with linked(host) as link:
+    async with connected(host) as link:
         listed = await listed_sessions(link, log_dir, meant, place_options(log_dir, host))
         copies = []
         for number, session in enumerate(listed):
@@ -118,14 +118,14 @@ async def copy_remote(
 
 async def examine_remote(host: str, quick: bool = False, log_dir: str | None = None) -> list[Any]:
     """Return what a host offers and lacks, as its own doctor finds it: fields of findings."""
-    async with linked(host) as link:
+    async with connected(host) as link:
         answers = link.ask("doctor", quick=quick, log_dir=log_dir)
         return [answer["finding"] async for answer in answers if "finding" in answer]
 
 
 async def start_remote(host: str, job: Job) -> str:
     """Start a session on a host, which goes on without us; return its id."""
-    async with linked(host) as link:
+    async with connected(host) as link:
         return await launch_remote(link, job)
 
 
@@ -139,7 +139,7 @@ async def record_on_hosts(hosts: Sequence[str], job: Job) -> dict[str, str | Exc
     return await ask_each(hosts, lambda host: start_remote(host, job))
 
 
-async def launch_remote(link: Link, job: Job) -> str:
+async def launch_remote(link: Connection, job: Job) -> str:
     """Start a session on the host of a link; return its id."""
     answer = await link.ask_one("launch", job=asdict(job))
     session = answer.get("session")
@@ -155,7 +155,9 @@ MOST_TRACES = 100
 MIB = 1 << 20
 
 
-async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | None = None) -> None:
+async def copy_traces(
+    link: Connection, session: str, folder: Path, log_dir: str | None = None
+) -> None:
     """Copy each trace of a session to a folder; one of the same size is there already.
 
     Raises:

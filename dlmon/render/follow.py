@@ -94,11 +94,11 @@ def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = Fa
 
 
 async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
-    from dlmon.remote.connection import linked
+    from dlmon.remote.connection import connected
     from dlmon.remote.follower import follow_remote
     from dlmon.remote.requests import launch_remote
 
-    async with linked(start.host) as link:
+    async with connected(start.host) as link:
         meant = start.session
         if start.job is not None:
             meant = await launch_remote(link, start.job)

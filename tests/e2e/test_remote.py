@@ -26,7 +26,7 @@ from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import Link, connect, linked, packed, sent_files
+from dlmon.remote.connection import Connection, connect, connected, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.host import RemoteMachine
 from dlmon.remote.listing import listed_sessions
@@ -38,13 +38,13 @@ AGENT = FAKES / "agent.py"
 
 
 @contextlib.asynccontextmanager
-async def connected(host):
-    """Hold a connection to a host for as long as the context lasts."""
-    connection = await connect(host)
+async def opened(host):
+    """Hold an ssh process to a host for as long as the context lasts."""
+    process = await connect(host)
     try:
-        yield connection
+        yield process
     finally:
-        await connection.close()
+        await process.close()
 
 
 # ---- the network, and what is left on it ----
@@ -170,7 +170,7 @@ async def test_what_was_sent_once_is_kept_for_its_owner_alone_and_repaired_but_n
     add, tmp_path
 ):
     host = add()
-    async with connected(host.name) as fresh:
+    async with opened(host.name) as fresh:
         assert fresh.sent_bytes > 100_000
     folder = kept_folders(host)
     modes = {
@@ -184,7 +184,7 @@ async def test_what_was_sent_once_is_kept_for_its_owner_alone_and_repaired_but_n
     for path, days in ((old, 31), (recent, 29)):
         (path / "dlmon").mkdir(parents=True)
         os.utime(path, (time.time() - days * 86_400,) * 2)
-    async with connected(host.name) as cached:
+    async with opened(host.name) as cached:
         assert cached.sent_bytes == 0
         assert (await cached.ask_one("ping"))["t"] > 0
         assert cached.python == ".".join(map(str, sys.version_info[:3]))
@@ -196,7 +196,7 @@ async def test_what_was_sent_once_is_kept_for_its_owner_alone_and_repaired_but_n
     original = changed.read_bytes()
     witness = tmp_path / "was-run"
     changed.write_bytes(f"open({str(witness)!r}, 'w')\n".encode() + original)
-    async with connected(host.name) as repaired:
+    async with opened(host.name) as repaired:
         assert repaired.sent_bytes == len(packed(sent_files()))
     assert changed.read_bytes() == original
     assert not witness.exists()
@@ -208,12 +208,12 @@ def kept_folders(host):
 
 async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
     host = add(environment={"XDG_CACHE_HOME": "/dev/null/cache"})
-    async with connected(host.name) as fresh:
+    async with opened(host.name) as fresh:
         assert fresh.sent_bytes
     kept = host.home / "run" / f"dlmon-{os.geteuid()}"
     assert {path.name for path in kept.iterdir()} == {hash_of(sent_files())}
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
-    async with connected(host.name) as cached:
+    async with opened(host.name) as cached:
         assert cached.sent_bytes == 0
 
 
@@ -225,7 +225,7 @@ async def test_a_full_disk_has_it_kept_elsewhere(add):
     if await mounting.wait() != 0:
         pytest.skip("nobody but root may mount a file system that is full soon")
     try:
-        async with connected(host.name) as fresh:
+        async with opened(host.name) as fresh:
             assert fresh.sent_bytes
         assert (host.home / "run" / f"dlmon-{os.geteuid()}").is_dir()
         assert not list(kept_folders(host).iterdir())
@@ -315,7 +315,7 @@ async def test_a_newer_python_beside_one_that_is_too_old_is_used(with_pythons, t
     host = with_pythons(
         python3=find_python("3.6"), python3_12=stand_in, python3_11=find_python("3.11")
     )
-    async with connected(host.name) as connection:
+    async with opened(host.name) as connection:
         assert connection.python.startswith("3.11.")
         assert (await connection.ask_one("ping"))["t"] > 0
 
@@ -470,7 +470,7 @@ async def test_a_slow_link_is_slow_and_works(add, box, tmp_path):
 @contextlib.asynccontextmanager
 async def watching(*names):
     """Hold links to hosts, and a machine on each."""
-    machines = [RemoteMachine(Link(name), interval_s=0.2) for name in names]
+    machines = [RemoteMachine(Connection(name), interval_s=0.2) for name in names]
     for machine in machines:
         machine.link.start()
         machine.start()
@@ -551,7 +551,7 @@ def poll_status(follower):
 
 
 async def test_a_run_is_started_named_and_followed_to_its_end(trainer):
-    async with linked(trainer.name) as link:
+    async with connected(trainer.name) as link:
         # Long beside what a list says of it.
         session = await start_run(link, epochs=20, steps=500, step_s=0)
         await link.ask_one("name", session=session, name="first", note="why")
@@ -572,7 +572,7 @@ async def test_a_run_is_started_named_and_followed_to_its_end(trainer):
 
 async def test_a_run_goes_on_while_the_connection_is_cut_and_its_copy_is_whole(trainer, tmp_path):
     go = tmp_path / "go"
-    async with linked(trainer.name) as link:
+    async with connected(trainer.name) as link:
         session = await start_run(
             link, epochs=2, steps=20, script={"end of epoch 0": [["wait_for", str(go)]]}
         )
@@ -594,10 +594,10 @@ async def test_a_run_goes_on_while_the_connection_is_cut_and_its_copy_is_whole(t
 
 
 async def test_a_run_outlives_the_connection_and_is_stopped_over_another(trainer):
-    async with linked(trainer.name) as link:
+    async with connected(trainer.name) as link:
         session = await start_run(link, epochs=1000, steps=1000)
     await soon(lambda: not trainer.connections(), "the connection to end")
-    async with linked(trainer.name) as link:
+    async with connected(trainer.name) as link:
         follower = await follow_remote(link, "last")
         assert follower.session.header.id == session
         at = follower.path.stat().st_size
@@ -624,7 +624,7 @@ async def running_on(link, session):
 async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_files, monkeypatch):
     monkeypatch.setattr(connections, "sent_files", lambda: scripted_files)
     host = with_pythons(python3=find_python("3.10"))
-    async with linked(host.name) as link:
+    async with connected(host.name) as link:
         session = await start_run(link, epochs=1, steps=20)
         follower = await follow_remote(link, session)
         await soon(lambda: poll_status(follower) == Status.COMPLETED, "its end")
@@ -634,7 +634,7 @@ async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_files, mon
 
 
 async def test_what_a_box_refuses_is_a_sentence_that_names_it(box):
-    async with linked(box.name) as link:
+    async with connected(box.name) as link:
         with pytest.raises(RefusedRequest, match=f"^{box.name}: .* has no Keras: name a Python"):
             await start_run(link)
         with pytest.raises(RefusedRequest, match=f"^{box.name}: there are no sessions in "):
@@ -676,7 +676,7 @@ async def test_a_host_that_asks_for_what_it_may_not_have_gets_nothing(stand_in, 
     assert not problem.may_pass
     async with contextlib.AsyncExitStack() as stack:
         with pytest.raises(SshError):
-            await stack.enter_async_context(linked(host.name))
+            await stack.enter_async_context(connected(host.name))
 
 
 async def test_a_line_without_an_end_ends_the_connection_with_a_sentence_and_nonsense_does_not(

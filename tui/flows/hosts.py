@@ -16,7 +16,7 @@ from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
 if TYPE_CHECKING:
     from dlmon.launch.job import RemoteStart
     from dlmon.log.directory import SessionEntry
-    from dlmon.remote.connection import Link
+    from dlmon.remote.connection import Connection
     from dlmon.remote.follower import RemoteFollower
     from dlmon.sweep.log import SweepEntry
     from tui.app import DlmonApp
@@ -69,7 +69,7 @@ def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
     list_sessions_of(app, request.host.link, None)
 
 
-def list_sessions_of(app: DlmonApp, link: Link, log_dir: str | None) -> None:
+def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> None:
     """List what was recorded at the other end of a connection."""
     from tui.sessions.of_host import HostSessionsScreen
 
@@ -132,7 +132,9 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
 
 
-async def _session_of(link: Link, start: RemoteStart, waiting: StartingScreen) -> RemoteFollower:
+async def _session_of(
+    link: Connection, start: RemoteStart, waiting: StartingScreen
+) -> RemoteFollower:
     """Return a session of another machine, started there where that is asked for."""
     from dlmon.remote.follower import follow_remote
     from dlmon.remote.requests import launch_remote

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
-    from dlmon.remote.connection import Link
+    from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
     from tui.live.screen import LiveScreen
@@ -114,7 +114,7 @@ def session_screen(
     app: DlmonApp,
     follower: SessionFollower,
     launch: Lifeline | None,
-    link: Link | None = None,
+    link: Connection | None = None,
     turn: str = "",
     log_dir: str | None = None,
 ) -> LiveScreen | RecordingScreen:

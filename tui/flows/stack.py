@@ -18,7 +18,7 @@ from tui.requests import GoBack
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
-    from dlmon.remote.connection import Link
+    from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
     from tui.home.screen import HomeScreen
@@ -37,7 +37,7 @@ class ShownSession:
     follower: SessionFollower
     launch: Lifeline | None
     screen: LiveScreen | RecordingScreen
-    link: Link | None = None
+    link: Connection | None = None
     log_dir: str | None = None
     """Where sessions live on the machine that it comes from; None for where they do by default."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -163,7 +163,7 @@ def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_cod
     app.show_error(reason)
 
 
-async def close_link(app: DlmonApp, link: Link) -> None:
+async def close_link(app: DlmonApp, link: Connection) -> None:
     """End a connection; what runs there goes on."""
     if link in app.connections:
         app.connections.remove(link)

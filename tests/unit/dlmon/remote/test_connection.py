@@ -16,6 +16,7 @@ from dlmon.remote.connection import (
     LONGEST_LINE_BYTES,
     Connection,
     RefusedRequest,
+    SshProcess,
     packed,
     sent_files,
 )
@@ -40,7 +41,7 @@ async def begin(tmp_path):
             limit=LONGEST_LINE_BYTES,
             start_new_session=True,
         )
-        made.append(Connection("box", process, start_s))
+        made.append(SshProcess("box", process, start_s))
         return made[-1]
 
     yield make
@@ -49,13 +50,23 @@ async def begin(tmp_path):
 
 
 @pytest.fixture
-def opened(begin):
-    async def make(**script):
-        connection = await begin(**script)
-        await connection.open()
-        return connection
+async def opened(begin):
+    made = []
 
-    return make
+    async def make(**script):
+        async def connect(name):
+            process = await begin(**script)
+            await process.open()
+            return process
+
+        made.append(Connection("box", connect))
+        made[-1].start()
+        await made[-1].wait_until_up()
+        return made[-1]
+
+    yield make
+    for connection in made:
+        await connection.close()
 
 
 async def why_not_opened(connection):
@@ -64,14 +75,15 @@ async def why_not_opened(connection):
     return str(caught.value), caught.value.may_pass
 
 
-async def test_it_is_known_what_answers(opened):
-    connection = await opened(first={"python": "3.12.4"}, ready={"agent": "big", "boot_id": "7"})
+async def test_it_is_known_what_answers(begin):
+    connection = await begin(first={"python": "3.12.4"}, ready={"agent": "big", "boot_id": "7"})
+    await connection.open()
     assert (connection.boot_id, connection.python, connection.sent_bytes) == ("7", "3.12.4", 0)
 
 
 async def test_answers_reach_who_asked_in_their_order(opened):
     lines = {
-        "first": ['{"id": @, "n": 1}', '{"id": 2, "n": 10}', '{"id": @, "n": 2}', END],
+        "first": ['{"id": @, "n": 1}', '{"id": 3, "n": 10}', '{"id": @, "n": 2}', END],
         "second": ['{"id": @, "n": 11}', END],
     }
     connection = await opened(answers=lines)

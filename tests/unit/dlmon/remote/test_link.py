@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dlmon.remote import connection as links
-from dlmon.remote.connection import SILENCE_S, Link, Standing
+from dlmon.remote.connection import SILENCE_S, Connection, Standing
 from dlmon.remote.hosts import HostError
 from dlmon.remote.ssh import SshError
 
@@ -20,34 +20,43 @@ class Clock:
         return self.now_ns
 
 
-class FakeConnection:
+class FakeProcess:
     """Takes requests; a test answers them."""
 
     def __init__(self, boot_id="boot-1"):
         self.boot_id = boot_id
-        self.lost = None
-        self.takers = {}
         self.asked = []
         self.cancelled = []
         self.is_closed = False
+        self._said = asyncio.Queue()
 
-    def send(self, ask, take, **fields):
-        number = len(self.asked)
-        self.asked.append((ask, fields))
-        self.takers[number] = take
-        return number
+    def write(self, request):
+        if request["ask"] == "cancel":
+            self.cancelled.append(request["id"])
+        else:
+            self.asked.append(request)
 
-    def cancel(self, number):
-        self.cancelled.append(number)
+    @property
+    def asks(self):
+        return [request["ask"] for request in self.asked]
 
-    def take(self, ask):
-        """Return what takes the answers to the newest request of a kind."""
-        return self.takers[max(n for n, (asked, _) in enumerate(self.asked) if asked == ask)]
+    async def answers(self):
+        while True:
+            said = await self._said.get()
+            if isinstance(said, Exception):
+                raise said
+            yield said
+
+    def answer(self, ask, **fields):
+        """Answer the newest request of a kind."""
+        number = next(each["id"] for each in reversed(self.asked) if each["ask"] == ask)
+        self._said.put_nowait({"id": number, **fields})
 
     def lose(self, why="box: cut"):
-        self.lost = SshError(why)
-        for take in list(self.takers.values()):
-            take({"lost": True})
+        self._said.put_nowait(SshError(why))
+
+    def is_heard(self):
+        return self._said.empty()
 
     async def close(self):
         self.is_closed = True
@@ -65,7 +74,7 @@ class Host:
         self.tries += 1
         if self.outcome is not None:
             raise self.outcome
-        self.connections.append(FakeConnection())
+        self.connections.append(FakeProcess())
         return self.connections[-1]
 
 
@@ -87,7 +96,7 @@ def quick_pings(monkeypatch):
 
 @pytest.fixture
 async def unstarted(host, clock):
-    made = Link("box", connect=host.connect, clock=clock)
+    made = Connection("box", connect=host.connect, clock=clock)
     yield made
     await made.close()
 
@@ -165,7 +174,7 @@ async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host
 
 async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock):
     host.outcome = SshError("box refuses connections by ssh")
-    link = Link("box", connect=host.connect, clock=clock)
+    link = Connection("box", connect=host.connect, clock=clock)
     link.start()
     with pytest.raises(SshError, match="refuses connections"):
         await link.wait_until_up()
@@ -178,7 +187,7 @@ async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock
 
 async def test_one_that_is_lost_at_once_again_and_again_is_tried_later(host, clock, monkeypatch):
     monkeypatch.setattr(links, "BACK_OFF_S", (0.0, 0.001, 1.0))
-    link = Link("box", connect=host.connect, clock=clock)
+    link = Connection("box", connect=host.connect, clock=clock)
     link.start()
     for held_s, later_s in ((0, 0), (0, 0.001), (SILENCE_S + 1, 0), (0, 0.001), (0, 1.0)):
         await until(lambda: link.is_up)
@@ -195,16 +204,18 @@ async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link
     standing = Standing("watch", lambda: dict(fields), answers.append)
     await until(lambda: link.is_up)
     link.add(standing)
-    assert ("watch", {"n": 1}) in host.connections[0].asked
-    host.connections[0].take("watch")({"a": 1})
+    assert host.connections[0].asked[-1] | {"id": 0} == {"id": 0, "ask": "watch", "n": 1}
+    host.connections[0].answer("watch", a=1)
     host.connections[0].lose("box: cut")
     await until(lambda: not link.is_up and link.retry_at_ns is not None)
     assert link.problem == "box: cut"
     fields["n"] = 2
     link.retry_now()
     await until(lambda: link.is_up)
-    assert ("watch", {"n": 2}) in host.connections[1].asked
-    host.connections[1].take("watch")({"a": 2})
+    await until(lambda: "watch" in host.connections[1].asks)
+    assert host.connections[1].asked[0]["n"] == 2
+    host.connections[1].answer("watch", a=2)
+    await until(lambda: len(answers) == 2)
     # That a connection was lost is the link's to report.
     assert answers == [{"a": 1}, {"a": 2}]
     link.remove(standing)
@@ -213,11 +224,12 @@ async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link
     await until(lambda: link.retry_at_ns is not None)
     link.retry_now()
     await until(lambda: link.is_up)
-    assert [ask for ask, _ in host.connections[2].asked] == ["ping"]
+    await until(lambda: host.connections[2].asks)
+    assert host.connections[2].asks == ["ping"]
 
 
 async def test_without_a_connection_nothing_is_asked(host, clock):
-    link = Link("box", connect=host.connect, clock=clock)
+    link = Connection("box", connect=host.connect, clock=clock)
     link.send("stop", lambda answer: pytest.fail("nothing was asked"))
     with pytest.raises(SshError, match="box is not connected"):
         await link.ask_one("ping")
@@ -231,7 +243,8 @@ async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     link.add(Standing("watch", dict, answers.append))
     clock.now_ns += int((SILENCE_S - 1) * SECOND)
     # Any answer shows that it is there.
-    first.take("watch")({"a": 1})
+    first.answer("watch", a=1)
+    await until(lambda: answers)
     clock.now_ns += int((SILENCE_S - 1) * SECOND)
     pings = len(first.asked)
     await until(lambda: len(first.asked) > pings)
@@ -256,7 +269,8 @@ def pinged(link, host, clock, monkeypatch):
         sent_ns = clock.now_ns
         clock.now_ns += int(trip_s * SECOND)
         there_ns = sent_ns + int(trip_s * SECOND) // 2 + int(ahead_s * SECOND)
-        connection.take("ping")({"t": there_ns, "wall": there_ns / 1e9, **changed})
+        connection.answer("ping", **{"t": there_ns, "wall": there_ns / 1e9, **changed})
+        await until(connection.is_heard)
 
     return ping
 
@@ -278,7 +292,7 @@ async def test_a_clock_that_began_anew_is_not_measured_by_the_old_one(link, host
     boots = iter(["boot-1", "boot-2"])
 
     async def connect(name):
-        host.connections.append(FakeConnection(next(boots)))
+        host.connections.append(FakeProcess(next(boots)))
         return host.connections[-1]
 
     link._connect = connect
@@ -323,7 +337,7 @@ async def test_closing_ends_a_try_that_is_under_way():
         finally:
             ended.set()
 
-    link = Link("box", connect=connect)
+    link = Connection("box", connect=connect)
     link.start()
     await begun.wait()
     await link.close()

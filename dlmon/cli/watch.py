@@ -97,12 +97,12 @@ def _record_hosts(
     """Have each host record itself, which goes on without us; then show them, unless detached."""
     from dlmon.options.jobs import make_recording
     from dlmon.remote.hosts import hosts_from
-    from dlmon.remote.requests import record_on_hosts
+    from dlmon.remote.requests import ask_each, start_remote
 
     hosts = hosts_from(words, view.settings.hosts)
     job = make_recording(Path(), options, for_s, view.settings.alerts)
     job = replace(job, log_dir=options.log_dir or "", outlives_viewer=True)
-    started = shared.result_of(record_on_hosts(hosts, job))
+    started = shared.result_of(ask_each(hosts, lambda host: start_remote(host, job)))
     recording = {host: name for host, name in started.items() if not isinstance(name, Exception)}
     for host, session in recording.items():
         say_running({"session": session}, job.name, view, host)

@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, field
 from typing import Any
 
-from dlmon.exit_codes import FAILED
 from dlmon.records.record import record
 
 
@@ -87,21 +86,6 @@ class Refused:
     reason: str
     exit_code: int
     permanent: bool = False
-
-
-def answer_to_line(answer: Started | Refused) -> bytes:
-    """Return an answer as one line of JSON."""
-    return json.dumps(asdict(answer)).encode() + b"\n"
-
-
-def answer_from_line(line: bytes) -> Started | Refused:
-    """Read an answer; a supervisor that died without one counts as a refusal."""
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        early = "the process that was to record the session ended before it could start it"
-        return Refused(early, FAILED)
-    return Started(**fields) if "session" in fields else Refused(**fields)
 
 
 @record(frozen=True)

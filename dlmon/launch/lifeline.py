@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from dlmon.exit_codes import FAILED
 from dlmon.launch.children import python_command
-from dlmon.launch.job import Job, Refused, Started, answer_from_line
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.records import Record, RecordError, decode
 from dlmon.records.sanitize import clean
+
+_ENDED_EARLY = "the process that was to record the session ended before it could start it"
 
 
 @dataclass
@@ -32,7 +36,12 @@ class Lifeline:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        answer = answer_from_line(line)
+        answer: Started | Refused
+        try:
+            fields = json.loads(line)
+            answer = Started(**fields) if "session" in fields else Refused(**fields)
+        except ValueError:
+            answer = Refused(_ENDED_EARLY, FAILED)
         os.set_blocking(self.process.stdout.fileno(), False)
         self._answered = True
         if isinstance(answer, Refused):

@@ -27,7 +27,7 @@ from dlmon.session.source import MachineSource
 
 
 class RemoteMachine(MachineSource):
-    """Another machine, sampled while it is on.
+    """Another machine, sampled from its start until its connection is closed.
 
     Args:
         link: the connection to it.
@@ -75,9 +75,7 @@ class RemoteMachine(MachineSource):
             self.link.add(self._asked)
 
     def stop(self) -> None:
-        if self.is_on:
-            super().stop()
-            self.link.remove(self._asked)
+        """Leave it on, also where a screen of it is left: it ends with the connection."""
 
     def _fields(self) -> dict[str, object]:
         boot_id = self.link.boot_id
@@ -344,9 +342,7 @@ class WatchedHost:
     ) -> None:
         self.name = name
         self.link = link or Connection(name, clock=clock)
-        self.machine: RemoteMachine = _KeptMachine(
-            self.link, interval_s, pcie, clock, on_sample=on_sample
-        )
+        self.machine = RemoteMachine(self.link, interval_s, pcie, clock, on_sample=on_sample)
         self._clock, self._wall = clock, wall
         self._sessions: tuple[RunningSession, ...] | None = None
         self._sessions_problem: str | None = None
@@ -421,10 +417,3 @@ class WatchedHost:
                 with contextlib.suppress(RecordError):
                     session = read_object(RunningSession, each)
                     self._sessions += (session,) if session.session else ()
-
-
-class _KeptMachine(RemoteMachine):
-    """The machine of a host whose card goes on to show it when a screen of it is left."""
-
-    def stop(self) -> None:
-        """Leave it on: it ends with the connection."""

@@ -129,16 +129,6 @@ async def start_remote(host: str, job: Job) -> str:
         return await launch_remote(link, job)
 
 
-async def record_on_hosts(hosts: Sequence[str], job: Job) -> dict[str, str | Exception]:
-    """Start the same session on each host, all at once; return its id there, or why there is none.
-
-    Args:
-        hosts: where.
-        job: what records the machine that it runs on.
-    """
-    return await ask_each(hosts, lambda host: start_remote(host, job))
-
-
 async def launch_remote(link: Connection, job: Job) -> str:
     """Start a session on the host of a link; return its id."""
     answer = await link.ask_one("launch", job=asdict(job))

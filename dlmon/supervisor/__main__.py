@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from functools import partial
 
 from dlmon.launch.children import become_subreaper
-from dlmon.launch.job import Job, Refused, Started, answer_to_line
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.records import Record, encode
 from dlmon.supervisor.supervisor import Supervisor
 
@@ -61,7 +63,7 @@ def _send_to(fd: int, record: Record) -> None:
 def _answer(answer: Started | Refused) -> None:
     """Answer on stdout and leave it: a viewer that goes away must not break us."""
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, answer_to_line(answer))
+        os.write(1, json.dumps(asdict(answer)).encode() + b"\n")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)

@@ -32,6 +32,8 @@ class Channel:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        # Where the process does not read, a request shall not wait.
+        os.set_blocking(fd, False)
         self._asked: dict[int, asyncio.Future[Answer | ProcessStack]] = {}
         self._hello: Answer | None = None
         self._profile: asyncio.Future[Profile] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable
 
 from dlmon.records import Epoch, Record, RecordError, decode
@@ -15,10 +16,10 @@ HELD_BYTES = 1 << 20
 
 
 class Reader:
-    """Reads what arrives on a pipe or a socket, which is its own, up to its end.
+    """Reads what arrives on a pipe, a socket or a terminal, which is its own, up to its end.
 
     Args:
-        fd: of the pipe or the socket.
+        fd: of what is read.
         take: is given the bytes.
         ended: called when nothing more is read.
     """
@@ -27,18 +28,19 @@ class Reader:
         self, fd: int, take: Callable[[bytes], None], ended: Callable[[], None] | None = None
     ) -> None:
         self.fd, self._take, self._ended = fd, take, ended
-        os.set_blocking(fd, False)
+        # It may block: somebody else may read it too.
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
         asyncio.get_running_loop().add_reader(fd, self.read)
 
     def read(self) -> int:
         """Take what one read gives; return how many bytes that were, 0 at the end too."""
-        if self.fd < 0:
+        if self.fd < 0 or not self._poll.poll(0):
             return 0
         try:
             data = os.read(self.fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
         except OSError:
+            # Of a terminal, EIO: nobody has the other side open any more.
             data = b""
         if data:
             self._take(data)

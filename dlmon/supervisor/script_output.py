@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import os
 import pty
-import select
 import struct
 import subprocess
 import termios
@@ -16,16 +14,14 @@ import time
 from collections.abc import Callable
 
 from dlmon.launch.spool import free_beginning, make_spool
+from dlmon.supervisor.records_in import READ_BYTES, Reader
 
-READ_BYTES = 1 << 18
 POLL_S = 0.1
 # So long it reads at a time: the supervisor has other things to do.
 SLICE_S = 0.01
 # Waits until the supervisor is gone, however it went; then reads the terminal, which is its stdout,
 # until nobody has it open: a write to one that nobody reads fails, or waits for ever.
 _READ_ON = "read -r _; exec cat <&1 >/dev/null"
-# More than a terminal holds when nobody reads it.
-TERMINAL_BYTES = 1 << 20
 # What a file of ours holds that was read before its beginning is given back to the disk.
 KEPT_BYTES = 16 << 20
 
@@ -65,41 +61,18 @@ class TerminalOutput:
     def started(self) -> None:
         """Read what the script writes: it has the terminal now."""
         os.close(self.stdout)
-        asyncio.get_running_loop().add_reader(self._fd, self._read)
+        self._reader = Reader(self._fd, self._pass_on)
 
     async def drain(self) -> None:
         """Read what is left, and no more: what goes on may write for ever."""
-        left = TERMINAL_BYTES
-        while left > 0 and (count := self._read()):
-            left -= count
-        self.close()
+        self._reader.drain()
 
-    def close(self) -> None:
-        if self._fd >= 0:
-            asyncio.get_running_loop().remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-
-    def _read(self) -> int:
-        # It blocks, as what reads on has it too.
-        if self._fd < 0 or not select.select([self._fd], [], [], 0)[0]:
-            return 0
-        try:
-            data = os.read(self._fd, READ_BYTES)
-        except OSError as error:
-            # EIO: nobody has the other side open any more.
-            if error.errno != errno.EIO:
-                raise
-            data = b""
-        if not data:
-            self.close()
-            return 0
+    def _pass_on(self, data: bytes) -> None:
         if self._copy_fd is not None:
             # A full disk takes it from the person's eyes, not from the log.
             with contextlib.suppress(OSError):
                 os.write(self._copy_fd, data)
         self._take("stdout", data)
-        return len(data)
 
 
 class FileOutput:

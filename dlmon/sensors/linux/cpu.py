@@ -97,8 +97,6 @@ class CpuProvider(Provider):
 
     def _physical_cores(self) -> int:
         """Return how many groups of threads share a core."""
-        if is_read_by_psutil(self._root) and (count := psutil.cpu_count(logical=False)):
-            return count
         cpus = self._root / "sys/devices/system/cpu"
         for name in ("core_cpus_list", "thread_siblings_list"):  # the older name comes second
             files = cpus.glob(f"cpu[0-9]*/topology/{name}")
@@ -107,9 +105,6 @@ class CpuProvider(Provider):
         raise ValueError("not reported here")
 
     def _on_battery(self) -> bool:
-        battery = psutil.sensors_battery() if is_read_by_psutil(self._root) else None
-        if battery is not None and battery.power_plugged is not None:
-            return not battery.power_plugged
         supplies = self._root / "sys/class/power_supply"
         batteries = [path for path in supplies.iterdir() if path.name.startswith("BAT")]
         states = [kernel_files.read(battery / "status").strip() for battery in batteries]

@@ -33,6 +33,7 @@ from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
 # A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
 _READINGS_BETWEEN = 12
 _EVERY_LINK = 0xFFFFFFFF  # as the scope of a throughput counter (nvml.h)
+# What is not known is all ones, as a process's memory is under WSL.
 _NOT_AVAILABLE = 2**64 - 1
 _BYTES_IN_KIB = 1024
 
@@ -105,8 +106,6 @@ def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:
 
 
 _NOT_FOUND = 6
-# A process's memory is all ones where the driver does not know it, as under WSL.
-_NOT_AVAILABLE = 2**64 - 1
 
 
 def _of_instances(nvml: Any, gpu: Any) -> list[Any]:

@@ -40,12 +40,6 @@ async def test_closing_it_ends_the_connection(host):
     assert host.link.is_closed
 
 
-def test_the_machine_stays_on_when_a_screen_of_it_is_left(host):
-    host.machine.stop()
-    assert host.machine.is_on
-    assert [standing.ask for standing in host.link.standing] == ["watch", "running"]
-
-
 def test_it_is_connecting_until_a_try_has_ended(host):
     assert host.state == HostState.CONNECTING
     snapshot = host.snapshot()

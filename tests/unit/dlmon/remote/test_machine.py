@@ -66,15 +66,14 @@ def sample_at(seconds, **changed):
     return replace(SAMPLE, t=int(seconds * SECOND), **changed)
 
 
-def test_it_is_asked_for_while_it_is_on(link, machine):
+def test_it_is_asked_for_from_its_start_and_stays_on_where_a_screen_of_it_is_left(link, machine):
     machine.start()
     assert [standing.ask for standing in link.standing] == ["watch"]
     assert link.connect() == [{"interval_s": 0.5, "pcie": True}]
     assert machine.is_on
     machine.stop()
-    machine.stop()
-    assert not link.standing
-    assert not machine.is_on
+    assert machine.is_on
+    assert [standing.ask for standing in link.standing] == ["watch"]
 
 
 def test_its_samples_make_its_history(link, machine):

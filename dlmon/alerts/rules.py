@@ -38,7 +38,8 @@ LEAST_WINDOWS = 5
 INTERRUPTED = 0.05
 """A cause that has to last long may be gone for this share of it; of a short one, not at all."""
 _LONG_S = 20.0
-_OVERDUE_SAMPLES = 3
+# On a busy machine, samples that are taken often come late by more than a few intervals.
+_OVERDUE_SAMPLES, _OVERDUE_S = 3, 2.0
 _BY_A_PERSON = (
     *(StopCause.LIVE_SCREEN, StopCause.OTHER_SCREEN, StopCause.CTRL_C),
     *(StopCause.COMMAND, StopCause.SWEEP),
@@ -316,8 +317,8 @@ def gpus_of_run(session: Session) -> set[int]:
 def _gpus(known: Known) -> Iterator[Cause]:
     session, now, settings = known.session, known.now, known.settings
     latest = session.machine.latest
-    overdue_ns = _OVERDUE_SAMPLES * session.machine.interval_s * SECOND_NS
-    if latest is None or now - latest.t > overdue_ns:
+    overdue_s = max(_OVERDUE_S, _OVERDUE_SAMPLES * session.machine.interval_s)
+    if latest is None or now - latest.t > overdue_s * SECOND_NS:
         return
     alerted = {index for _, index in known.before if index is not None}
     rows = {gpu.index: gpu for gpu in latest.gpus or ()}

@@ -98,36 +98,32 @@ class OtherMachine:
         Args:
             ask: asks for it, again where it has to.
         """
-        while True:
-            self.tend()
-            if self.lost is not None:
-                return Refused(self.lost, UNREACHABLE)
-            if self._link.is_up:
-                try:
-                    # The answer may be lost before the link knows that the connection is.
-                    with contextlib.suppress(SshError):
-                        return await self._unless_lost(ask())
-                except (RefusedRequest, NoSuchLog) as error:
-                    permanent = getattr(error, "permanent", False)
-                    return Refused(str(error), getattr(error, "exit_code", FAILED), permanent)
-            await asyncio.sleep(LOOK_S)
-
-    async def _unless_lost(self, asked: Coroutine[Any, Any, Done]) -> Done:
-        """Wait for what is asked for, as long as it may come.
-
-        Raises:
-            SshError: it won't.
-        """
-        asking = asyncio.ensure_future(asked)
+        asking: asyncio.Future[Done] | None = None
         try:
-            while not asking.done():
-                await asyncio.wait({asking}, timeout=LOOK_S)
+            while True:
                 self.tend()
-                if self.lost is not None and not asking.done():
-                    raise SshError(self.lost)
-            return asking.result()
+                if asking is not None and asking.done():
+                    try:
+                        return asking.result()
+                    except SshError:
+                        # The answer may be lost before it is known that the connection is.
+                        asking = None
+                        await asyncio.sleep(LOOK_S)
+                        continue
+                    except (RefusedRequest, NoSuchLog) as error:
+                        permanent = getattr(error, "permanent", False)
+                        return Refused(str(error), getattr(error, "exit_code", FAILED), permanent)
+                if self.lost is not None:
+                    return Refused(self.lost, UNREACHABLE)
+                if asking is None and self._link.is_up:
+                    asking = asyncio.ensure_future(ask())
+                if asking is None:
+                    await asyncio.sleep(LOOK_S)
+                else:
+                    await asyncio.wait({asking}, timeout=LOOK_S)
         finally:
-            asking.cancel()
+            if asking is not None:
+                asking.cancel()
 
     def tend(self) -> None:
         """Ask for a stop where it may not have arrived, and notice that the machine is lost."""

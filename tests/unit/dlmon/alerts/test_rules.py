@@ -226,6 +226,15 @@ def test_a_gpu_of_the_run_is_idle_after_ten_minutes_below_five_percent():
     assert gpu_events(610, lambda s: Gpu(1, utilization_pct=0)) == []
 
 
+def test_a_gpu_is_idle_though_samples_that_are_taken_often_come_late():
+    session = training(20)
+    session.machine.interval_s = 0.2
+    session.fold(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(Gpu(0, utilization_pct=2),)))
+    settings = replace(SETTINGS, stalled_s=1e6, gpu_idle_s=0)
+    assert events(session, 21.5, settings)[0] == ["gpu_idle"]
+    assert events(session, 22.5, settings)[0] == []
+
+
 def test_a_gpu_is_hot_after_two_minutes_of_slowing_by_heat():
     hot = ("hardware thermal slowdown",)
     assert gpu_events(110, lambda s: Gpu(0, utilization_pct=90, throttle=hot)) == []

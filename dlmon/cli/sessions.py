@@ -241,7 +241,7 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
             raise shared.UserError(f"{directory} is not a directory")
         return [(None, directory, list_sessions(directory), list_sweeps(directory))], DONE
     from dlmon.figures.sessions import sweeps_of_host
-    from dlmon.remote.follower import mirror_directory
+    from dlmon.remote.follower import copies_directory
     from dlmon.remote.requests import ask_each, list_remote
 
     there = shared.on_host(log_dir)
@@ -250,5 +250,5 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
     for host, answer in answers.items():
         if not isinstance(answer, Exception):
             sessions, sweeps = answer
-            recorded.append((host, mirror_directory(host), sessions, sweeps_of_host(sweeps)))
+            recorded.append((host, copies_directory(host), sessions, sweeps_of_host(sweeps)))
     return recorded, shared.report_failures(answers)

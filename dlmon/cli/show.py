@@ -131,9 +131,9 @@ def show_session(
 
 def show_remote(start: RemoteStart, view: View) -> int:
     """Show a session of another machine as `show_session` does."""
-    from dlmon.remote.follower import mirror_directory
+    from dlmon.remote.follower import copies_directory
 
-    return show_session(view, mirror_directory(start.host), remote=start)
+    return show_session(view, copies_directory(start.host), remote=start)
 
 
 def _start_on_host(job: Job, view: View, host: str) -> int | None:

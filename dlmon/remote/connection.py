@@ -77,7 +77,9 @@ class SshProcess:
         """By what its clock is known, and the Python that it runs."""
         self.sent_bytes = 0
         """How much of dlmon had to be sent there first."""
-        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
         self._start_s = start_s
         self._errors = b""
         self._reading_errors = asyncio.create_task(self._read_errors())
@@ -195,16 +197,6 @@ class SshProcess:
             end_group(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
-
-    @property
-    def _stdin(self) -> asyncio.StreamWriter:
-        assert self._process.stdin is not None
-        return self._process.stdin
-
-    @property
-    def _stdout(self) -> asyncio.StreamReader:
-        assert self._process.stdout is not None
-        return self._process.stdout
 
 
 async def connect(host: str, start_s: float = START_S) -> SshProcess:

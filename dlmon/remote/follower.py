@@ -32,7 +32,7 @@ LOOK_S = 0.05
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 
 
-def mirror_directory(host: str) -> Path:
+def copies_directory(host: str) -> Path:
     """Return the log directory that holds copies of a host's sessions.
 
     Raises:
@@ -50,7 +50,7 @@ def mirror_directory(host: str) -> Path:
     return cache / "hosts" / name
 
 
-class Mirror:
+class LogCopy:
     """The copy of one session's log, which grows as the log does.
 
     Args:
@@ -80,7 +80,7 @@ class Mirror:
         self._session = id_of(listed.path)
         self.log_dir = log_dir
         self._size = 0
-        self._folder = mirror_directory(link.host) / self._session
+        self._folder = copies_directory(link.host) / self._session
         self._asked = Standing("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
@@ -207,31 +207,31 @@ class RemoteFollower(SessionFollower):
     """A session of another host, as seen from the copy of its log; a `SessionSource`.
 
     Args:
-        mirror: the copy, which has to hold the session's first record.
+        copy: the copy, which has to hold the session's first record.
         clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
 
     Raises:
         LogError: not a log that can be read.
     """
 
-    def __init__(self, mirror: Mirror, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        super().__init__(mirror.path, clock, by_index=True)
-        self._mirror = mirror
-        self.host = mirror.link.host
-        self.log_dir_there = mirror.log_dir
+    def __init__(self, copy: LogCopy, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        super().__init__(copy.path, clock, by_index=True)
+        self._copy = copy
+        self.host = copy.link.host
+        self.log_dir_there = copy.log_dir
 
     @property
     def link(self) -> Connection:
-        return self._mirror.link
+        return self._copy.link
 
     @property
     def failure(self) -> str | None:
         """Why its log can't be copied any further, whatever becomes of the connection."""
-        return self._mirror.problem
+        return self._copy.problem
 
     def status_without_result(self) -> Status:
         # What was copied until the connection was lost says nothing of what became of it since.
-        return self._mirror.status or Status.RUNNING
+        return self._copy.status or Status.RUNNING
 
     def now(self) -> int:
         times = self.link.times
@@ -243,7 +243,7 @@ class RemoteFollower(SessionFollower):
         """Have it stopped; where its host refuses that, `why_not_stopped` says why."""
         if not self.link.is_up:
             return False
-        self._mirror.stop_session()
+        self._copy.stop_session()
         return True
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
@@ -257,20 +257,20 @@ class RemoteFollower(SessionFollower):
 
     @property
     def why_not_stopped(self) -> str | None:
-        return self._mirror.refusal
+        return self._copy.refusal
 
     def close(self) -> None:
-        self._mirror.close()
+        self._copy.close()
         super().close()
 
     def _find_problem(self) -> str | None:
-        if self.running and self._mirror.problem is not None:
-            return self._mirror.problem
+        if self.running and self._copy.problem is not None:
+            return self._copy.problem
         if self.running and not self.link.is_up:
             self._without_seconds = _what_is_lost(self.link)
             return lost_text(self.link, self._clock())
-        self.loss = self._mirror.loss
-        return super()._find_problem() or self._mirror.refusal
+        self.loss = self._copy.loss
+        return super()._find_problem() or self._copy.refusal
 
 
 def lost_text(link: Connection, now_ns: int) -> str:
@@ -340,11 +340,11 @@ async def follow_remote(
         LogError: the copy can't be kept, or is no log.
         SshError: the connection was lost.
     """
-    mirror = Mirror(link, await find_remote(link, meant, log_dir), log_dir)
-    mirror.start()
+    copy = LogCopy(link, await find_remote(link, meant, log_dir), log_dir)
+    copy.start()
     try:
-        await mirror.wait_until_copied(show)
-        return RemoteFollower(mirror)
+        await copy.wait_until_copied(show)
+        return RemoteFollower(copy)
     except BaseException:
-        mirror.close()
+        copy.close()
         raise

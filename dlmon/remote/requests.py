@@ -21,7 +21,7 @@ from dlmon.log.label import Label
 from dlmon.private_files import replace_private
 from dlmon.records import Record, SessionHeader
 from dlmon.remote.connection import Connection, connected
-from dlmon.remote.follower import Mirror, asked_records, find_remote, mirror_directory
+from dlmon.remote.follower import LogCopy, asked_records, copies_directory, find_remote
 from dlmon.remote.listing import ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.ssh import RefusedRequest, SshError
 
@@ -45,7 +45,7 @@ async def list_remote(
     host: str, log_dir: str | None = None
 ) -> tuple[list[SessionEntry], list[ListedSweep]]:
     """Return the sessions of a host, oldest first, and its sweeps."""
-    directory = mirror_directory(host)
+    directory = copies_directory(host)
     async with connected(host) as link:
         sessions = await listed_sessions(link, log_dir, directory=directory)
         return sessions, await listed_sweeps(link, log_dir, directory)
@@ -104,12 +104,12 @@ async def copy_remote(
         listed = await listed_sessions(link, log_dir, meant, place_options(log_dir, host))
         copies = []
         for number, session in enumerate(listed):
-            mirror = Mirror(link, session, log_dir)
-            mirror.start()
+            copy = LogCopy(link, session, log_dir)
+            copy.start()
             try:
-                copies.append(await mirror.wait_until_copied())
+                copies.append(await copy.wait_until_copied())
             finally:
-                mirror.close()
+                copy.close()
             if traces:
                 await copy_traces(link, id_of(session.path), copies[-1].parent, log_dir)
             show((number + 1) / len(listed))

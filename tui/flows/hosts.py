@@ -75,10 +75,10 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
         from dlmon.figures.sessions import sweeps_of_host
-        from dlmon.remote.follower import mirror_directory
+        from dlmon.remote.follower import copies_directory
         from dlmon.remote.listing import listed_sessions, listed_sweeps
 
-        directory = mirror_directory(link.host)
+        directory = copies_directory(link.host)
         sessions = await listed_sessions(link, log_dir, directory=directory)
         return sessions, sweeps_of_host(await listed_sweeps(link, log_dir, directory))
 

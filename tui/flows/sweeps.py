@@ -90,12 +90,12 @@ def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
     """Show a session of a sweep; the copy of one of another machine that is over."""
     from dlmon.launch.job import RemoteStart
     from dlmon.log.folder import log_of
-    from dlmon.remote.follower import mirror_directory
+    from dlmon.remote.follower import copies_directory
 
     log, host, session = request.log, request.host, request.session
     if host is not None:
         try:
-            copy = log_of(mirror_directory(host) / session)
+            copy = log_of(copies_directory(host) / session)
         except LogError:
             copy = None
         if request.is_running or copy is None or not copy.is_file():

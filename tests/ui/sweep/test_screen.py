@@ -27,7 +27,7 @@ from dlmon.log.folder import LOG_NAME
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import Settings
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
-from dlmon.remote.follower import mirror_directory
+from dlmon.remote.follower import copies_directory
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
@@ -363,7 +363,7 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
         await pilot.press("enter")
         await pilot.pause()
         assert opened[1:] == [RemoteStart(host, SESSION)]
-        write_log(mirror_directory(host), recorded_session(workload=SMALL), SESSION)
+        write_log(copies_directory(host), recorded_session(workload=SMALL), SESSION)
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, LiveScreen)

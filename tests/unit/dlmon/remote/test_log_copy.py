@@ -15,7 +15,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.index import Place, place_after
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.remote.follower import Mirror, mirror_directory
+from dlmon.remote.follower import LogCopy, copies_directory
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 HEADER, *_ = recorded_session()
@@ -63,24 +63,24 @@ def make():
     made = []
 
     def begin():
-        made.append(Mirror(FakeLink(), listed(), "/logs"))
+        made.append(LogCopy(FakeLink(), listed(), "/logs"))
         made[-1].start()
         return made[-1]
 
     yield begin
-    for mirror in made:
-        mirror.close()
+    for copy in made:
+        copy.close()
 
 
-def answer(mirror, *answers):
+def answer(copy, *answers):
     for each in answers:
-        for standing in mirror.link.standing:
+        for standing in copy.link.standing:
             standing.take(each)
 
 
-def known_place(mirror, log):
+def known_place(copy, log):
     """Return where a host with that log goes on, by what it is asked."""
-    (standing,) = mirror.link.standing
+    (standing,) = copy.link.standing
     fields = standing.fields()
     place = Place(fields["offset"], fields["checked"], fields["digest"])
     before = log[max(0, place.offset - place.checked) : place.offset]
@@ -94,37 +94,37 @@ def texts(log, start, end=None):
         yield {"at": start + at, "text": data[at : at + CHUNK].decode("latin-1")}
 
 
-def send(mirror, log, start=None, end=None):
+def send(copy, log, start=None, end=None):
     """Answer as a host with that log does, up to some place in it."""
-    at = known_place(mirror, log) if start is None else start
-    answer(mirror, {"file": "session.jsonl", "at": at, "size": len(log)}, *texts(log, at, end))
+    at = known_place(copy, log) if start is None else start
+    answer(copy, {"file": "session.jsonl", "at": at, "size": len(log)}, *texts(log, at, end))
     return at
 
 
 def test_a_log_is_copied_as_it_grows(make):
-    mirror = make()
-    assert mirror.share == 0
-    assert send(mirror, LOG, end=1000) == 0
-    assert mirror.path.read_bytes() == LOG[:1000]
-    assert mirror.share == 1000 / len(LOG)
-    answer(mirror, *texts(LOG, 1000))
-    assert mirror.path.read_bytes() == LOG
-    answer(mirror, {"status": "completed", "loss": None})
-    assert (mirror.share, mirror.status, mirror.problem) == (None, Status.COMPLETED, None)
+    copy = make()
+    assert copy.share == 0
+    assert send(copy, LOG, end=1000) == 0
+    assert copy.path.read_bytes() == LOG[:1000]
+    assert copy.share == 1000 / len(LOG)
+    answer(copy, *texts(LOG, 1000))
+    assert copy.path.read_bytes() == LOG
+    answer(copy, {"status": "completed", "loss": None})
+    assert (copy.share, copy.status, copy.problem) == (None, Status.COMPLETED, None)
 
 
 def test_it_is_for_its_owner_alone_and_lies_as_in_a_log_directory(make):
-    mirror = make()
-    assert mirror.path == mirror_directory("box") / "run-1" / "session.jsonl"
-    assert mirror.path.stat().st_mode & 0o777 == 0o600
-    assert mirror.path.parent.stat().st_mode & 0o777 == 0o700
+    copy = make()
+    assert copy.path == copies_directory("box") / "run-1" / "session.jsonl"
+    assert copy.path.stat().st_mode & 0o777 == 0o600
+    assert copy.path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_hosts_whose_names_are_alike_have_folders_of_their_own():
     names = ("me@box", "you@box", "me box", "me:box", "me/box", "../box", "BOX", "x" * 255)
-    folders = {mirror_directory(name) for name in names}
+    folders = {copies_directory(name) for name in names}
     assert len(folders) == len(names)
-    assert {folder.parent for folder in folders} == {mirror_directory("box").parent}
+    assert {folder.parent for folder in folders} == {copies_directory("box").parent}
 
 
 def test_what_is_here_already_is_not_sent_again(make):
@@ -169,25 +169,25 @@ def test_two_viewers_of_one_log_copy_it_together(make):
 
 
 def test_a_log_that_is_larger_than_any_is_refused_before_any_of_it_is_sent(make):
-    mirror = make()
-    answer(mirror, {"file": "session.jsonl", "at": 0, "size": 9 << 30})
-    assert mirror.problem == (
+    copy = make()
+    answer(copy, {"file": "session.jsonl", "at": 0, "size": 9 << 30})
+    assert copy.problem == (
         "the log of run-1 on box has 9.0 GiB, and no more than 8 GiB of a log are copied: "
         "replay or report it there"
     )
-    assert mirror.share is None
-    assert not mirror.link.standing
+    assert copy.share is None
+    assert not copy.link.standing
 
 
 def test_what_a_host_sends_beyond_what_may_be_copied_is_not_written(make, monkeypatch):
     monkeypatch.setattr("dlmon.remote.follower.LARGEST_LOG_BYTES", 1100)
-    mirror = make()
-    (standing,) = mirror.link.standing
+    copy = make()
+    (standing,) = copy.link.standing
     for each in ({"file": "session.jsonl", "at": 0, "size": 1000}, *texts(LOG, 0)):
         standing.take(each)
-    assert 0 < mirror.path.stat().st_size <= 1100
-    assert mirror.problem == "box sent no log that can be copied"
-    assert not mirror.link.standing
+    assert 0 < copy.path.stat().st_size <= 1100
+    assert copy.problem == "box sent no log that can be copied"
+    assert not copy.link.standing
 
 
 def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
@@ -207,53 +207,53 @@ def test_what_it_is_called_there_it_is_called_here(make):
 
 
 async def test_who_waits_hears_when_all_is_copied(make):
-    mirror, shown = make(), []
-    waiting = asyncio.create_task(mirror.wait_until_copied(shown.append))
+    copy, shown = make(), []
+    waiting = asyncio.create_task(copy.wait_until_copied(shown.append))
     await asyncio.sleep(0)
-    send(mirror, LOG)
-    answer(mirror, {"status": "running", "loss": None})
-    assert await waiting == mirror.path
+    send(copy, LOG)
+    answer(copy, {"status": "running", "loss": None})
+    assert await waiting == copy.path
     assert shown[0] == 0
 
 
 async def test_who_waits_hears_why_nothing_is_copied(make):
-    mirror = make()
-    answer(mirror, {"error": "there is no such session", "code": 2})
+    copy = make()
+    answer(copy, {"error": "there is no such session", "code": 2})
     with pytest.raises(RefusedRequest, match="box: there is no such session"):
-        await mirror.wait_until_copied()
+        await copy.wait_until_copied()
 
 
 async def test_who_waits_hears_that_a_lost_connection_needs_a_person(make):
-    mirror = make()
-    waiting = asyncio.ensure_future(mirror.wait_until_copied())
+    copy = make()
+    waiting = asyncio.ensure_future(copy.wait_until_copied())
     await asyncio.sleep(0)
-    mirror.link.problem, mirror.link.needs_person = "box lets nobody in: run ssh-add first", True
+    copy.link.problem, copy.link.needs_person = "box lets nobody in: run ssh-add first", True
     with pytest.raises(SshError, match="run ssh-add first"):
         await waiting
 
 
 def test_a_session_that_can_not_be_stopped_says_why(make):
-    mirror = make()
-    mirror.stop_session()
-    ((ask, fields, take),) = mirror.link.sent
+    copy = make()
+    copy.stop_session()
+    ((ask, fields, take),) = copy.link.sent
     assert (ask, fields) == ("stop", {"session": "run-1", "log_dir": "/logs"})
     take({"session": "run-1"})
-    assert mirror.refusal is None
+    assert copy.refusal is None
     take({"error": "run-1 is not running"})
-    assert mirror.refusal == "box: run-1 is not running"
-    mirror.stop_session()
-    assert mirror.refusal is None
+    assert copy.refusal == "box: run-1 is not running"
+    copy.stop_session()
+    assert copy.refusal is None
 
 
 def test_a_stop_that_is_lost_is_said_until_the_session_is_seen_to_have_ended(make):
-    mirror = make()
-    mirror.stop_session()
-    mirror.link.sent[0][2]({"lost": True})
-    assert mirror.refusal == "box: the connection was lost; stop it again"
-    answer(mirror, {"status": "running", "loss": None})
-    assert mirror.refusal is not None
-    answer(mirror, {"status": "stopped", "loss": None})
-    assert mirror.refusal is None
+    copy = make()
+    copy.stop_session()
+    copy.link.sent[0][2]({"lost": True})
+    assert copy.refusal == "box: the connection was lost; stop it again"
+    answer(copy, {"status": "running", "loss": None})
+    assert copy.refusal is not None
+    answer(copy, {"status": "stopped", "loss": None})
+    assert copy.refusal is None
 
 
 numbers = st.one_of(st.integers(-2, 40), st.integers(), st.floats(), st.none(), st.text(max_size=3))
@@ -281,22 +281,22 @@ answers = st.one_of(
 def test_whatever_answers_come_the_copy_has_no_hole_and_nothing_else_is_written(sent, before):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", folder)
-        mirror = Mirror(FakeLink(), listed())
-        mirror.path.write_bytes(before)
-        mirror.close()
-        mirror = Mirror(FakeLink(), listed())
-        mirror.start()
-        answer(mirror, *sent)
-        (standing,) = mirror.link.added
-        assert 0 <= standing.fields()["offset"] <= mirror.path.stat().st_size
-        assert mirror.share is None or 0 <= mirror.share <= 1
-        mirror.close()
+        copy = LogCopy(FakeLink(), listed())
+        copy.path.write_bytes(before)
+        copy.close()
+        copy = LogCopy(FakeLink(), listed())
+        copy.start()
+        answer(copy, *sent)
+        (standing,) = copy.link.added
+        assert 0 <= standing.fields()["offset"] <= copy.path.stat().st_size
+        assert copy.share is None or 0 <= copy.share <= 1
+        copy.close()
         taken = sum(len(each["text"]) for each in sent if isinstance(each.get("text"), str))
-        for path in mirror.path.parent.iterdir():
+        for path in copy.path.parent.iterdir():
             assert path.name in ("session.jsonl", "label.json")
             if path.name != "label.json":
                 content = path.read_bytes()
                 assert b"\0" not in content
                 assert len(content) <= len(before) + taken
         if not any("text" in each for each in sent):
-            assert (mirror.path.parent / "session.jsonl").read_bytes() == before
+            assert (copy.path.parent / "session.jsonl").read_bytes() == before

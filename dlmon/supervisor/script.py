@@ -28,7 +28,7 @@ from dlmon.script_name import missing_command
 from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
-from dlmon.supervisor.script_output import FileOutput, TerminalOutput
+from dlmon.supervisor.output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
 
 REPORTS_ITSELF = "a loop reports itself with import dlmon"

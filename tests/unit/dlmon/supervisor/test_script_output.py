@@ -6,15 +6,15 @@ import os
 import pytest
 
 from dlmon.launch.spool import make_spool
-from dlmon.supervisor import script_output
-from dlmon.supervisor.script_output import FileOutput
+from dlmon.supervisor import output
+from dlmon.supervisor.output import FileOutput
 
 
 @pytest.fixture
 def small_reads(monkeypatch):
-    monkeypatch.setattr(script_output, "READ_BYTES", 1_000)
-    monkeypatch.setattr(script_output, "SLICE_S", 0.0)
-    monkeypatch.setattr(script_output, "KEPT_BYTES", 1 << 16)
+    monkeypatch.setattr(output, "READ_BYTES", 1_000)
+    monkeypatch.setattr(output, "SLICE_S", 0.0)
+    monkeypatch.setattr(output, "KEPT_BYTES", 1 << 16)
 
 
 def drained(output, goes_on=lambda data: None):
@@ -55,7 +55,7 @@ def test_the_disk_gets_back_what_was_read_of_a_file_that_nobody_else_reads(
 ):
     spool = make_spool()
     kept = os.dup(spool)
-    monkeypatch.setattr(script_output, "make_spool", lambda: spool)
+    monkeypatch.setattr(output, "make_spool", lambda: spool)
     os.write(spool, b"x" * 1_000_000)
     before = os.fstat(kept).st_blocks
     data, _ = drained(lambda take: FileOutput(None if is_ours else (spool, spool), take))

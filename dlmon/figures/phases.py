@@ -1,4 +1,4 @@
-"""Phases of a session, as they are called on a screen. Pure."""
+"""What a session is doing, and how far its log is read, in words. Pure."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def doing_text(snapshot: Snapshot) -> str:
         return "no training yet"
     before = "recording" if snapshot.header.is_machine_recording else "starting"
     return phase_text(snapshot.phase) or before
+
+
+def reading_text(share: float | None) -> str:
+    """Say how much of a log is read; nothing once it is read to its end."""
+    return "" if share is None else f"reading the log: {int(share * 100)} %"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from dlmon.records import Doubt, Result
 
 if TYPE_CHECKING:
     from dlmon.session.validity import Validity
-
-from collections.abc import Iterable, Mapping, Sequence
-
-from dlmon.records import Doubt, Result
 
 DOUBT_NAMES = {
     Doubt.TOO_SHORT: "too short",

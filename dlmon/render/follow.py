@@ -19,8 +19,7 @@ from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text, epoch_word
 from dlmon.figures.machine import identity, machine_line
-from dlmon.figures.phases import doing_text, phase_text
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import doing_text, phase_text, reading_text
 from dlmon.figures.sessions import after_the_batch, called
 from dlmon.figures.stacks import stack_text
 from dlmon.launch.lifeline import Lifeline

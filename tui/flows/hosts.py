@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
 from tui.flows.sessions import session_screen
 from tui.flows.stack import close_link, refuse_waiting, replace_waiting

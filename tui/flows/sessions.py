@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import DONE, FAILED
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
 from dlmon.figures import units
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S

@@ -15,7 +15,7 @@ from textual.worker import Worker
 from dlmon.comparison.compare import ComparisonRow, Reference
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word, timing_of
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.figures.sessions import called
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label

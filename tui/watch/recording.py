@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
 from dlmon.figures import units
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.session.snapshot import Snapshot

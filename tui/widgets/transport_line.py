@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from dlmon.figures import units
-from dlmon.figures.reading import reading_text
+from dlmon.figures.phases import reading_text
 from dlmon.session.marks import Mark, MarkKind
 from dlmon.session.source import Player
 from tui.widgets.lines import (

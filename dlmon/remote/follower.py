@@ -216,13 +216,9 @@ class RemoteFollower(SessionFollower):
 
     def __init__(self, copy: LogCopy, clock: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__(copy.path, clock, by_index=True)
-        self._copy = copy
+        self._copy, self.link = copy, copy.link
         self.host = copy.link.host
         self.log_dir_there = copy.log_dir
-
-    @property
-    def link(self) -> Connection:
-        return self._copy.link
 
     @property
     def failure(self) -> str | None:

@@ -12,7 +12,7 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import id_of
 from dlmon.records import Status
-from dlmon.remote.connection import Answer, Connection
+from dlmon.remote.connection import Connection
 from dlmon.remote.follower import RemoteFollower, follow_remote
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.requests import launch_remote
@@ -131,7 +131,8 @@ class OtherMachine:
         if link.is_up:
             if self._stopping and self._session and self._stop_asked_on != link.connections:
                 self._stop_asked_on = link.connections
-                link.send("stop", _pass_over, session=self._session)
+                # The log shows whether it stops.
+                link.send("stop", lambda answer: None, session=self._session)
             if self._follower is not None and self._follower.running:
                 self.lost = self._follower.failure
         elif link.needs_person:
@@ -175,7 +176,3 @@ class OtherMachine:
             return
         except (asyncio.TimeoutError, SshError):
             self.left_running = session
-
-
-def _pass_over(answer: Answer) -> None:
-    """Take an answer that says nothing new: the log shows whether a session stops."""

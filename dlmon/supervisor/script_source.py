@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from dlmon.files import read_regular
 from dlmon.log.folder import reason_of
-from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.script_name import NamedScript, named_script
 
@@ -21,20 +21,10 @@ _REMOTE = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?(\w[\w.-]*)(?::\d+(?=/))?[:/]+
 _LONGEST_REASON = 200
 
 
-@record(frozen=True)
-class ScriptSource:
-    """What is known of a script's code; `why` says for hash and commit why they are not known."""
-
-    sha256: str | None
-    commit: str | None
-    why: dict[str, str]
-    path: str | None = None
-    repository: str | None = None
-    path_in_repository: str | None = None
-
-
-def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSource:
-    """Return which code a command runs.
+def script_source(
+    command: tuple[str, ...], directory: str | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return which code a command runs, as fields of a session's header, and why one is unknown.
 
     Args:
         command: its words.
@@ -58,8 +48,14 @@ def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSour
         commit = _git(around, "rev-parse", "--verify", "HEAD")
     except _NOT_KNOWN as error:
         why["git_commit"] = _reason(error)
-    path = None if file is None else str(file)
-    return ScriptSource(sha256, commit, why, path, repository, path_in_repository)
+    fields = {
+        "script_sha256": sha256,
+        "git_commit": commit,
+        "script_path": None if file is None else str(file),
+        "git_repository": repository,
+        "git_path": path_in_repository,
+    }
+    return fields, why
 
 
 class _Unknown(Exception):

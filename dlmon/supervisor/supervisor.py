@@ -258,10 +258,10 @@ class Supervisor:
             versions |= packages
             no_version = f"no package in {interpreter.command} gives its version"
             why = {f"versions.{name}": no_version for name, known in packages.items() if not known}
-        source = None
+        source: dict[str, Any] = {}
         if job.script and job.process is None:
-            source = script_source(job.command, job.directory)
-            why |= source.why
+            source, unknown = script_source(job.command, job.directory)
+            why |= unknown
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -278,11 +278,7 @@ class Supervisor:
             versions=versions,
             command=job.command if job.script else None,
             directory=job.directory,
-            script_sha256=None if source is None else source.sha256,
-            git_commit=None if source is None else source.commit,
-            script_path=None if source is None else source.path,
-            git_repository=None if source is None else source.repository,
-            git_path=None if source is None else source.path_in_repository,
+            **source,
             why=why,
         )
         self._writer = LogWriter(Path(job.log_dir), header)

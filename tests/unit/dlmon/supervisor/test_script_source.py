@@ -4,10 +4,11 @@ import hashlib
 import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
-from dlmon.supervisor.script_source import script_source
+from dlmon.supervisor import script_source as sources
 
 MODULE_ELSEWHERE = "the module elsewhere.fit is not in the directory of the run"
 TEXT = b"print('trains')\n"
@@ -17,6 +18,11 @@ OWN = {
     **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     "GIT_CONFIG_GLOBAL": "/dev/null",
 }
+
+
+def script_source(command, directory):
+    fields, why = sources.script_source(command, directory)
+    return SimpleNamespace(**fields, why=why)
 
 
 @pytest.fixture
@@ -57,12 +63,12 @@ def repository(folder):
     ],
 )
 def test_the_hash_is_that_of_the_scripts_file(folder, command):
-    assert script_source(command, str(folder)).sha256 == HASH
+    assert script_source(command, str(folder)).script_sha256 == HASH
 
 
 def test_a_file_that_is_named_in_full_is_found_from_anywhere(folder, tmp_path):
     source = script_source(("python", str(folder / "train.py")), str(tmp_path / "pkg"))
-    assert source.sha256 == HASH
+    assert source.script_sha256 == HASH
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_why_there_is_none_is_said(folder, command, why):
     (folder / "folder.py").mkdir()
     os.mkfifo(folder / "pipe.sh")
     source = script_source(command, str(folder))
-    assert source.sha256 is None
+    assert source.script_sha256 is None
     assert source.why["script_sha256"] == why
 
 
@@ -109,7 +115,7 @@ def test_without_git_there_is_no_commit(repository, monkeypatch):
 def test_a_command_that_is_a_script_itself_has_its_hash(folder):
     (folder / "train").write_bytes(b"#!/bin/sh\n" + TEXT)
     expected = hashlib.sha256(b"#!/bin/sh\n" + TEXT).hexdigest()
-    assert script_source(("./train", "--lr", "1"), str(folder)).sha256 == expected
+    assert script_source(("./train", "--lr", "1"), str(folder)).script_sha256 == expected
 
 
 def test_an_interpreter_is_no_script_and_its_folder_not_where_the_code_lies(repository):
@@ -118,23 +124,23 @@ def test_an_interpreter_is_no_script_and_its_folder_not_where_the_code_lies(repo
     python.write_bytes(b"\x7fELF")
     source = script_source((str(python), "-c", "pass"), str(repository))
     assert source.why["script_sha256"] == "the command names no script"
-    assert source.commit == git(repository, "rev-parse", "HEAD")
+    assert source.git_commit == git(repository, "rev-parse", "HEAD")
 
 
 def test_a_directory_without_a_repository_has_no_commit(folder):
     source = script_source((), str(folder))
-    assert (source.commit, source.why["git_commit"]) == (None, "not in a git repository")
+    assert (source.git_commit, source.why["git_commit"]) == (None, "not in a git repository")
 
 
 def test_the_commit_is_that_of_where_the_script_lies(repository, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     source = script_source(("python", str(repository / "train.py")), str(elsewhere))
-    assert source.commit == git(repository, "rev-parse", "HEAD")
+    assert source.git_commit == git(repository, "rev-parse", "HEAD")
 
 
 def test_the_commit_is_that_which_is_checked_out(repository):
     def found(folder=repository):
-        return script_source((), str(folder)).commit
+        return script_source((), str(folder)).git_commit
 
     head = git(repository, "rev-parse", "HEAD")
     assert found() == found(repository / "pkg") == head
@@ -153,21 +159,21 @@ def test_a_repository_without_a_commit_has_none(folder):
 
 def test_a_repository_runs_nothing_to_be_known(repository):
     git(repository, "config", "core.fsmonitor", f"touch {repository / 'ran'}; false")
-    assert script_source((), str(repository)).commit
+    assert script_source((), str(repository)).git_commit
     assert not (repository / "ran").exists()
 
 
 def place_of(folder):
     source = script_source(("python", "pkg/fit.py"), str(folder))
-    return source.path, source.repository, source.path_in_repository
+    return source.script_path, source.git_repository, source.git_path
 
 
 def test_a_script_outside_a_repository_has_its_path_only_with_links_resolved(folder, tmp_path):
     (tmp_path / "link.py").symlink_to(folder / "pkg" / "fit.py")
     path = str((folder / "pkg" / "fit.py").resolve())
     assert place_of(folder) == (path, None, None)
-    assert script_source(("python", "link.py"), str(tmp_path)).path == path
-    assert script_source(("python", "-c", "pass"), str(tmp_path)).path is None
+    assert script_source(("python", "link.py"), str(tmp_path)).script_path == path
+    assert script_source(("python", "-c", "pass"), str(tmp_path)).script_path is None
 
 
 def test_a_repository_that_was_cloned_from_nowhere_is_known_by_its_path(repository):

@@ -95,6 +95,25 @@ LAST_OUTPUT_LINES = 200
 INDEX_EVERY_BYTES = 2 << 20
 
 
+async def every_second(
+    do: Callable[[], None], notice: Callable[[str], None], period_s: float = 1.0
+) -> None:
+    """Do something again and again until this is cancelled.
+
+    An error of dlmon's own in it is noticed once, and ends nothing: what is recorded goes on.
+    """
+    noticed: set[str] = set()
+    while True:
+        await asyncio.sleep(period_s)
+        try:
+            do()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the session goes on
+            text = f"an error of dlmon's own: {type(error).__name__}: {error}"
+            if text not in noticed:
+                noticed.add(text)
+                notice(text)
+
+
 class Supervisor:
     """One session, from the job to its result record."""
 
@@ -309,7 +328,7 @@ class Supervisor:
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         self._read_kernel_kills()
-        ticking = asyncio.create_task(self._tick())
+        ticking = asyncio.create_task(every_second(self._tick, self._notice))
         if launch is not None:
             await self._workload.ended.wait()
         else:
@@ -387,18 +406,16 @@ class Supervisor:
             self._index.take(record, lambda: writer.place)
             self._index.save(INDEX_EVERY_BYTES)
 
-    async def _tick(self) -> None:
-        """Once a second: unfinished output, the kernel's kills, and another try at a full disk."""
+    def _tick(self) -> None:
+        """Take unfinished output and the kernel's kills, try a full disk again, and send alerts."""
         assert self._writer is not None
-        while True:
-            await asyncio.sleep(1.0)
-            self._workload.tick(time.monotonic_ns())
-            self._read_kernel_kills()
-            self._check_log()
-            if self._alerts is not None:
-                self._alerts.look()
-            if self._writer.retry():
-                self._report_lost_lines()
+        self._workload.tick(time.monotonic_ns())
+        self._read_kernel_kills()
+        self._check_log()
+        if self._writer.retry():
+            self._report_lost_lines()
+        if self._alerts is not None:
+            self._alerts.look()
 
     def _read_kernel_kills(self) -> None:
         if self._workload.pid is not None:

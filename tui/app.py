@@ -73,6 +73,7 @@ _FLOWS: dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | None]] = 
     requests.Export: recordings.export,
     requests.Rename: recordings.rename,
     requests.Delete: recordings.delete,
+    requests.KeepColumns: settings.keep_columns,
 }
 """What answers each request; what waits for something is a coroutine."""
 

@@ -151,6 +151,12 @@ class Rename(Request):
     label: Label
 
 
+class KeepColumns(Request):
+    """Keep which columns are out of the list of sessions."""
+
+    hidden: frozenset[str]
+
+
 class Delete(Request):
     """Delete sessions and sweeps; that was asked."""
 

@@ -17,7 +17,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
-from dlmon.records import Record, Result, SessionHeader, Status, SweepHeader
+from dlmon.records import Epoch, Metrics, Record, Result, SessionHeader, Status, SweepHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.stop import BY_COMMAND
@@ -44,6 +44,7 @@ class SessionEntry:
     `status` is completed, failed or stopped from its result; without one,
     running while its log is locked, interrupted when it is not, and unknown
     when the log was written on another host. `label` is what a person calls it.
+    `loss` is the newest one of training that stands near the end of the log.
     """
 
     header: SessionHeader
@@ -52,6 +53,7 @@ class SessionEntry:
     result: Result | None
     pid: int | None
     label: Label = Label()
+    loss: float | None = None
 
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
@@ -77,7 +79,8 @@ def read_entry(path: Path) -> SessionEntry:
     """
     with contextlib.closing(LogFollower(path)) as log:
         status, result, pid = standing_of(log)
-        return SessionEntry(log.header, path, status, result, pid, read_label(path))
+        label = read_label(path)
+        return SessionEntry(log.header, path, status, result, pid, label, _last_loss(log))
 
 
 def standing_of(log: LogFollower) -> tuple[Status, Result | None, int | None]:
@@ -286,6 +289,16 @@ def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]
         return ask(id, entry.pid, request, WAIT_S.get(str(request.get("ask")), ANSWER_S))
     except NotControlled as error:
         raise NotControlled(f"{id}: {error}") from None
+
+
+def _last_loss(log: LogFollower) -> float | None:
+    """Return the newest loss of training among the last records."""
+    for said in log.last_records(having=b'"loss"'):
+        if isinstance(said, (Epoch, Metrics)):
+            metrics = said.metrics if isinstance(said, Epoch) else said.values
+            if "loss" in metrics:
+                return metrics["loss"]
+    return None
 
 
 def _last_result(log: LogFollower) -> Result | None:

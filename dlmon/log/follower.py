@@ -112,8 +112,8 @@ class RecordFollower(Generic[_Header]):
         """
         return os.pread(self._fd, count, offset)
 
-    def last_records(self, max_bytes: int = 1 << 16) -> Iterator[Record]:
-        """Yield the records among the last bytes, the newest first.
+    def last_records(self, max_bytes: int = 1 << 16, having: bytes = b"") -> Iterator[Record]:
+        """Yield the records among the last bytes whose lines have some text, the newest first.
 
         Raises:
             OSError: the log can't be read any more.
@@ -122,6 +122,8 @@ class RecordFollower(Generic[_Header]):
         # The first line may have lost its begin.
         lines = os.pread(self._fd, max_bytes, begin).split(b"\n")[begin > 0 :]
         for line in reversed(lines):
+            if having not in line:
+                continue
             with contextlib.suppress(RecordError):
                 record = decode(line)
                 if record is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -222,11 +222,20 @@ def check_theme(name: str, known: Sequence[str]) -> None:
 
 def remembered_theme() -> str | None:
     """Return the theme that was chosen last; None when none was, or it can't be read."""
+    return _remembered("theme") or None
+
+
+def remembered_hidden_columns() -> frozenset[str]:
+    """Return which columns a person took out of the list of sessions."""
+    return frozenset(_remembered("hidden-columns").split())
+
+
+def _remembered(name: str) -> str:
+    """Return what was kept under a name; nothing where it can't be read."""
     try:
-        name = read_regular(_memory(), _LONGEST_NAME).decode("utf-8").strip()
+        return read_regular(_memory(name), _LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        return None
-    return name or None
+        return ""
 
 
 def remember_theme(name: str) -> None:
@@ -235,11 +244,20 @@ def remember_theme(name: str) -> None:
     Raises:
         OSError: it can't be written.
     """
-    write_private(_memory(), f"{name}\n".encode())
+    write_private(_memory("theme"), f"{name}\n".encode())
 
 
-def _memory() -> Path:
+def remember_hidden_columns(names: Iterable[str]) -> None:
+    """Keep which columns are out of the list of sessions.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    write_private(_memory("hidden-columns"), f"{' '.join(sorted(names))}\n".encode())
+
+
+def _memory(name: str) -> Path:
     try:
-        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "theme"
+        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / name
     except RuntimeError:
         raise OSError("there is no home directory: set HOME or XDG_STATE_HOME") from None

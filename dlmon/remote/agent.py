@@ -269,7 +269,8 @@ async def _sessions(
         entries = [read_entry(path) for path in _meant(meant, directory, where)]
     for entry in entries:
         result = {} if entry.result is None else {"result": to_json(entry.result)}
-        yield {**_listed(entry.path, entry.status), "header": to_json(entry.header), **result}
+        said = {**_listed(entry.path, entry.status), "loss": entry.loss}
+        yield {**said, "header": to_json(entry.header), **result}
 
 
 def _listed(path: Path, status: Status) -> Answer:

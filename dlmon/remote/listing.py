@@ -57,7 +57,9 @@ async def listed_sessions(
             result = answer.get("result")
             result = None if result is None else read_object(Result, result)
             header = read_object(SessionHeader, answer.get("header"))
-            entries.append(SessionEntry(header, path, status, result, None, label))
+            loss = answer.get("loss")
+            loss = loss if isinstance(loss, float) else None
+            entries.append(SessionEntry(header, path, status, result, None, label, loss))
     return entries
 
 

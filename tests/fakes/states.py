@@ -587,13 +587,14 @@ _ON_TOP = {
     "profile": lambda stage: stage.press("P"),
     "sessions": _open_sessions,
     "marked": lambda stage: _open_sessions(stage, "down", "space", "space", "o"),
+    "columns": lambda stage: _open_sessions(stage, "V", "space"),
     "rename": lambda stage: _open_sessions(stage, "down", "u"),
     "delete": lambda stage: _open_sessions(stage, "down", "x"),
     "starting": _push_starting,
     "replay": lambda stage: stage.press("space", "n", "n"),
     "replay-seek": lambda stage: stage.press("space", "n", "n", "colon"),
 }
-NAMED_SESSIONS = ("marked", "rename", "delete")
+NAMED_SESSIONS = ("marked", "columns", "rename", "delete")
 """Views of the sessions screen where earlier sessions have names."""
 VIEWS = (
     *_OF_A_SESSION,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
+from dlmon.options.settings import remembered_hidden_columns
 from tui.flows.sessions import session_screen
 from tui.flows.stack import close_link, refuse_waiting, replace_waiting
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
@@ -82,7 +83,8 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
         sessions = await listed_sessions(link, log_dir, directory=directory)
         return sessions, sweeps_of_host(await listed_sweeps(link, log_dir, directory))
 
-    app.push_screen(HostSessionsScreen(link.host, ask, log_dir))
+    hidden = remembered_hidden_columns()
+    app.push_screen(HostSessionsScreen(link.host, ask, log_dir, hidden))
 
 
 def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:

@@ -10,6 +10,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
+from dlmon.options.settings import remembered_hidden_columns
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
     ShownSession,
@@ -43,7 +44,8 @@ def list_sessions(app: DlmonApp) -> None:
 
     where = app.shown[-1].follower.directory if app.shown else app.directory
     sessions = partial(directory.list_sessions, where)
-    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where)))
+    hidden = remembered_hidden_columns()
+    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where), hidden))
 
 
 def show_session(app: DlmonApp, request: ShowSession) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.options.settings import remember_theme
+from dlmon.options.settings import remember_hidden_columns, remember_theme
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
 from tui.palette import keys_of
-from tui.requests import TellAlert, TellEnd
+from tui.requests import KeepColumns, TellAlert, TellEnd
 from tui.textual_internals import write_to_terminal
 
 if TYPE_CHECKING:
@@ -61,6 +61,14 @@ def keep_theme(app: DlmonApp) -> None:
         remember_theme(app.theme)
     except OSError as error:
         app.show_error(f"the theme can't be saved: {error}")
+
+
+def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
+    """Remember which columns are out of the list of sessions."""
+    try:
+        remember_hidden_columns(request.hidden)
+    except OSError as error:
+        app.show_error(f"the columns can't be saved: {error}")
 
 
 def explain(app: DlmonApp) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from dlmon.comparison.run import pace_of
@@ -23,6 +24,9 @@ from tui.widgets.sorted_table import Column
 STARTED = "started"
 """The column in whose order the runs of a sweep stand below it."""
 
+TIME = "time"
+"""The column that takes what room is left, and is always shown."""
+
 
 def _lower(text: str | None) -> str | None:
     return text.lower() if text else None
@@ -33,6 +37,42 @@ def _device(entry: Recorded) -> str | None:
         return None
     device, name = device_of(entry)
     return _lower(name or device)
+
+
+def batch_size_of(entry: Recorded) -> int | None:
+    """Return the batch size that a session was launched with, where that is known."""
+    return None if isinstance(entry, SweepEntry) else _whole(entry.header.options, "batch_size")
+
+
+def epochs_of(entry: Recorded) -> int | None:
+    """Return how many epochs a session has ended; before it is over, how many were asked for."""
+    if isinstance(entry, SweepEntry):
+        return None
+    asked = _whole(entry.header.options, "epochs")
+    return asked if entry.result is None else entry.result.epochs
+
+
+def _whole(options: Mapping[str, object], name: str) -> int | None:
+    value = options.get(name)
+    return value if type(value) is int else None
+
+
+def rate_of(entry: Recorded) -> float | None:
+    """Return the samples per second of a session; the steps, where its samples aren't known."""
+    if isinstance(entry, SweepEntry) or entry.result is None:
+        return None
+    measured = entry.result.samples_per_second
+    return None if measured is None else measured.mean
+
+
+def loss_of(entry: Recorded) -> float | None:
+    """Return the loss that a session reported last."""
+    return None if isinstance(entry, SweepEntry) else entry.loss
+
+
+def _finite_loss(entry: Recorded) -> float | None:
+    loss = loss_of(entry)
+    return loss if loss is not None and math.isfinite(loss) else None
 
 
 def _time(entry: Recorded) -> float | None:
@@ -49,10 +89,14 @@ COLUMNS = {
         Column(STARTED, lambda entry: entry.header.wall, largest_first=True),
         Column("name", lambda entry: _lower(entry.label.name)),
         Column("workload", lambda entry: _lower(workload_of(entry))),
+        Column("batch", batch_size_of, largest_first=True, is_text=False),
+        Column("epochs", epochs_of, largest_first=True, is_text=False),
         Column("device", _device),
         Column("status", lambda entry: entry.status),
         Column("host", lambda entry: _lower(entry.header.host)),
-        Column("time", _time),
+        Column("throughput", rate_of, largest_first=True, is_text=False, title="samples/s"),
+        Column("loss", _finite_loss, is_text=False),
+        Column(TIME, _time),
     )
 }
 

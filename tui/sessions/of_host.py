@@ -39,6 +39,7 @@ class HostSessionsScreen(SessionsScreen):
         host: its name, as ssh knows it.
         ask: asks it for them.
         log_dir: where they live there; None for where they do by default.
+        hidden: the columns that a person took out.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,9 +51,10 @@ class HostSessionsScreen(SessionsScreen):
         host: str,
         ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
         log_dir: str | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         """Ask for nothing before the screen is shown."""
-        super().__init__(list)
+        super().__init__(list, hidden=hidden)
         self._details.host = clean(host)
         self._host = host
         self._ask = ask

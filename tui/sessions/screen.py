@@ -21,6 +21,7 @@ from tui.requests import (
     Compare,
     Delete,
     Export,
+    KeepColumns,
     Rename,
     Replay,
     ShowMetrics,
@@ -40,6 +41,7 @@ from tui.screens.filtered import (
     FilteredScreen,
 )
 from tui.sessions.arrangement import sides_of
+from tui.sessions.columns_screen import ColumnsScreen
 from tui.sessions.label_form import LabelForm
 from tui.sessions.questions import DeleteScreen, ResumeScreen
 from tui.sessions.session_details import SessionDetails
@@ -56,6 +58,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
     Args:
         read: returns the sessions as they are now.
         read_sweeps: returns the sweeps as they are now.
+        hidden: the columns that a person took out.
     """
 
     CSS_PATH = "sessions.tcss"
@@ -87,6 +90,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         SORT,
         Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
         REVERSE,
+        hidden("V", "columns", "Columns", "Choose the columns"),
         Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         PALETTE,
         QUIT,
@@ -100,12 +104,14 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self,
         read: Callable[[], list[SessionEntry]],
         read_sweeps: Callable[[], list[SweepEntry]] = list,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
         self._list = SessionList(id="sessions")
+        self._list.hidden = hidden
         self._details = SessionDetails(id="details")
 
     @property
@@ -220,6 +226,16 @@ class SessionsScreen(ExportControls, FilteredScreen):
                 self.post_message(Rename(entry.path, label))
 
         self.app.push_screen(LabelForm(entry.header.id, entry.label), rename)
+
+    async def _choose_columns(self) -> None:
+        hidden = await self.app.push_screen_wait(ColumnsScreen(self._list.hidden))
+        if hidden is not None:
+            self._list.hide_columns(hidden)
+            self.post_message(KeepColumns(hidden))
+
+    def action_columns(self) -> None:
+        """Ask which columns are wanted."""
+        self.run_worker(self._choose_columns())
 
     def action_delete(self) -> None:
         """Ask whether what is marked, or highlighted, is to be deleted; never what may run."""

@@ -21,7 +21,17 @@ from dlmon.figures.sessions import (
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry
-from tui.sessions.arrangement import COLUMNS, STARTED, in_order, matching
+from tui.sessions.arrangement import (
+    COLUMNS,
+    STARTED,
+    TIME,
+    batch_size_of,
+    epochs_of,
+    in_order,
+    loss_of,
+    matching,
+    rate_of,
+)
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, wrapped
 from tui.widgets.rows import TextRow, TextRun, fit
 from tui.widgets.sorted_table import Column, SortedTable
@@ -32,12 +42,15 @@ _STATUS_STYLES = {
     Status.STOPPED: PLAIN,
     Status.UNKNOWN: MUTED,
 }
-# What there has to be room for beside the names.
-_WIDTH_FOR_DEVICE, _WIDTH_FOR_DATE, _WIDTH_FOR_DEVICE_NAME, _WIDTH_FOR_HOST = 70, 84, 96, 116
-_WIDTH_FOR_LONG_NAME = 100
-_LONGEST = {"workload": 20, "device": 28, "status": len("interrupted"), "host": 20}
-_LONGEST_NAME, _SHORT_NAME = 24, 12
+_LONGEST = {"started": 16, "name": 24, "workload": 20, "device": 28, "status": 11, "host": 20}
+_SHORT_NAME, _WIDTH_FOR_LONG_NAME = 12, 100
+_LONGEST_NUMBER = 14
 _YEAR = len("2026-")
+_LEAST_TIME = len("10.17 s ± 0.01 per epoch")
+_DROPPED = (
+    "host", "device's name", "year", "epochs", "batch", "loss", "throughput", "device",
+)  # fmt: skip
+"""What is left out, one after the other, until the rest has room beside the time."""
 
 
 class SessionList(SortedTable[Recorded]):
@@ -54,7 +67,9 @@ class SessionList(SortedTable[Recorded]):
     _by = STARTED
     _marked: frozenset[Path] = frozenset()
     _columns: tuple[int, Sequence[Column]] = (-1, ())
-    _year_cells, _names_devices = 0, False
+    _year_cells, _names_devices = _YEAR, True
+    hidden: frozenset[str] = frozenset()
+    """The columns that a person took out."""
 
     @property
     def run_of_sweep(self) -> RunOfSweep | None:
@@ -91,6 +106,11 @@ class SessionList(SortedTable[Recorded]):
         """The first session's row: Enter on a sweep would go on with it."""
         sessions = (n for n, row in enumerate(self.shown) if isinstance(row, SessionEntry))
         return next(sessions, 0)
+
+    def hide_columns(self, names: frozenset[str]) -> None:
+        """Show all columns that have room but these."""
+        self.hidden, self._columns = names, (-1, ())
+        self.rearrange()
 
     def toggle_mark(self) -> None:
         """Mark what is highlighted, a sweep with its runs, or mark it no more; then go on."""
@@ -138,7 +158,9 @@ class SessionList(SortedTable[Recorded]):
             "host": MUTED,
         }
         for column in columns:
-            text = fit(self._text(column.name, entry), column.cells) + " " * self.GAP
+            text = self._text(column.name, entry)
+            text = text if column.is_text else text.rjust(column.cells)
+            text = fit(text, column.cells) + " " * self.GAP
             runs.append((text, styles.get(column.name, PLAIN)))
         if isinstance(entry, SweepEntry):
             return (*runs, (sweep_outcome(entry), STRONG))
@@ -174,25 +196,30 @@ class SessionList(SortedTable[Recorded]):
         return self._columns[1]
 
     def _columns_for(self, width: int) -> list[Column]:
-        longest = _LONGEST_NAME if width >= _WIDTH_FOR_LONG_NAME else _SHORT_NAME
-        name = self._widest("name", longest)
-        # A person's own names come before what is known of the machine.
-        room = width - (name + self.GAP if name else 0)
-        self._year_cells = _YEAR * (room >= _WIDTH_FOR_DATE)
-        self._names_devices = room >= _WIDTH_FOR_DEVICE_NAME
-        cells = {STARTED: len("11-20 14:56") + self._year_cells, "name": name}
-        cells |= {column: self._widest(column, most) for column, most in _LONGEST.items()}
-        if room < (_WIDTH_FOR_DATE if name else _WIDTH_FOR_DEVICE):
-            del cells["device"]
-        if room < _WIDTH_FOR_HOST:
-            del cells["host"]
-        shown = [replace(COLUMNS[column], cells=count) for column, count in cells.items() if count]
-        return [*shown, COLUMNS["time"]]
+        self._year_cells, self._names_devices = _YEAR, True
+        widths = {name: self._widest(name) for name in COLUMNS if name not in self.hidden | {TIME}}
+        if width < _WIDTH_FOR_LONG_NAME and "name" in widths:
+            widths["name"] = min(widths["name"], _SHORT_NAME)
+        for name in _DROPPED:
+            taken = sum(cells + self.GAP for cells in widths.values() if cells)
+            if self.FRONT + taken + _LEAST_TIME <= width:
+                break
+            if name == "year" and STARTED in widths:
+                self._year_cells, widths[STARTED] = 0, widths[STARTED] - _YEAR
+            elif name == "device's name" and "device" in widths:
+                self._names_devices = False
+                widths["device"] = self._widest("device")
+            else:
+                widths.pop(name, None)
+        shown = [replace(COLUMNS[name], cells=cells) for name, cells in widths.items() if cells]
+        return [*shown, COLUMNS[TIME]]
 
-    def _widest(self, column: str, most: int) -> int:
-        texts = [self._text(column, entry) for entry in self.all_rows or ()]
+    def _widest(self, name: str) -> int:
+        """Return the cells that a column needs; 0 where no session has anything there."""
+        texts = [self._text(name, entry) for entry in self.all_rows or ()]
         widest = max(map(cell_len, texts), default=0)
-        return min(most, max(widest, len(column))) if widest or column != "name" else 0
+        most = _LONGEST.get(name, _LONGEST_NUMBER)
+        return min(most, max(widest, cell_len(COLUMNS[name].heading))) if widest else 0
 
     def _text(self, column: str, entry: Recorded) -> str:
         match column:
@@ -206,6 +233,15 @@ class SessionList(SortedTable[Recorded]):
                 return self._device_of(entry)
             case "status":
                 return entry.status
+            case "batch":
+                return _number(batch_size_of(entry), ",d")
+            case "epochs":
+                return _number(epochs_of(entry), ",d")
+            case "throughput":
+                return _number(rate_of(entry), ",.1f") + " steps" * _counts_steps(entry)
+            case "loss":
+                loss = loss_of(entry)
+                return "" if loss is None else units.metric(loss)
         return entry.header.host
 
     def _name_of(self, entry: Recorded) -> str:
@@ -218,3 +254,12 @@ class SessionList(SortedTable[Recorded]):
             return ""
         device, name = device_of(entry)
         return (units.device(name) if self._names_devices else "") or device
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _counts_steps(entry: Recorded) -> bool:
+    result = entry.result if isinstance(entry, SessionEntry) else None
+    return result is not None and rate_of(entry) is not None and bool(result.counts_steps)

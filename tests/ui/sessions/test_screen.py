@@ -22,8 +22,18 @@ from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Requirement, Slot
 from dlmon.session.reasons import TOO_SHORT
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
-from tui.requests import Compare, Delete, Export, GoBack, Rename, Replay, ShowSession, ShowSweep
-from tui.sessions.arrangement import matching
+from tui.requests import (
+    Compare,
+    Delete,
+    Export,
+    GoBack,
+    KeepColumns,
+    Rename,
+    Replay,
+    ShowSession,
+    ShowSweep,
+)
+from tui.sessions.arrangement import COLUMNS, matching
 from tui.sessions.screen import SessionsScreen
 from tui.sessions.session_list import SessionList
 
@@ -114,18 +124,20 @@ def write_three(log_dir):
 async def test_sessions_are_listed_newest_first_and_one_of_them_is_shown_in_detail(shown, log_dir):
     write_three(log_dir)
     write(log_dir, "cut", 1, reached="training")
-    async with shown.app.run_test(size=(180, 40)) as pilot:
+    async with shown.app.run_test(size=(220, 40)) as pilot:
         await shown.begin(pilot)
         heading, *rows = [" ".join(row.split()) for row in shown.rows("#sessions")]
-        assert heading == "▼started workload device status host time"
+        assert heading == "▼started workload epochs device status host samples/s loss time"
         host = list_sessions(log_dir)[0].header.host
         device = "NVIDIA GTX 1060 6GB"
         why = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
         assert rows == [
-            f"▸ 2026-11-20 14:56 cifar10-cnn {device} completed {host} 9.16 s ± 0.01 per epoch",
-            f"2026-11-20 13:56 cifar10-cnn interrupted {host} left no result",
-            f"2026-11-20 12:56 cifar10-cnn {device} failed {host} {why}",
-            f"2026-11-19 08:56 mnist-mlp-small {device} completed {host} 5.66 s per run",
+            f"▸ 2026-11-20 14:56 cifar10-cnn 3 {device} completed {host} 5,500.2 0.6000 "
+            "9.16 s ± 0.01 per epoch",
+            f"2026-11-20 13:56 cifar10-cnn 3 interrupted {host} 1.0514 left no result",
+            f"2026-11-20 12:56 cifar10-cnn 1 {device} failed {host} 5,500.0 1.0514 {why}",
+            f"2026-11-19 08:56 mnist-mlp-small 3 {device} completed {host} 45,285.6 0.6000 "
+            "5.66 s per run",
         ]
         assert shown.rows("#details") == [
             "newest",
@@ -416,10 +428,10 @@ async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_d
         await shown.press("i")
         assert firsts(shown) == ["oldest", "newest", "failed-one"]
         assert "by workload reversed" in shown.text
-        await shown.press("greater_than_sign", "o")
+        await shown.press("greater_than_sign", "o", "o")
         assert "by status" in shown.text
         assert firsts(shown) == ["newest", "oldest", "failed-one"]
-        await shown.press("less_than_sign", "less_than_sign", "less_than_sign")
+        await shown.press(*["less_than_sign"] * 4)
         assert firsts(shown) == ["newest", "failed-one", "oldest"]
         assert "▼started" in shown.rows("#sessions")[0]
 
@@ -550,6 +562,70 @@ async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, l
         await shown.press("slash", *"rather slow", "enter")
         assert firsts(shown) == ["oldest"]
         assert shown.rows("#details")[:2] == ["oldest (a rather long name)", "slow"]
+
+
+# ---- columns ----
+
+
+async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        heading = " ".join(shown.rows("#sessions")[0].split())
+        await shown.press("V")
+        assert "● started" in shown.text
+        assert "those that have room are shown" in shown.text
+        await shown.press("space")
+        assert "● started" not in shown.text
+        await shown.press("escape")
+        assert " ".join(shown.rows("#sessions")[0].split()) == heading
+        assert not shown.asked_for(KeepColumns)
+        await shown.press("V", "space", "end", "space", "enter")
+        heading = " ".join(shown.rows("#sessions")[0].split())
+        assert heading == "workload epochs device status host samples/s time"
+        assert shown.asked_for(KeepColumns) == [{"hidden": {"started", "loss"}}]
+
+
+async def test_columns_that_a_person_took_out_stay_away(log_dir):
+    write_three(log_dir)
+    hidden = frozenset(COLUMNS) - {"workload"}
+    shown = ShownSessions(log_dir, hidden=hidden)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert shown.rows("#sessions")[0].split() == ["workload", "time"]
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (200, "▼started workload batch epochs device status host samples/s loss time"),
+        (140, "▼started workload batch epochs device status host samples/s loss time"),
+        (110, "▼started workload batch epochs device status samples/s loss time"),
+        (100, "▼started workload device status samples/s loss time"),
+        (80, "▼started workload device status time"),
+    ],
+)
+async def test_columns_without_room_are_left_out_in_order(shown, log_dir, width, headings):
+    header, *records = recorded_session(session_id="one")
+    header = replace(header, options={**header.options, "batch_size": 64})
+    write_log(log_dir, of_this_boot([header, *records]))
+    async with shown.app.run_test(size=(width, 24)) as pilot:
+        await shown.begin(pilot)
+        heading, row = shown.rows("#sessions")
+        assert " ".join(heading.split()) == headings
+        assert row.endswith("9.16 s ± 0.01 per epoch")
+        for name in {"batch", "epochs", "samples/s", "loss"} & {*heading.split()}:
+            right = heading.index(name) + len(name)
+            assert row[right - 1].isdigit()
+            assert row[right] == " "
+
+
+async def test_the_throughput_of_unknown_samples_is_in_steps(shown, log_dir):
+    *records, result = recorded_session(session_id="one")
+    write_log(log_dir, of_this_boot([*records, replace(result, counts_steps=True)]))
+    async with shown.app.run_test(size=(120, 24)) as pilot:
+        await shown.begin(pilot)
+        assert "5,500.2 steps" in shown.rows("#sessions")[1]
 
 
 # ---- deleting ----

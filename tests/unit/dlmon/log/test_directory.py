@@ -23,7 +23,7 @@ from dlmon.log.directory import (
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
 from dlmon.log.label import Label, refuse_name, write_label
-from dlmon.records import Failure, Notice, Result, Status, encode
+from dlmon.records import Epoch, Failure, Metrics, Notice, Result, Status, encode
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 
@@ -76,7 +76,15 @@ def three(tmp_path):
 def test_a_session_stands_as_its_result_says(tmp_path, status):
     records = recorded_session(status=status, samples=2_000)
     entry = read_entry(write_log(tmp_path, records))
-    assert entry == SessionEntry(records[0], entry.path, status, records[-1], None)
+    loss = next(each.metrics["loss"] for each in reversed(records) if isinstance(each, Epoch))
+    assert entry == SessionEntry(records[0], entry.path, status, records[-1], None, loss=loss)
+
+
+def test_the_newest_loss_is_that_of_training_also_while_it_runs(tmp_path):
+    records = recorded_session("training")
+    said = [each for each in records if isinstance(each, Epoch | Metrics)]
+    values = said[-1].metrics if isinstance(said[-1], Epoch) else said[-1].values
+    assert read_entry(write_log(tmp_path, records)).loss == values["loss"]
 
 
 def test_a_session_without_a_result_or_a_writer_was_interrupted(tmp_path):

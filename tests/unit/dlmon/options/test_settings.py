@@ -13,7 +13,9 @@ from dlmon.options.settings import (
     SettingsError,
     check_theme,
     read_settings,
+    remember_hidden_columns,
     remember_theme,
+    remembered_hidden_columns,
     remembered_theme,
     settings_path,
 )
@@ -225,6 +227,15 @@ def test_the_theme_is_remembered(tmp_path, monkeypatch):
     assert remembered_theme() is None
     remember_theme("nord")
     assert remembered_theme() == "nord"
+
+
+def test_the_columns_that_were_taken_out_are_remembered(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert remembered_hidden_columns() == frozenset()
+    remember_hidden_columns({"host", "loss"})
+    assert remembered_hidden_columns() == {"host", "loss"}
+    remember_hidden_columns(())
+    assert remembered_hidden_columns() == frozenset()
 
 
 def test_a_place_that_can_not_be_written_is_an_error(tmp_path, monkeypatch):

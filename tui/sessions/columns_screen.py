@@ -23,7 +23,7 @@ class ColumnsScreen(Dialog[frozenset[str]]):
     CSS_PATH = "columns_screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "keep", "Keep", priority=True),
-        Binding("space", "toggle", "Show, hide"),
+        Binding("space", "show_or_hide", "Show, hide"),
         Binding("escape", "cancel", "Back", priority=True),
         Binding("q,ctrl+c,ctrl+q", "cancel", show=False, priority=True),
     ]
@@ -48,13 +48,13 @@ class ColumnsScreen(Dialog[frozenset[str]]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Show or hide what was clicked."""
         event.stop()
-        self._toggle(event.option_index)
+        self._show_or_hide(event.option_index)
 
-    def action_toggle(self) -> None:
+    def action_show_or_hide(self) -> None:
         if self._columns.highlighted is not None:
-            self._toggle(self._columns.highlighted)
+            self._show_or_hide(self._columns.highlighted)
 
-    def _toggle(self, index: int) -> None:
+    def _show_or_hide(self, index: int) -> None:
         name = self._names[index]
         self._hidden ^= {name}
         self._columns.replace_option_prompt_at_index(index, self._prompt(name))

@@ -178,7 +178,7 @@ async def test_the_command_in_a_log_is_not_run(launched, log_dir):
         await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
         app.post_message(ShowSession(log))
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        await until(pilot, lambda: "r Sessions" in screen_text(app))
+        await until(pilot, lambda: "l Log" in screen_text(app))
         assert "Again" not in screen_text(app)
         await pilot.press("a")
         await pilot.pause()

@@ -8,7 +8,6 @@ from dataclasses import replace
 from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
 from dlmon.records.record import record
 from dlmon.session.loops import Loop, Loops
-from dlmon.statistics.steady_state import SteadyState
 
 MAX_TRAINERS = 1024
 
@@ -53,11 +52,8 @@ class Trainers:
         samples = sum(other.samples or 0 for other in others.values())
         return replace(epoch, samples=epoch.samples + samples)
 
-    def _steady_like(self, loop: Loop) -> dict[int, SteadyState]:
-        """Return the batches of each but number 0 in the loop that is like one of number 0."""
-        return {number: alike.steady for number, alike in self._like(loop).items()}
-
     def _like(self, loop: Loop) -> dict[int, Loop]:
+        """Return the loop of each but number 0 that is like one of number 0."""
         found = {}
         for number, loops in self.loops.items():
             # Without a description of both, there is no telling them apart.
@@ -78,7 +74,7 @@ class Trainers:
 
         They step together, so what makes one slow makes all: errors add up.
         """
-        others = [steady.samples_per_second() for steady in self._steady_like(loop).values()]
+        others = [one.steady.samples_per_second() for one in self._like(loop).values()]
         known = [other for other in others if other is not None]
         if own is None or not known:
             return own
@@ -95,9 +91,9 @@ class Trainers:
 
     def rates(self, own: SamplesPerSecond | None, loop: Loop) -> tuple[TrainerRate, ...]:
         """Return each process, with its throughput in a loop; `own` is that of number 0."""
-        found, others = [], self._steady_like(loop)
+        found, others = [], self._like(loop)
         for number, trainer in sorted(self.known.items()):
-            steady = others.get(number)
-            rate = own if number == 0 else steady.samples_per_second() if steady else None
+            like = others.get(number)
+            rate = own if number == 0 else like.steady.samples_per_second() if like else None
             found.append(TrainerRate(trainer, None if rate is None else rate.mean))
         return tuple(found)

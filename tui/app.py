@@ -18,7 +18,7 @@ from textual.screen import ModalScreen, Screen
 from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
 from dlmon.log.folder import LogError, log_directory
-from dlmon.options.settings import remembered_theme
+from dlmon.options.settings import remembered
 from dlmon.records.sanitize import clean
 from dlmon.render.console import print_in_ascii
 from dlmon.render.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
@@ -137,7 +137,7 @@ class DlmonApp(PunctualApp[int]):
             self._plain = [PlainCharacters()]
         for theme in OWN_THEMES:
             self.register_theme(theme)
-        chosen = self.settings.theme or remembered_theme()
+        chosen = self.settings.theme or remembered("theme")
         self.kept_theme = chosen if chosen in self.available_themes else DARK
         start_with_theme(self, self.kept_theme)
         self._make_first = _first_screen(self, start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -220,40 +220,25 @@ def check_theme(name: str, known: Sequence[str]) -> None:
         raise SettingsError(f"{settings_path()}: there is no theme {quoted(name)}; {suggestion}")
 
 
-def remembered_theme() -> str | None:
-    """Return the theme that was chosen last; None when none was, or it can't be read."""
-    return _remembered("theme") or None
+HIDDEN_COLUMNS = "hidden-columns"
+"""By what is kept which columns are out of the list of sessions."""
 
 
-def remembered_hidden_columns() -> frozenset[str]:
-    """Return which columns a person took out of the list of sessions."""
-    return frozenset(_remembered("hidden-columns").split())
-
-
-def _remembered(name: str) -> str:
-    """Return what was kept under a name; nothing where it can't be read."""
+def remembered(name: str) -> str:
+    """Return what was kept by a name, such as the theme; empty where nothing can be read."""
     try:
         return read_regular(_memory(name), _LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def remember_theme(name: str) -> None:
-    """Keep the theme for the next start.
+def remember(name: str, text: str) -> None:
+    """Keep a choice for the next start.
 
     Raises:
         OSError: it can't be written.
     """
-    write_private(_memory("theme"), f"{name}\n".encode())
-
-
-def remember_hidden_columns(names: Iterable[str]) -> None:
-    """Keep which columns are out of the list of sessions.
-
-    Raises:
-        OSError: it can't be written.
-    """
-    write_private(_memory("hidden-columns"), f"{' '.join(sorted(names))}\n".encode())
+    write_private(_memory(name), f"{text}\n".encode())
 
 
 def _memory(name: str) -> Path:

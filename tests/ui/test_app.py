@@ -23,7 +23,7 @@ from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Refused, Started
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.run import RunOptions
-from dlmon.options.settings import Settings, remember_theme
+from dlmon.options.settings import Settings, remember
 from dlmon.records import Output
 from dlmon.render.follow import follow
 from tui.drawing.themes import theme_names
@@ -647,7 +647,7 @@ async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
             assert app.theme == theme
     assert dlmon_app(log_dir).theme == "gruvbox"
     assert dlmon_app(log_dir, settings=Settings(theme="dlmon-light")).theme == "dlmon-light"
-    remember_theme("of another version")
+    remember("theme", "of another version")
     assert dlmon_app(log_dir).theme == "dlmon-dark"
 
 

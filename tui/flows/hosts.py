@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
-from dlmon.options.settings import remembered_hidden_columns
+from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import session_screen
 from tui.flows.stack import close_link, refuse_waiting, replace_waiting
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
@@ -83,7 +83,7 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
         sessions = await listed_sessions(link, log_dir, directory=directory)
         return sessions, sweeps_of_host(await listed_sweeps(link, log_dir, directory))
 
-    hidden = remembered_hidden_columns()
+    hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
     app.push_screen(HostSessionsScreen(link.host, ask, log_dir, hidden))
 
 

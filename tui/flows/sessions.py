@@ -10,7 +10,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
-from dlmon.options.settings import remembered_hidden_columns
+from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
     ShownSession,
@@ -44,7 +44,7 @@ def list_sessions(app: DlmonApp) -> None:
 
     where = app.shown[-1].follower.directory if app.shown else app.directory
     sessions = partial(directory.list_sessions, where)
-    hidden = remembered_hidden_columns()
+    hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
     app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where), hidden))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.options.settings import remember_hidden_columns, remember_theme
+from dlmon.options.settings import HIDDEN_COLUMNS, remember
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
 from tui.palette import keys_of
@@ -58,7 +58,7 @@ def keep_theme(app: DlmonApp) -> None:
         return
     app.kept_theme = app.theme
     try:
-        remember_theme(app.theme)
+        remember("theme", app.theme)
     except OSError as error:
         app.show_error(f"the theme can't be saved: {error}")
 
@@ -66,7 +66,7 @@ def keep_theme(app: DlmonApp) -> None:
 def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
     """Remember which columns are out of the list of sessions."""
     try:
-        remember_hidden_columns(request.hidden)
+        remember(HIDDEN_COLUMNS, " ".join(sorted(request.hidden)))
     except OSError as error:
         app.show_error(f"the columns can't be saved: {error}")
 

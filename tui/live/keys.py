@@ -8,6 +8,7 @@ from tui.live.epochs.zoom import EPOCH_ACTIONS, EPOCH_KEYS
 from tui.screens.base import HELP, SESSIONS, THEME, hidden
 from tui.screens.charts import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT
+from tui.screens.panes import ALONE, PANE_KEYS
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
@@ -21,6 +22,7 @@ LIVE_KEYS: list[BindingType] = [
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
     *CURSOR,
+    ALONE,
     *EPOCH_KEYS,
     Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
     Binding("c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"),
@@ -30,6 +32,7 @@ LIVE_KEYS: list[BindingType] = [
     THEME,
     hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
     *AXIS,
+    *PANE_KEYS,
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
     hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),

@@ -43,6 +43,7 @@ from tui.machine.view import MachineView
 from tui.requests import TellEnd, TrainAgain
 from tui.screens.base import REFRESH_S, topics_of
 from tui.screens.export import ExportControls
+from tui.screens.panes import PanesScreen
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import AgainScreen
 
@@ -51,7 +52,7 @@ _POLLS_TO_KNOW = 2
 PROFILED_STEPS = 5
 
 
-class LiveScreen(SessionControls, ExportControls, EpochZoom):
+class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     """A session as it happens, or as it was.
 
     Args:
@@ -60,6 +61,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     """
 
     CSS_PATH = "live.tcss"
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, TransportLine, KeyFooter, TooSmall"
     # The app's own, and two more that only this screen has a layout for.
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),
@@ -106,7 +108,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._catching_up: Worker[None] | None = None
         self._part: Part | None = None
         self._metric: str | None = None
-        self._arranged: tuple[bool, frozenset[Part]] = (False, frozenset())
+        self._arranged: tuple[frozenset[str], ...] = ()
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -255,7 +257,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         # Where the chart has no room, the epochs say how training stands.
         learned = learned_text(learning, self._metric, each)
         self.query_one(EpochTable).show_learned("" if chart.display else learned)
-        columns = self.plot_columns
+        columns = self.plot_columns or chart.plot_columns
         count = min(columns, chart.plot_columns)
         if count < 1 or not chart.display:
             return
@@ -276,12 +278,15 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         """What of epochs, loss and output has room together, in the order of the key."""
         if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
             return [frozenset()]
-        epochs = {Part.EPOCHS} & ({*Part} if self._source.session.has_epochs else set())
+        left = [part for part in Part if part not in self.hidden_panes]
+        if not self._source.session.has_epochs:
+            left = [part for part in left if part != Part.EPOCHS]
+        epochs = frozenset(left) & {Part.EPOCHS}
         if self.has_class("-broad"):
-            return [frozenset({Part.LOSS, Part.OUTPUT} | epochs)]
+            return [frozenset(left)]
         if self.has_class("-narrow") and epochs:
-            return [frozenset({part}) for part in Part]
-        return [frozenset({part} | epochs) for part in (Part.LOSS, Part.OUTPUT)]
+            return [frozenset({part}) for part in left]
+        return [epochs | {part} for part in left if part != Part.EPOCHS] or [epochs]
 
     @property
     def _parts(self) -> frozenset[Part]:
@@ -293,31 +298,53 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             wanted = Part.LOSS if has_loss else Part.OUTPUT
         return next((parts for parts in offered if wanted in parts), offered[0])
 
+    @property
+    def panes(self) -> tuple[str, ...]:
+        """What can be hidden; of a machine that was recorded alone there is nothing else."""
+        if self.has_class("-machine-alone"):
+            return ("machine",)
+        return ("throughput", "comparison", "machine", *Part)
+
+    def arrange_panes(self) -> None:
+        self._share_row()
+        self.call_after_refresh(self.paint)
+
+    @property
+    def _log_is_open(self) -> bool:
+        """Whether the output is shown alone."""
+        return isinstance(self.maximized, OutputPane)
+
     def _share_row(self) -> None:
-        """Show what has room of epochs, loss and output; the output alone where the log is open.
+        """Show what is not hidden, and what has room of epochs, loss and output.
 
         By the few styles that differ: a class on the screen would have every widget's looked up
         again, and a key answered late.
         """
-        alone = self._log_is_open
-        shown = frozenset({Part.OUTPUT}) if alone else self._parts
-        if (alone, shown) == self._arranged:
+        cell, epochs = self.query_one(SideCell), self.query_one(EpochTable)
+        parts = {Part.EPOCHS: epochs, Part.LOSS: cell.loss, Part.OUTPUT: cell.output}
+        alone = {part for part, widget in parts.items() if widget is self.maximized}
+        shown, hidden = self._parts | alone, self.hidden_panes
+        if (shown, hidden) == self._arranged:
             return
-        self._arranged = alone, shown
-        panels, cell = self.query_one("#panels"), self.query_one(SideCell)
-        panels.styles.layout = "vertical" if alone else None
-        cell.styles.height = "1fr" if alone else None
-        cell.set_class(not self._source.session.has_epochs, "-without-epochs")
-        lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
-        for widget in (*panels.children, *lines):
-            widget.styles.display = "none" if alone else None
-        for widget, parts in (
-            (self.query_one(EpochTable), {Part.EPOCHS}),
-            (cell, {Part.LOSS, Part.OUTPUT}),
-            (cell.loss, {Part.LOSS}),
-            (cell.output, {Part.OUTPUT}),
+        self._arranged = shown, hidden
+        has_side = bool(shown - {Part.EPOCHS})
+        has_epochs = self._source.session.has_epochs and Part.EPOCHS not in hidden
+        panels = self.query_one("#panels")
+        panels.set_class(not has_side, "-no-side")
+        panels.set_class(not has_epochs, "-no-epochs")
+        for name, widget in (
+            ("throughput", self._throughput),
+            ("comparison", self.query_one(ComparisonPanel)),
+            ("machine", self._machine),
         ):
-            widget.styles.display = "block" if shown & parts else "none"
+            panels.set_class(name in hidden, f"-no-{name}")
+            widget.styles.display = "none" if name in hidden else None
+        cell.set_class(
+            Part.EPOCHS in hidden or not self._source.session.has_epochs, "-without-epochs"
+        )
+        cell.styles.display = "block" if has_side else "none"
+        for part, pane in parts.items():
+            pane.styles.display = "block" if part in shown else "none"
         self.refresh_bindings()
         self.call_after_refresh(self.paint)
 
@@ -339,7 +366,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             self.notify("a larger window has room for the loss", severity="warning")
             return
         self._metric = next_metric(self._source.session.learning, self._metric)
-        if Part.LOSS not in self._arranged[1]:
+        if Part.LOSS not in self._arranged[0]:
             self._part = Part.LOSS
             self._share_row()
         self._paint_loss(self._source.snapshot())
@@ -375,10 +402,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             running = self._source.running
             over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
+        if action == "show_alone" and self.focused is self.query_one(EpochTable):
+            # Enter shows the epoch that was chosen in it.
+            return self.query_one(EpochTable).chosen is None
         if action in EPOCH_ACTIONS and not self.can_choose_epoch():
             return False
         if action == "next_part":
-            return not self._log_is_open and len(self._offered) > 1
+            return self.maximized is None and len(self._offered) > 1
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "stacks":
@@ -466,9 +496,11 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         return machine_view(self._source, self._source.snapshot())
 
     def action_log(self) -> None:
-        """Give the output all the room of the panels, or take it back."""
-        self._log_is_open = not self._log_is_open
-        self._share_row()
+        """Show the output alone, or all again."""
+        if self._log_is_open:
+            self.minimize()
+        else:
+            self.maximize(self.query_one(OutputPane), container=False)
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""

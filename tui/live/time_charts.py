@@ -80,10 +80,12 @@ class TimeChartsScreen(ChartsScreen):
 
     @property
     def plot_columns(self) -> int:
-        """How many columns the narrower of the charts has room for; one that is hidden has none."""
-        if not self._throughput.display:
-            return self._machine.plot_columns
-        return min(self._throughput.plot_columns, self._machine.plot_columns)
+        """How many columns the charts have room for that are about as wide as the widest."""
+        if isinstance(self.maximized, Chart):
+            return self.maximized.plot_columns
+        shown = [chart for chart in (self._throughput, self._machine) if chart.display]
+        counts = [chart.plot_columns for chart in shown]
+        return min((count for count in counts if 10 * count > 9 * max(counts)), default=0)
 
     def _throughput_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
         series = self._source.session.throughput

@@ -37,6 +37,8 @@ from tui.machine.view import MachineView, is_over
 from tui.widgets.lines import BAD, GrowingLines, in_rows, shows
 from tui.widgets.rows import TextRow
 
+PARTS = ("cpu", "cores", "gpus", "processes")
+"""What can be hidden of a machine that has a panel of its own."""
 MOST_CHARTS = 8
 # Fewer stand below each other where they can: an instant is one line through them.
 _GRID_FROM = 4
@@ -193,6 +195,7 @@ class Machine(Widget):
         self._cores = CoreRows(id="cores")
         self._meters = Meters(id="meters")
         self._side = Container(self._cores, self._meters, id="side")
+        self._top = Container(self._cpu, self._side, id="top")
         self._tiles = [MachineTile(large=not beside, id="chart-0")]
         self._rows = GpuRows(id="gpus")
         self._grid = Container(*self._tiles, self._rows, id="gpus-grid")
@@ -200,13 +203,14 @@ class Machine(Widget):
         self._processes.display = False
         self.form = Form("")
         """How the parts stand; that of nothing before something is shown."""
+        self._hidden: frozenset[str] = frozenset()
         self._shown: Callable[[], None] | None = None
         self.about.display = not beside
 
     def compose(self) -> ComposeResult:
         """Lay out the parts of every machine; charts of the grid are made when needed."""
         yield self.about
-        yield Container(self._cpu, self._side, id="top")
+        yield self._top
         yield self._grid
         yield self._processes
 
@@ -219,9 +223,17 @@ class Machine(Widget):
         if self._shown is not None and self.is_attached:
             self._shown()
 
+    def hide(self, parts: frozenset[str]) -> None:
+        """Show nothing of some of the `PARTS`."""
+        if parts != self._hidden:
+            self._hidden, self.form = parts, Form("")
+            self.show_again()
+
     @property
     def plot_columns(self) -> int:
         """How many columns charts have room for that are about as wide as the CPU's."""
+        if isinstance(self.screen.maximized, MachineTile):
+            return self.screen.maximized.plot_columns
         columns = self._cpu.plot_columns
         counts = (tile.plot_columns for tile in self._tiles if tile.display)
         return min((count for count in counts if 10 * count > 9 * columns), default=columns)
@@ -319,6 +331,9 @@ class Machine(Widget):
 
     def _take_form(self, view: MachineView) -> bool:
         """Have the parts stand as they do best; return whether that is new."""
+        if self.screen.maximized is not None and self.form.arrangement:
+            # A pane that is alone has all the room.
+            return False
         form = self._form_for(view)
         if form == self.form:
             return False
@@ -329,13 +344,17 @@ class Machine(Widget):
         for number, tile in enumerate(self._tiles):
             tile.display = number < form.charts
         is_column = form.arrangement == "column"
-        self._cpu.display, self._side.display = form.cpu, form.side
+        cpu, cores, gpus, processes = (part not in self._hidden for part in PARTS)
+        self._cpu.display, self._side.display = form.cpu and cpu, form.side and cores
+        has_top = self._cpu.display or self._side.display
+        self._top.display = has_top
         self._meters.display = form.arrangement != "beside"
         self._rows.display = form.rows
-        self._grid.display = form.rows or form.charts > 0
-        self._processes.display = form.processes
+        self._grid.display = (form.rows or form.charts > 0) and gpus
+        self._processes.display = form.processes and processes
+        self._processes.styles.height = None if has_top or self._grid.display else "1fr"
         self._meters.in_a_row = 2 if is_column else 1
-        self._grid.styles.height = form.gpus_height
+        self._grid.styles.height = form.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if form.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = form.columns
         for name in ("column", "wide", "beside", "low", "high"):

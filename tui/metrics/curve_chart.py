@@ -43,7 +43,6 @@ class CurveChart(Chart):
         )
         + "}"
     )
-    FOCUS_ON_CLICK = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="panel")

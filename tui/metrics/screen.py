@@ -18,6 +18,7 @@ from dlmon.figures.phases import reading_text
 from dlmon.figures.run_curves import curves_of
 from dlmon.session.learning import LOSS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
+from dlmon.statistics.series import Series
 from tui.drawing.time_window import RunSpan, TimeWindow, View
 from tui.machine.machine import grid_columns
 from tui.metrics.curve_chart import HUES, SIGNS, CurveChart
@@ -29,6 +30,8 @@ from tui.widgets.text_field import WholeFilterField
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
 _NOTHING_YET = "no metric yet: each that the training reports has a chart"
+# Of a run that doesn't report a quantity: the values of the others stay in their places.
+_NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
 _INTERVAL_NS = 1_000_000_000
 
@@ -139,9 +142,9 @@ class MetricsScreen(ChartsScreen, TickingScreen):
         if not self.has_parts:
             return
         found: dict[str, list[tuple[int, Curve]]] = {}
-        for number, source in enumerate(self._sources):
-            for name, curve in curves_of(source.session, self._start_ns(source)).items():
-                found.setdefault(name, []).append((number, curve))
+        known = [curves_of(one.session, self._start_ns(one)) for one in self._sources]
+        for name in dict.fromkeys(name for curves in known for name in curves):
+            found[name] = [(n, curves.get(name, _NO_CURVE)) for n, curves in enumerate(known)]
         if not any(source.session.learning.names for source in self._sources):
             found = {LOSS: [], **found}
         self._lay_out(found)

@@ -34,8 +34,9 @@ class SessionControls(BaseScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs; who only looks on detaches by leaving."""
-        stoppable = self.shown_session.running and not self.stop_requested
-        return stoppable or action not in ("stop", "detach")
+        if action in ("stop", "detach"):
+            return self.shown_session.running and not self.stop_requested
+        return super().check_action(action, parameters)
 
     def action_stop(self) -> None:
         """Ask whether the session is to stop."""

@@ -18,6 +18,7 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, THEME, TickingScreen
+from tui.screens.panes import ALONE, PANE_KEYS
 from tui.screens.session_controls import SessionControls
 from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
 from tui.widgets.lines import (
@@ -51,7 +52,9 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         *IN_DEPTH,
         SHOWN_HELP,
         *LEAVE,
+        ALONE,
         *ZOOM,
+        *PANE_KEYS,
         THEME,
         PALETTE,
     ]

@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 
 from dlmon.session.source import MachineSource
 from tui.machine.help import PANEL
-from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, THEME
+from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
 
 # Imported after the first paint: the charts take as long as all before them.
 if TYPE_CHECKING:
@@ -43,10 +44,24 @@ LEAVE: tuple[BindingType, ...] = (
 )
 
 
-class WatchScreen(BaseScreen):
+# Those of a machine; imported with the charts.
+_PANES = ("cpu", "cores", "gpus", "processes")
+
+
+class WatchScreen(PanesScreen):
     """This machine, live, until the user leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*ZOOM, *IN_DEPTH, THEME, SHOWN_HELP, *LEAVE, PALETTE]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ALONE,
+        *ZOOM,
+        *IN_DEPTH,
+        THEME,
+        SHOWN_HELP,
+        *LEAVE,
+        *PANE_KEYS,
+        PALETTE,
+    ]
+    ALLOW_IN_MAXIMIZED_VIEW = "RecordingLine, KeyFooter, TooSmall"
     HELP_PAGES = PANEL
     READS_WHEN_COVERED: ClassVar[bool] = False
 
@@ -61,7 +76,17 @@ class WatchScreen(BaseScreen):
         from tui.machine.panel import MachinePanel
 
         self._panel = MachinePanel(self._source, processes=True)
+        self._panel.hide(self.hidden_panes)
         yield self._panel
+
+    @property
+    def panes(self) -> tuple[str, ...]:
+        return _PANES
+
+    def arrange_panes(self) -> None:
+        if self._panel is not None:
+            self._panel.hide(self.hidden_panes)
+            self.call_after_refresh(self._panel.show_again)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top; its sensors start after the first paint."""

@@ -52,6 +52,8 @@ class RowWidget(StyledOnUse):
     """
 
     ALLOW_SELECT = False
+    FOCUS_ON_CLICK = False
+    ALLOW_MAXIMIZE = True
 
     DEFAULT_CSS = """
     RowWidget {

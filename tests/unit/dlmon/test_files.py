@@ -16,7 +16,7 @@ from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.log.lock import writer_pid
-from dlmon.options.settings import SettingsError, read_settings, remember_theme, remembered_theme
+from dlmon.options.settings import SettingsError, read_settings, remember, remembered
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
 
 
@@ -90,14 +90,14 @@ def test_a_theme_is_neither_read_from_nor_written_to_a_special_file(special, tmp
     memory = tmp_path / "state" / "dlmon" / "theme"
     memory.parent.mkdir(parents=True)
     special[0].rename(memory)
-    assert remembered_theme() is None
+    assert remembered("theme") == ""
     if memory.is_dir():
         with pytest.raises(OSError, match="directory"):
-            remember_theme("nord")
+            remember("theme", "nord")
         assert [path.name for path in memory.parent.iterdir()] == ["theme"]
     else:
-        remember_theme("nord")
-        assert remembered_theme() == "nord"
+        remember("theme", "nord")
+        assert remembered("theme") == "nord"
 
 
 def test_a_special_file_is_no_session_of_a_directory_and_no_sweep(special, tmp_path):

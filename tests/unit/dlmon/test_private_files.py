@@ -8,7 +8,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.comparison.peaks import calibration_path, write_peaks
 from dlmon.log.writer import LogWriter
-from dlmon.options.settings import remember_theme, remembered_theme
+from dlmon.options.settings import remember, remembered
 from dlmon.private_files import (
     NotPrivateError,
     make_private_folder,
@@ -78,9 +78,9 @@ def test_a_session_and_a_sweep_are_private_with_all_folders_above_them(tmp_path,
 
 def test_what_is_remembered_is_private_in_a_private_folder(tmp_path, monkeypatch, umask):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    remember_theme("nord")
+    remember("theme", "nord")
     write_peaks(calibration_path(), [])
-    assert remembered_theme() == "nord"
+    assert remembered("theme") == "nord"
     assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
     assert [path.name for path in calibration_path().parent.iterdir() if path.name[0] == "."] == []
 
@@ -92,7 +92,7 @@ def test_what_others_could_read_so_far_is_private_once_it_is_written(tmp_path, m
     folder.chmod(0o777)
     (folder / "theme").write_text("textual-dark\n")
     (folder / "theme").chmod(0o666)
-    remember_theme("nord")
+    remember("theme", "nord")
     assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
 
 

@@ -56,7 +56,6 @@ class EpochZoom(TimeChartsScreen):
     _window_before = TimeWindow()
     _alone: Epoch | None = None
     _has_epochs = False
-    _log_is_open = False
 
     def paint_epochs(self, snapshot: Snapshot) -> None:
         """Show the epochs, and what differed in the one that the charts show alone."""
@@ -88,9 +87,8 @@ class EpochZoom(TimeChartsScreen):
     def _paint_line(self, snapshot: Snapshot) -> None:
         epoch = self.zoomed_epoch
         line, limit = self.query_one(EpochLine), self.query_one(LimitLine)
-        if not self._log_is_open:
-            line.styles.display = "block" if epoch is not None else None
-            limit.styles.display = "none" if epoch is not None else None
+        line.styles.display = "block" if epoch is not None else None
+        limit.styles.display = "none" if epoch is not None else None
         if epoch is None:
             return
         heading = f"{epoch_word(snapshot.header).capitalize()} {epoch.epoch + 1}"

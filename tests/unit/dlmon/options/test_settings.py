@@ -13,10 +13,8 @@ from dlmon.options.settings import (
     SettingsError,
     check_theme,
     read_settings,
-    remember_hidden_columns,
-    remember_theme,
-    remembered_hidden_columns,
-    remembered_theme,
+    remember,
+    remembered,
     settings_path,
 )
 
@@ -181,9 +179,9 @@ def test_what_only_this_machine_lacks_is_left_to_what_runs_something(config):
 
 def test_without_a_home_directory_the_defaults_hold(no_home):
     assert read_settings() == Settings()
-    assert remembered_theme() is None
+    assert remembered("theme") == ""
     with pytest.raises(OSError, match="set HOME or XDG_STATE_HOME"):
-        remember_theme("nord")
+        remember("theme", "nord")
 
 
 def test_another_place_can_be_named(tmp_path, monkeypatch):
@@ -224,25 +222,16 @@ def test_bytes_that_are_no_text_are_shown(config):
 
 def test_the_theme_is_remembered(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "not there yet"))
-    assert remembered_theme() is None
-    remember_theme("nord")
-    assert remembered_theme() == "nord"
-
-
-def test_the_columns_that_were_taken_out_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert remembered_hidden_columns() == frozenset()
-    remember_hidden_columns({"host", "loss"})
-    assert remembered_hidden_columns() == {"host", "loss"}
-    remember_hidden_columns(())
-    assert remembered_hidden_columns() == frozenset()
+    assert remembered("theme") == ""
+    remember("theme", "nord")
+    assert remembered("theme") == "nord"
 
 
 def test_a_place_that_can_not_be_written_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "dlmon").write_text("a file where a folder should be")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with pytest.raises(OSError, match="dlmon"):
-        remember_theme("nord")
+        remember("theme", "nord")
     assert stat.S_ISREG((tmp_path / "dlmon").stat().st_mode)
 
 

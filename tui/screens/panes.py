@@ -44,7 +44,9 @@ class PanesScreen(BaseScreen):
     _hidden: frozenset[str] | None = None
 
     def name_of_action(self, action: str) -> str:
-        """Return what a digit does now."""
+        """Return what a digit, or Enter, does now."""
+        if action == "show_alone" and self.maximized is not None:
+            return "All panes"
         if not action.startswith(_TOGGLE):
             return super().name_of_action(action)
         name = self._pane_of(action)

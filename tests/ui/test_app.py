@@ -34,9 +34,9 @@ from tui.live.screen import LiveScreen
 from tui.palette import commands_of
 from tui.requests import TrainSeveral
 from tui.screens.help import HelpScreen
+from tui.screens.list_dialog import ThemesScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen, QuitScreen
-from tui.screens.themes import ThemesScreen
 from tui.sessions.compare import CompareScreen
 from tui.sessions.screen import SessionsScreen
 from tui.watch.screen import WatchScreen

@@ -42,7 +42,7 @@ def _notify_desktop(app: DlmonApp, text: str) -> None:
 
 async def choose_theme(app: DlmonApp) -> None:
     """Have another theme chosen; each is shown meanwhile."""
-    from tui.screens.themes import ThemesScreen
+    from tui.screens.list_dialog import ThemesScreen
 
     app.looks_at_themes = True
     chosen = await app.push_screen_wait(ThemesScreen(theme_names(), app.theme))

@@ -1,4 +1,4 @@
-"""Choose other colours: each theme is seen on the screen below as it is gone to."""
+"""Choose from a list that lies over the right of what is shown: of themes, or of columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.screen import ScreenResultType
 from textual.widgets import OptionList
-from textual.widgets.option_list import Option
 
 from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
@@ -17,21 +17,23 @@ from tui.widgets.key_footer import KeyFooter
 _CURRENT = " (now)"
 
 
-class ThemesScreen(Dialog[str]):
-    """A list of themes that opens on the current one; answers with the chosen one, or nothing.
+class ListDialog(Dialog[ScreenResultType]):
+    """A list over the right of what is shown, and its keys.
 
     Args:
-        names: those that can be chosen.
-        current: the one that stays unless another is chosen.
+        title: what is chosen.
+        options: each a line, of foreign text too.
+        highlighted: the number of the one that it opens on.
+        below: stands in the border at the bottom.
     """
 
     DEFAULT_CSS = """
-    ThemesScreen {
+    ListDialog {
         align: right bottom;
         background: $background 0%;
 
         & > OptionList, & > OptionList:focus {
-            width: 34;
+            width: 40;
             max-width: 100%;
             height: auto;
             max-height: 100%;
@@ -50,39 +52,55 @@ class ThemesScreen(Dialog[str]):
         Binding("q,ctrl+c,ctrl+q", "cancel", show=False, priority=True),
     ]
 
-    def __init__(self, names: Sequence[str], current: str) -> None:
+    def __init__(
+        self, title: str, options: Sequence[str], highlighted: int = 0, below: str = ""
+    ) -> None:
         super().__init__()
-        self._names, self._before = list(names), current
+        self.list = OptionList(*map(Content, options))
+        self.list.border_title, self.list.border_subtitle = title, below
+        self.list.highlighted = highlighted
 
     def compose(self) -> ComposeResult:
-        """Lay out the list over the right of what is shown, and its keys."""
-        options = [
-            Option(Content(f"{name}{_CURRENT if name == self._before else ''}"), id=name)
-            for name in self._names
-        ]
-        themes = OptionList(*options)
-        themes.border_title = "Theme"
-        themes.highlighted = self._names.index(self._before)
-        yield themes
+        yield self.list
         yield KeyFooter()
+
+    def action_cancel(self) -> None:
+        """Answer with nothing."""
+        self.dismiss()
+
+
+class ThemesScreen(ListDialog[str]):
+    """A list of themes that opens on the current one; each is seen below as it is gone to.
+
+    It answers with the chosen one, or nothing.
+
+    Args:
+        names: those that can be chosen.
+        current: the one that stays unless another is chosen.
+    """
+
+    def __init__(self, names: Sequence[str], current: str) -> None:
+        self._names, self._before = list(names), current
+        options = [f"{name}{_CURRENT if name == current else ''}" for name in names]
+        super().__init__("Theme", options, self._names.index(current))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Show what is gone to."""
         event.stop()
-        if self.is_current and event.option_id is not None:
-            self.app.theme = event.option_id
+        if self.is_current:
+            self.app.theme = self._names[event.option_index]
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Keep what was clicked."""
         event.stop()
-        self.dismiss(event.option_id)
+        self.dismiss(self._names[event.option_index])
 
     def action_keep(self) -> None:
         """Answer with the theme that is highlighted."""
-        highlighted = self.query_one(OptionList).highlighted
+        highlighted = self.list.highlighted
         self.dismiss(None if highlighted is None else self._names[highlighted])
 
     def action_cancel(self) -> None:
         """Show what was before, and answer with nothing."""
         self.app.theme = self._before
-        self.dismiss()
+        super().action_cancel()

@@ -217,6 +217,12 @@ class MetricsScreen(ChartsScreen, TickingScreen):
     def watch_maximized(self) -> None:
         """Draw for the new size."""
         self.call_after_refresh(self.tick)
+        self.refresh_bindings()
+
+    def name_of_action(self, action: str) -> str:
+        """Return what Enter does now."""
+        alone = action == "enlarge" and self.maximized is not None
+        return "All charts" if alone else super().name_of_action(action)
 
     def action_enlarge(self) -> None:
         """Show the chosen chart alone, or all again."""

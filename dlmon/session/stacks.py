@@ -31,13 +31,21 @@ class Stacks:
             self._going_on[number] = record
             return
         self._going_on.pop(number, None)
+        of_process = (s for s in reversed(self._of_pauses) if s.trainer == record.trainer)
+        before = next(of_process, None)
+        if before is not None and before.begin == record.begin:
+            self._of_pauses.remove(before)
         self._of_pauses.append(record)
 
     def went_on(self, number: int, t: int) -> None:
-        """Note that a batch of a process ended: a pause that was seen before is over."""
+        """Note that a batch of a process ended: a pause that was seen before is over.
+
+        What was seen last of it counts until its last record comes, for which a process that ends
+        at once may have no time.
+        """
         last = self._going_on.get(number)
         if last is not None and last.t < t:
-            del self._going_on[number]
+            self.ended(number)
 
     def ended(self, number: int) -> Stack | None:
         """Note that a process has ended; return the pause in which it did, as it was seen last."""

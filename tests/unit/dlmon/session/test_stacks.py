@@ -48,6 +48,15 @@ def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
     assert stacks.going_on is None
 
 
+def test_a_pause_whose_last_record_never_comes_is_kept_as_it_was_seen_last():
+    stacks = folded(stack(1, 4, goes_on=True))
+    stacks.went_on(0, 5 * S)
+    assert stacks.going_on is None
+    assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
+    stacks.fold(stack(1, 5))
+    assert stacks.of_pauses == (stack(1, 5),)
+
+
 def test_a_pause_in_which_a_process_ended_is_kept_as_it_was_seen_last():
     stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
     # The batches of before the pause, which are sent as it ends.

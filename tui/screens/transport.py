@@ -10,8 +10,9 @@ from textual.binding import Binding
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
 from tui.screens.base import BaseScreen, hidden
-from tui.screens.seek import SeekScreen
-from tui.widgets.transport_line import TransportLine
+from tui.screens.form import Field, FormScreen
+from tui.widgets.text_field import TextField
+from tui.widgets.transport_line import HOW_TO_SAY, TransportLine, read_moment
 
 FAST_REFRESH_S = 0.25
 # A person doesn't wait for less than this, so a seek is not shown as reading.
@@ -59,6 +60,26 @@ TRANSPORT_KEYS = [
         hidden("end", "seek_end", "Go to end", "Show how the session ended"),
     )
 ]
+
+
+class SeekScreen(FormScreen[float]):
+    """One field; answers with the seconds since the session began, or with nothing."""
+
+    SUBMIT = "Go to"
+
+    def __init__(self) -> None:
+        super().__init__("Go to a time", (Field("moment", "Time", "12m30s"),))
+
+    def on_mount(self) -> None:
+        """Take what is typed from now on."""
+        self.set_focus(self.query_one(TextField))
+
+    def read(self, typed: dict[str, str], submitted: bool) -> tuple[float | None, str, bool]:
+        """Read the time; while it is typed, it is not wrong yet."""
+        try:
+            return read_moment(typed["moment"]), HOW_TO_SAY, False
+        except ValueError:
+            return None, HOW_TO_SAY, submitted
 
 
 class TransportControls(BaseScreen):

@@ -41,9 +41,7 @@ from tui.screens.filtered import (
     FilteredScreen,
 )
 from tui.sessions.arrangement import sides_of
-from tui.sessions.columns_screen import ColumnsScreen
-from tui.sessions.label_form import LabelForm
-from tui.sessions.questions import DeleteScreen, ResumeScreen
+from tui.sessions.dialogs import ColumnsScreen, DeleteScreen, LabelForm, ResumeScreen
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.figures.sections import Table
 from dlmon.figures.sweep_report import picture_of
 from dlmon.figures.sweeps import (
     findings,
@@ -25,6 +26,7 @@ from dlmon.figures.sweeps import (
 )
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
+from dlmon.render.lines import lines_of
 from dlmon.sweep.plan import Combination
 from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
@@ -33,11 +35,47 @@ from tui.screens.filtered import ROW_KEYS
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 from tui.sweep.chart import SweepChart
 from tui.sweep.lines import SweepSentences, SweepTopLine, run_text, status_of
-from tui.sweep.table import SweepTable
-from tui.widgets.lines import BAD, MUTED, PLAIN
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import TextRow
 
 _NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
 _LATER = "the current run is completed, and no other starts"
+
+
+_STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
+
+
+class SweepTable(RowList):
+    """The combinations of a sweep, as wide as their cells need them."""
+
+    _lines: Sequence[TextRow] = ()
+    notes: Sequence[str] = ()
+    """Why each combination has no figure, or what speaks against it."""
+
+    @property
+    def count(self) -> int:
+        """How many combinations there are."""
+        return len(self.notes)
+
+    def show(self, table: Table) -> None:
+        """Show rows, as many as ever; the highlight stays."""
+        self._lines = [
+            ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
+            for line in lines_of([table])
+        ]
+        self.notes = [row[-1] for row in table.rows]
+        self.redraw()
+
+    def heading(self, width: int) -> TextRow:
+        return self._lines[0]
+
+    def row_of(self, index: int, width: int) -> TextRow:
+        return self._lines[index + 1]
+
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        """Return nothing: a sweep has combinations."""
+        return []
 
 
 class SweepStopScreen(QuestionScreen):

@@ -26,7 +26,7 @@ from textual.widgets import Input
 
 from dlmon.records import Process
 from tui.drawing.themes import DARK, LIGHT
-from tui.home.script_form import ScriptForm
+from tui.home.run_form import ScriptForm
 from tui.hosts.screen import HostsScreen
 from tui.sessions.compare import CompareScreen
 

@@ -60,7 +60,7 @@ def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
 
 def show_host(app: DlmonApp, request: ShowHost) -> None:
     """Show one of the machines in full."""
-    from tui.hosts.host_screen import HostScreen
+    from tui.hosts.screen import HostScreen
 
     app.push_screen(HostScreen(request.host))
 

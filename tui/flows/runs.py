@@ -100,7 +100,7 @@ async def run_script(app: DlmonApp) -> None:
     A run that fails, or is stopped, is the last one.
     """
     from dlmon.options.jobs import make_script_job, output_size
-    from tui.home.script_form import ScriptForm
+    from tui.home.run_form import ScriptForm
 
     if is_busy(app):
         return

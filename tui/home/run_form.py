@@ -19,7 +19,10 @@ from dlmon.figures import units
 from dlmon.options.option import NO, YES, Option, as_text
 from dlmon.options.read import TypedOptions, read_options
 from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
+from dlmon.records.sanitize import clean
+from tui.screens.form import Field, FormScreen
 from tui.widgets.lines import PLAIN, Lines
 from tui.widgets.rows import TextRow, fit
 from tui.widgets.text_field import TextField
@@ -258,3 +261,37 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
         for gpu in machine.gpus or ()
     ]
     return [("auto", "auto"), ("cpu", "cpu"), *gpus]
+
+
+HINT = "The command as you type it in a shell. Keras and PyTorch are watched; nothing is changed."
+_FIELDS = (
+    Field("command", "Command", "python train.py --epochs 3"),
+    Field("directory", "Directory", "this one"),
+    Field("name", OPTIONS["name"].label, OPTIONS["name"].unset),
+    Field("repeat", "Repeat", "1; three or more give an uncertainty"),
+    Field("alert", OPTIONS["alert"].label, f"{OPTIONS['alert'].unset}; https://ntfy.sh/my-topic"),
+)
+
+
+class ScriptForm(FormScreen[ScriptRun]):
+    """Five fields; answers with the script that they amount to, or with nothing."""
+
+    SUBMIT = "Run"
+
+    def __init__(self) -> None:
+        super().__init__("Your own script", _FIELDS)
+
+    def read(self, typed: dict[str, str], submitted: bool) -> tuple[ScriptRun | None, str, bool]:
+        """Read the script; while its command is typed, it is not missing yet."""
+        try:
+            run = read_script(typed)
+        except UnreadableScript as error:
+            if submitted:
+                self.query_one(f"#{error.field}").focus()
+            elif error.field == "command":
+                return None, HINT, False
+            return None, f"{clean(str(error))}.", True
+        if run is not None:
+            return run, f"$ {clean(run.command_line)}", False
+        missing = "Type what is to be run, such as python train.py."
+        return None, missing if submitted else HINT, submitted

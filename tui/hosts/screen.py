@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.alerts.alerts import HostAlerts
+from dlmon.figures import hosts as words
 from dlmon.remote.host import HostState, WatchedHost
-from tui.hosts.cards_screen import MOVES, CardsScreen
+from tui.hosts.card import STATUS_STYLES
+from tui.hosts.cards_screen import MOVES, CardsScreen, HostsLine
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession
-from tui.screens.base import HELP, PALETTE, QUIT, hidden
+from tui.screens.base import HELP, PALETTE, QUIT, TickingScreen, hidden
 from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
+from tui.watch.screen import WatchScreen
 
 
 class HostsScreen(CardsScreen):
@@ -120,3 +124,34 @@ class HostsScreen(CardsScreen):
         """Try at once to reach the hosts that are not connected."""
         for host in self._hosts:
             host.retry_now()
+
+
+class HostScreen(TickingScreen, WatchScreen):
+    """A host, live; its connection goes on when the screen is left."""
+
+    CSS_PATH = "hosts.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "leave", "Back", tooltip="Go back to all hosts"),
+        hidden("R", "retry", "Retry", "Connect again now, if it is not connected"),
+    ]
+
+    def __init__(self, host: WatchedHost) -> None:
+        """Take a host that is started."""
+        super().__init__(host.machine)
+        self._host = host
+        self._heading = HostsLine(id="host-heading")
+
+    def compose_parts(self) -> ComposeResult:
+        """Lay out which host it is, above the machine."""
+        yield self._heading
+        yield from super().compose_parts()
+
+    def paint(self) -> None:
+        """Show how the host stands."""
+        host = self._host.snapshot()
+        status, level = words.status_of(host)
+        style = STATUS_STYLES[level]
+        self._heading.show([host.name, words.sentence_of(host)], status, style, style)
+
+    def action_retry(self) -> None:
+        self._host.retry_now()

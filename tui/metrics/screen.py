@@ -14,8 +14,8 @@ from textual.widgets import Input, Static
 
 from dlmon.comparison.run import Curve
 from dlmon.figures import units
+from dlmon.figures.curves import curves_of
 from dlmon.figures.phases import reading_text
-from dlmon.figures.run_curves import curves_of
 from dlmon.session.learning import LOSS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series

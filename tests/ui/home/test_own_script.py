@@ -20,8 +20,8 @@ from dlmon.launch.job import Refused, Started
 from tui.app import DlmonApp
 from tui.flows.runs import start_run
 from tui.flows.stack import session_on
+from tui.home.run_form import ScriptForm
 from tui.home.screen import HomeScreen
-from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
 from tui.requests import ShowSession
 from tui.sessions.screen import SessionsScreen

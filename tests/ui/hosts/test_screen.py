@@ -25,9 +25,8 @@ from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen
 from tui.hosts.card import HostCard
 from tui.hosts.host_row import HostTable
-from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
-from tui.hosts.screen import HostsScreen
+from tui.hosts.screen import HostScreen, HostsScreen
 from tui.machine.panel import MachinePanel
 from tui.sessions.of_host import HostSessionsScreen
 from tui.widgets.lines import CHOSEN

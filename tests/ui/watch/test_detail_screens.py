@@ -17,8 +17,7 @@ from tui.live.screen import LiveScreen
 from tui.machine.panel import MachinePanel
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
-from tui.watch.detail import MachineDetail
-from tui.watch.detail_screens import GpusScreen, ProcessesScreen, SignalScreen
+from tui.watch.detail_screens import GpusScreen, MachineDetail, ProcessesScreen, SignalScreen
 from tui.watch.screen import WatchScreen
 
 NARROW, WIDE = (80, 24), (120, 40)

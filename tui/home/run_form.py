@@ -1,4 +1,4 @@
-"""The options of `run` as a form: a field each, filled in only where the default won't do."""
+"""The forms of home: what a run is made with, and the command line of a script of one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen of several machines: a card for each, with what runs there and how fast."""
+"""The screen of several machines, a card for each, and that of one of them in full."""
 
 from __future__ import annotations
 

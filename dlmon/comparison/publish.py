@@ -13,7 +13,6 @@ from dlmon.comparison.compare import missing_part
 from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.comparison.published import (
     COLUMNS,
-    FORMULA,
     LARGEST_FILE,
     LONGEST_TEXT,
     MIXED,
@@ -21,6 +20,7 @@ from dlmon.comparison.published import (
     QUOTE,
     STEP_MS,
     PublishedError,
+    is_formula,
     own_published_path,
     published,
     read_own_published,
@@ -127,4 +127,4 @@ def _safe(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     text = clean(cell, LONGEST_TEXT)
-    return QUOTE + text if text.startswith(FORMULA) else text
+    return QUOTE + text if is_formula(text) else text

@@ -137,7 +137,7 @@ _METRICS = (
 LONGEST_TEXT = 200
 LARGEST_FILE = MIB
 # What a spreadsheet would take for a formula; a quote before it makes it text there.
-FORMULA = ("=", "+", "-", "@")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 QUOTE = "'"
 
 
@@ -218,7 +218,12 @@ def _own_row(names: list[str], cells: list[str]) -> Published:
 
 def _read_text(cell: str) -> str:
     text = clean(cell, LONGEST_TEXT).strip()
-    return text[1:] if text.startswith(tuple(QUOTE + sign for sign in FORMULA)) else text
+    return text[1:] if text.startswith(QUOTE) and is_formula(text[1:]) else text
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a spreadsheet would take a text for a formula."""
+    return text.lstrip(" ").startswith(_FORMULA)
 
 
 _NUMBERS: dict[str, Callable[[str], float]] = {

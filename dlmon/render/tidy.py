@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dlmon.comparison.published import is_formula
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
 from dlmon.figures.summary import Cell, Outcome, summary_numbers
@@ -41,7 +42,6 @@ from dlmon.session.figures import read_session
 from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.session.session import Session
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
@@ -147,7 +147,7 @@ def _cell(cell: Cell) -> str:
         return "true" if cell else "false"
     if isinstance(cell, (int, float)):
         return repr(cell)
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+    return f"'{cell}" if is_formula(cell) else cell
 
 
 def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:

@@ -266,11 +266,13 @@ def test_a_file_with_other_columns_keeps_them(own):
     assert own.read_text() == HEADER + ROW + "cifar10-cnn,Box,seconds_per_epoch,9.02346,100\n"
 
 
-@pytest.mark.parametrize("name", ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", '=HYPERLINK("x")'])
+@pytest.mark.parametrize(
+    "name", ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", '=HYPERLINK("x")', "＝1", "－1"]
+)
 def test_no_cell_is_a_formula(own, name):
     write_published_row(run(), name)
     for cells in csv.reader(own.read_text().splitlines()):
-        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+        assert not any(cell.lstrip().startswith(tuple("=+-@＝＋－＠")) for cell in cells)
     assert read_own_published(own)[0].device == name
 
 

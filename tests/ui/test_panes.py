@@ -73,6 +73,15 @@ async def test_what_was_hidden_is_hidden_at_the_next_start(size):
             assert screen.query_one(OutputPane).size.height > size[1] // 2
 
 
+async def test_what_another_screen_hid_meanwhile_stays_hidden():
+    with staged(STATES["training"]) as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await opened(stage, pilot)
+            remember("hidden-panes", "cpu")
+            await stage.press("2")
+            assert remembered("hidden-panes") == "comparison cpu"
+
+
 async def test_one_pane_stays():
     with staged(STATES["training"]) as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:

@@ -91,7 +91,8 @@ class PanesScreen(BaseScreen):
         if len(toggled) == len(self.panes):
             self.notify("one pane has to stay", severity="warning")
             return
-        self._hidden = ((self._hidden or frozenset()) - {*self.panes}) | toggled
+        # Another screen, or another dlmon, may have hidden something meanwhile.
+        self._hidden = frozenset(remembered(_HIDDEN).split()).difference(self.panes) | toggled
         try:
             remember(_HIDDEN, " ".join(sorted(self._hidden)))
         except OSError as error:

@@ -38,7 +38,7 @@ def copies_directory(host: str) -> Path:
     Raises:
         LogError: there is no home directory to keep them in, or others could change them.
     """
-    # Hosts of one name after another are told apart by the digest.
+    # Hosts whose names become the same are told apart by the digest.
     name = f"{_PLAIN.sub('-', host)[:60]}-{hashlib.sha256(host.encode()).hexdigest()[:8]}"
     try:
         cache = Path(platformdirs.user_cache_path("dlmon", appauthor=False))

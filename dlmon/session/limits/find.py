@@ -240,7 +240,7 @@ class Looks:
         """Return what is seen of the run, the oldest first; none where samples are too few.
 
         Args:
-            known: all else that what is seen depends on: where it changes, all is seen anew.
+            known: whatever else the result depends on; all is computed again when it changes.
             look: says what is seen of samples that end at a moment.
         """
         if not self.are_enough:

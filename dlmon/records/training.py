@@ -6,34 +6,10 @@ from dataclasses import field, replace
 from typing import ClassVar
 
 from dlmon.records.record import record
+from dlmon.records.words import WITHOUT_EPOCHS
 
 CHECKPOINT, COMPILE, GARBAGE = "checkpoint", "compile", "garbage"
 """The names of pauses: it saves, compiles, or collects garbage."""
-
-GRADIENTS_PHASE = "computing gradients"
-SCRIPT_PHASE = "outside training"
-"""What a script of a person's own does before, between and after its loops."""
-
-PHASES = (
-    "importing",
-    "loading",
-    "building",
-    "compiling",
-    "training",
-    "validating",
-    "evaluating",
-    "predicting",
-    GRADIENTS_PHASE,
-    "opening",
-    "closing",
-    SCRIPT_PHASE,
-)
-
-WITHOUT_EPOCHS = {
-    "gradients": "computing gradients has no epochs: no weight is updated",
-    "inference": "inference has no epochs",
-}
-"""The modes in which nothing is learnt, and why a pass over the samples is no epoch there."""
 
 
 @record(frozen=True)

@@ -22,6 +22,31 @@ FRAMEWORKS = {
 }
 """What all are called that a script may train with."""
 
+GRADIENTS_PHASE = "computing gradients"
+SCRIPT_PHASE = "outside training"
+"""What a script of a person's own does before, between and after its loops."""
+
+PHASES = (
+    "importing",
+    "loading",
+    "building",
+    "compiling",
+    "training",
+    "validating",
+    "evaluating",
+    "predicting",
+    GRADIENTS_PHASE,
+    "opening",
+    "closing",
+    SCRIPT_PHASE,
+)
+
+WITHOUT_EPOCHS = {
+    "gradients": "computing gradients has no epochs: no weight is updated",
+    "inference": "inference has no epochs",
+}
+"""The modes in which nothing is learnt, and why a pass over the samples is no epoch there."""
+
 
 class Word(str, Enum):
     """One of a few words; a `StrEnum`, which Python 3.10 lacks."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widget import Widget
+from textual.widgets import Static
 
 from dlmon.figures.machine import (
     NO_GPU,
@@ -30,12 +31,15 @@ from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
-from tui.machine.process_list import ProcessList
 from tui.machine.readings import CURVES, cpu_reading, gpu_curve, gpu_reading, memory_reading
 from tui.machine.tile import MachineTile, Reader
-from tui.machine.view import MachineView, is_over
+from tui.machine.view import NO_PROCESSES_YET, MachineView, is_over
 from tui.widgets.lines import BAD, GrowingLines, in_rows, shows
 from tui.widgets.rows import TextRow
+
+# Imported after the first paint: nothing is known of processes until then.
+if TYPE_CHECKING:
+    from tui.machine.process_list import ProcessList
 
 PARTS = ("cpu", "cores", "gpus", "processes")
 """What can be hidden of a machine that has a panel of its own."""
@@ -168,7 +172,7 @@ class Machine(Widget):
         Meters { max-height: 2; }
         GpuRows { padding: 0 1; }
         #side { height: auto; }
-        ProcessList { height: 20%; }
+        #processes { height: 20%; }
 
         &.-low CoreRows, &.-low Meters { max-height: 1; }
         &.-high CoreRows { max-height: 8; }
@@ -199,7 +203,10 @@ class Machine(Widget):
         self._tiles = [MachineTile(large=not beside, id="chart-0")]
         self._rows = GpuRows(id="gpus")
         self._grid = Container(*self._tiles, self._rows, id="gpus-grid")
-        self._processes = ProcessList(id="processes", classes="panel")
+        self._processes: ProcessList | Static = Static(
+            f" {NO_PROCESSES_YET}", id="processes", classes="panel"
+        )
+        self._processes.border_title = "Processes"
         self._processes.display = False
         self.form = Form("")
         """How the parts stand; that of nothing before something is shown."""
@@ -213,6 +220,16 @@ class Machine(Widget):
         yield self._top
         yield self._grid
         yield self._processes
+
+    async def list_processes(self) -> None:
+        """Put the list of processes into its place."""
+        from tui.machine.process_list import ProcessList
+
+        with self.app.batch_update():
+            await self._processes.remove()
+            self._processes, self.form = ProcessList(id="processes", classes="panel"), Form("")
+            await self.mount(self._processes)
+            self.show_again()
 
     def on_resize(self) -> None:
         """Show the same once all parts have their new size."""
@@ -279,7 +296,7 @@ class Machine(Widget):
             show(tile, read, labelled=tile in labelled)
         if form.rows:
             self._rows.show(view, axis)
-        if form.processes:
+        if form.processes and not isinstance(self._processes, Static):
             self._processes.show(view)
 
     def _show_meters(self, view: MachineView, axis: TimeAxis) -> None:

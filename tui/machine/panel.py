@@ -63,6 +63,8 @@ class MachinePanel(Machine):
         seconds = min(1.0, max(0.5, self._source.interval_s))
         self._timer = self.set_interval(seconds, self._on_timer, pause=not self._source.is_on)
         self.paint()
+        if self._lists_processes:
+            self.call_after_refresh(self.list_processes)
 
     def on_unmount(self) -> None:
         """Have no readings come for nobody."""

@@ -16,16 +16,14 @@ from tui.machine.process_rows import (
     reasons,
     running_for,
 )
-from tui.machine.view import MachineView, is_over
+from tui.machine.view import NO_PROCESSES_YET, READ_EVERY_S, MachineView, is_over
 from tui.widgets.lines import ACCENT, BAD, MUTED, PLAIN, STRONG, Lines, fitting, shows, wrapped
 from tui.widgets.row_list import MARGIN
 from tui.widgets.rows import TextRow, TextRun, fit
 from tui.widgets.sorted_table import Column, SortedTable
 
-READ_EVERY_S = 5
 _BORDER = 6
 """What of a border has no text."""
-_LATER = "None yet: processes are read every 5 s."
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
 
 
@@ -42,7 +40,7 @@ class ProcessList(SortedTable[Process]):
     wall: float | None = None
     """The clock of the machine when it was read last."""
     index = -1
-    _nothing = _LATER
+    _nothing = NO_PROCESSES_YET
     _stale = ""
     _over = False
     _host: str | None = None
@@ -69,7 +67,7 @@ class ProcessList(SortedTable[Process]):
         self._stale, self._over, self._host = view.stale, is_over(view), view.host
         self.wall = latest.wall if latest is not None else None
         self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
-        self._nothing = why or ("No processes were recorded." if self._over else _LATER)
+        self._nothing = why or ("No processes were recorded." if self._over else NO_PROCESSES_YET)
         self.rearrange()
 
     @property

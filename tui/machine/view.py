@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import PhaseSpan
 
 STALE_INTERVALS = 3.0
+READ_EVERY_S = 5
+"""How often the sensors read the processes."""
+NO_PROCESSES_YET = f"None yet: processes are read every {READ_EVERY_S} s."
 
 
 def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:

@@ -24,15 +24,14 @@ from dlmon.render.console import print_in_ascii
 from dlmon.render.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
 from dlmon.signals import end_with_terminal
 from dlmon.stop import TERMINAL_CLOSED
-from tui import requests
+from tui import flows, requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
-from tui.flows import hosts, recordings, runs, sessions, settings, stack, sweeps
-from tui.palette import Commands
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
 from tui.widgets.too_small import TooSmall, is_too_small
 
-# Screens are imported when they are first shown.
+# Screens, and what a person asks for, are imported when they are first needed.
 if TYPE_CHECKING:
+    from textual.command import Provider
     from textual.filter import LineFilter
 
     from dlmon.comparison.compare import Reference
@@ -52,37 +51,18 @@ _ERROR_LENGTH = 400
 
 _Flow = Coroutine[Any, Any, None]
 
-_FLOWS: dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | None]] = {
-    requests.GoBack: stack.leave,
-    requests.TellEnd: settings.tell_end,
-    requests.TellAlert: settings.tell_alert,
-    requests.Train: runs.train,
-    requests.TrainAgain: runs.train_again,
-    requests.TrainSeveral: sweeps.train_several,
-    requests.ShowSession: sessions.show_session,
-    requests.ShowHostSession: hosts.show_host_session,
-    requests.ShowSweptSession: sweeps.show_swept_session,
-    requests.ShowSweep: sweeps.show_sweep,
-    requests.ShowHost: hosts.show_host,
-    requests.WatchHosts: hosts.watch_hosts,
-    requests.ListHostSessions: hosts.list_host_sessions,
-    requests.Compare: recordings.compare,
-    requests.ShowMetrics: recordings.show_metrics,
-    requests.Replay: recordings.replay,
-    requests.ReplayHost: recordings.replay_host,
-    requests.Export: recordings.export,
-    requests.Rename: recordings.rename,
-    requests.Delete: recordings.delete,
-    requests.KeepColumns: settings.keep_columns,
-}
-"""What answers each request; what waits for something is a coroutine."""
+
+def _commands() -> type[Provider]:
+    from tui.palette import Commands
+
+    return Commands
 
 
 class DlmonApp(PunctualApp[int]):
     """dlmon on a screen."""
 
     CSS_PATH = "dlmon.tcss"
-    COMMANDS = {Commands}  # noqa: RUF012 - Textual declares it so
+    COMMANDS = {_commands}  # noqa: RUF012 - Textual declares it so
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -100,7 +80,7 @@ class DlmonApp(PunctualApp[int]):
         (32, "-tall"),
     ]
 
-    starting: runs.Starting | None = None
+    starting: flows.runs.Starting | None = None
     """The launch that is waited for."""
     home: HomeScreen | None = None
     sweep_screen: SweepScreen | None = None
@@ -119,7 +99,7 @@ class DlmonApp(PunctualApp[int]):
             os.environ["NO_COLOR"] = no_color
         self.start, self.settings = start, start.settings
         self.directory, self.sources = start.directory, start.sources
-        self.shown: list[stack.ShownSession] = []
+        self.shown: list[flows.stack.ShownSession] = []
         self.sweeps: list[SweepRun] = []
         self.connections: list[Connection] = []
         self.references: dict[str, Reference] = {}
@@ -158,7 +138,7 @@ class DlmonApp(PunctualApp[int]):
             end_with_terminal(partial(_report_closed_terminal, self))
             loop.add_signal_handler(signal.SIGTSTP, _leave_terminal, self, True)
             loop.add_signal_handler(signal.SIGCONT, _leave_terminal, self, False)
-        self.theme_changed_signal.subscribe(self, lambda theme: settings.keep_theme(self))
+        self.theme_changed_signal.subscribe(self, lambda theme: flows.settings.keep_theme(self))
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
         self._toasted_screen = self.screen
@@ -178,7 +158,7 @@ class DlmonApp(PunctualApp[int]):
     @on(requests.Request)
     def answer(self, request: requests.Request) -> None:
         """Have a flow do what a screen asks for."""
-        flow = _FLOWS[type(request)](self, request)
+        flow = _flows()[type(request)](self, request)
         if flow is not None:
             self.run_worker(flow)
 
@@ -241,22 +221,22 @@ class DlmonApp(PunctualApp[int]):
 
     async def action_quit(self) -> None:
         """Leave; what would stop with us is asked about first."""
-        stack.quit_app(self)
+        flows.stack.quit_app(self)
 
     def action_help(self) -> None:
-        settings.explain(self)
+        flows.settings.explain(self)
 
     def action_change_theme(self) -> None:
-        self.run_worker(settings.choose_theme(self))
+        self.run_worker(flows.settings.choose_theme(self))
 
     def action_watch(self) -> None:
-        self.push_screen(stack.machine_screen(self, self.settings.run.interval))
+        self.push_screen(flows.stack.machine_screen(self, self.settings.run.interval))
 
     def action_hosts(self) -> None:
-        hosts.pick_hosts(self)
+        flows.hosts.pick_hosts(self)
 
     def action_script(self) -> None:
-        self.run_worker(runs.run_script(self))
+        self.run_worker(flows.runs.run_script(self))
 
     def action_sessions(self) -> None:
         """List the sessions where the one that is shown was recorded.
@@ -265,9 +245,9 @@ class DlmonApp(PunctualApp[int]):
         """
         top = self.shown[-1] if self.shown else None
         if top is None or top.link is None:
-            sessions.list_sessions(self)
+            flows.sessions.list_sessions(self)
         else:
-            hosts.list_sessions_of(self, top.link, top.log_dir)
+            flows.hosts.list_sessions_of(self, top.link, top.log_dir)
 
     def action_command_palette(self) -> None:
         """Open the palette, unless it is."""
@@ -362,25 +342,25 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
         # Its header and result stand there while what reads the rest is imported.
         follow = partial(app.sources.follow, start.log, launch=start.started)
         entry = read_entry(start.log)
-        return partial(sessions.reading_screen, app, entry, follow, start.started)
+        return partial(flows.sessions.reading_screen, app, entry, follow, start.started)
     if len(start.replayed) == 1:
         source = app.sources.replay(start.replayed[0])
         source.host = next(iter(start.replayed_hosts), None)
-        return partial(recordings.replay_screen, app, source)
+        return partial(flows.recordings.replay_screen, app, source)
     if start.replayed:
         fleet = app.sources.fleet(start.replayed, start.replayed_hosts or None)
-        return partial(recordings.fleet_screen, fleet)
+        return partial(flows.recordings.fleet_screen, fleet)
     if start.started is not None:
-        return partial(runs.starting_screen, app, runs.Starting(start.started))
+        return partial(flows.runs.starting_screen, app, flows.runs.Starting(start.started))
     if start.remote is not None:
-        return partial(hosts.connecting_screen, app, start.remote)
+        return partial(flows.hosts.connecting_screen, app, start.remote)
     if start.sweep is not None:
-        return partial(sweeps.sweep_screen, app, start.sweep)
+        return partial(flows.sweeps.sweep_screen, app, start.sweep)
     if start.hosts:
-        return partial(hosts.hosts_screen, app, start.hosts)
+        return partial(flows.hosts.hosts_screen, app, start.hosts)
     if start.watch_interval_s is not None:
-        return partial(stack.machine_screen, app, start.watch_interval_s)
-    return partial(stack.home_screen, app)
+        return partial(flows.stack.machine_screen, app, start.watch_interval_s)
+    return partial(flows.stack.home_screen, app)
 
 
 def _report_closed_terminal(app: DlmonApp) -> None:
@@ -407,3 +387,30 @@ def _leave_terminal(app: DlmonApp, stop: bool) -> None:
 
 def _fits_any_size(screen: Screen[Any]) -> bool:
     return getattr(screen, "fits_any_size", False)
+
+
+def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | None]]:
+    """Return what answers each request; what waits for something is a coroutine."""
+    return {
+        requests.GoBack: flows.stack.leave,
+        requests.TellEnd: flows.settings.tell_end,
+        requests.TellAlert: flows.settings.tell_alert,
+        requests.Train: flows.runs.train,
+        requests.TrainAgain: flows.runs.train_again,
+        requests.TrainSeveral: flows.sweeps.train_several,
+        requests.ShowSession: flows.sessions.show_session,
+        requests.ShowHostSession: flows.hosts.show_host_session,
+        requests.ShowSweptSession: flows.sweeps.show_swept_session,
+        requests.ShowSweep: flows.sweeps.show_sweep,
+        requests.ShowHost: flows.hosts.show_host,
+        requests.WatchHosts: flows.hosts.watch_hosts,
+        requests.ListHostSessions: flows.hosts.list_host_sessions,
+        requests.Compare: flows.recordings.compare,
+        requests.ShowMetrics: flows.recordings.show_metrics,
+        requests.Replay: flows.recordings.replay,
+        requests.ReplayHost: flows.recordings.replay_host,
+        requests.Export: flows.recordings.export,
+        requests.Rename: flows.recordings.rename,
+        requests.Delete: flows.recordings.delete,
+        requests.KeepColumns: flows.settings.keep_columns,
+    }

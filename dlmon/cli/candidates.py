@@ -6,20 +6,24 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from click import Context, Parameter
-from click.shell_completion import CompletionItem
 
 from dlmon.options.option import Option
 from dlmon.options.run import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
 
+# Imported where a shell asks: no other start needs it.
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    Complete = Callable[[Context, Parameter, str], list[CompletionItem]]
+
 _HARMLESS = r"[\w.+@%-]+( [\w.+@%-]+)*"
 
 LAST = "last"
 """The session, or the sweep, that began last."""
-
-Complete = Callable[[Context, Parameter, str], list[CompletionItem]]
 
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
@@ -56,7 +60,7 @@ def values_of(option: Option) -> Complete:
 
     def offer(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
         if option.path is not None:
-            return [CompletionItem(incomplete, type=option.path)]
+            return _path(incomplete, option.path)
         return _starting_with(incomplete, option.choices)
 
     return offer
@@ -98,7 +102,7 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
     from dlmon.log.label import read_label
 
     if os.sep in incomplete or incomplete.startswith("~"):
-        return [CompletionItem(incomplete, type="file")]
+        return _path(incomplete, "file")
     logs = [
         path / file_name
         for path in _log_directory(context.params.get("log_dir")).iterdir()
@@ -127,7 +131,15 @@ def _settings() -> Settings:
         return Settings()
 
 
+def _path(incomplete: str, kind: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type=kind)]
+
+
 def _starting_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     meanings = words if isinstance(words, Mapping) else {}
     return [
         CompletionItem(word, help=meanings.get(word) or None)

@@ -29,7 +29,6 @@ from dlmon.records import MachineFacts
 from dlmon.records.record import record
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.cores import CoreRows
-from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
 from tui.machine.readings import CURVES, cpu_reading, gpu_curve, gpu_reading, memory_reading
 from tui.machine.tile import MachineTile, Reader
@@ -37,8 +36,9 @@ from tui.machine.view import NO_PROCESSES_YET, MachineView, is_over
 from tui.widgets.lines import BAD, GrowingLines, in_rows, shows
 from tui.widgets.rows import TextRow
 
-# Imported after the first paint: nothing is known of processes until then.
+# Imported once there is something to list: nothing is known of either before the first paint.
 if TYPE_CHECKING:
+    from tui.machine.gpu_rows import GpuRows
     from tui.machine.process_list import ProcessList
 
 PARTS = ("cpu", "cores", "gpus", "processes")
@@ -201,8 +201,8 @@ class Machine(Widget):
         self._side = Container(self._cores, self._meters, id="side")
         self._top = Container(self._cpu, self._side, id="top")
         self._tiles = [MachineTile(large=not beside, id="chart-0")]
-        self._rows = GpuRows(id="gpus")
-        self._grid = Container(*self._tiles, self._rows, id="gpus-grid")
+        self._rows: GpuRows | None = None
+        self._grid = Container(*self._tiles, id="gpus-grid")
         self._processes: ProcessList | Static = Static(
             f" {NO_PROCESSES_YET}", id="processes", classes="panel"
         )
@@ -294,7 +294,7 @@ class Machine(Widget):
             self._show_meters(view, axis)
         for tile, read in zip(tiles, self._readers(view), strict=False):
             show(tile, read, labelled=tile in labelled)
-        if form.rows:
+        if self._rows is not None and form.rows:
             self._rows.show(view, axis)
         if form.processes and not isinstance(self._processes, Static):
             self._processes.show(view)
@@ -357,7 +357,12 @@ class Machine(Widget):
         self.form = form
         for number in range(len(self._tiles), form.charts):
             self._tiles.append(MachineTile(large=not self._beside, id=f"chart-{number}"))
-            self._grid.mount(self._tiles[-1], before=self._rows)
+            self._grid.mount(self._tiles[-1])
+        if form.rows and self._rows is None:
+            from tui.machine.gpu_rows import GpuRows
+
+            self._rows = GpuRows(id="gpus")
+            self._grid.mount(self._rows)
         for number, tile in enumerate(self._tiles):
             tile.display = number < form.charts
         is_column = form.arrangement == "column"
@@ -366,7 +371,9 @@ class Machine(Widget):
         has_top = self._cpu.display or self._side.display
         self._top.display = has_top
         self._meters.display = form.arrangement != "beside"
-        self._rows.display = form.rows
+        if self._rows is not None:
+            self._rows.display = form.rows
+            self._rows.set_class(form.size not in ("low", "tight"), "panel", update=False)
         self._grid.display = (form.rows or form.charts > 0) and gpus
         self._processes.display = form.processes and processes
         self._processes.styles.height = None if has_top or self._grid.display else "1fr"
@@ -378,7 +385,6 @@ class Machine(Widget):
             self.set_class(name in (form.arrangement, form.size), f"-{name}", update=False)
         for lines in (self._cores, self._meters):
             lines.set_class(not is_column, "panel", update=False)
-        self._rows.set_class(form.size not in ("low", "tight"), "panel", update=False)
         # Once for all of them: it looks at every part.
         self.update_node_styles()
         return True

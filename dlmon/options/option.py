@@ -49,9 +49,7 @@ class Option:
         default: its value unless somebody sets it.
         label: what the form calls it; without one, its name.
         hint: what it is, in a few words.
-        help: what it does, in a sentence.
-        explanation: what it does, for somebody who has never heard of it;
-            without one, `help`.
+        help: what it does, in a sentence, for somebody who has never heard of it.
         metavar: what stands for its value in `--help`; without one, its choices.
         choices: words that it can be, the usual one first.
         read: turns a text without blanks at its ends into a value; raises `UnreadableOption`.
@@ -77,7 +75,6 @@ class Option:
     hint: str
     help: str
     label: str = ""
-    explanation: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
     read: Callable[[str], object] = str

@@ -56,8 +56,7 @@ class RunOptions:
     batch_size: int | None = option(
         default=None,
         hint="samples in a batch",
-        help="Samples in a batch.",
-        explanation="How many samples the network sees before its parameters are adjusted once.",
+        help="How many samples the network sees before its parameters are adjusted once.",
         metavar="N",
         read=whole_number_of("the batch size"),
         limits=True,
@@ -68,8 +67,7 @@ class RunOptions:
     epochs: int | None = option(
         default=None,
         hint="times to train on all samples",
-        help="Epochs to train; in other modes, passes over the samples.",
-        explanation="How many times training goes through all samples.",
+        help="How many times training goes through all samples; in other modes, passes over them.",
         metavar="N",
         read=whole_number_of("the number of epochs"),
         limits=True,
@@ -80,10 +78,8 @@ class RunOptions:
     steps: int | None = option(
         default=None,
         hint="maximum batches per epoch",
-        help="At most this many batches of training, and of validation, per epoch; the time of a "
-        "whole epoch is then projected.",
-        explanation="Cuts each epoch short after this many batches, to try something out; the time "
-        "of a whole epoch is then projected.",
+        help="At most this many batches of training, and of validation, per epoch, to try "
+        "something out; the time of a whole epoch is then projected.",
         metavar="N",
         read=whole_number_of("the number of steps"),
         limits=True,
@@ -94,9 +90,8 @@ class RunOptions:
     seconds: float | None = option(
         default=None,
         hint="minimum time of steady training",
-        help="Minimum time of steady training: more epochs follow until it is reached.",
-        explanation="How many seconds to train at least once the speed is steady: more epochs "
-        "follow until then. A result takes three; five narrow its uncertainty.",
+        help="How many seconds to train at least once the speed is steady: more epochs follow until "
+        "then. A result takes three; five narrow its uncertainty.",
         metavar="SECONDS",
         read=seconds_of("the minimum time", "3"),
         check=within("the minimum time", 0, 86_400),
@@ -106,8 +101,7 @@ class RunOptions:
     threads: int | None = option(
         default=None,
         hint="CPU threads of the backend",
-        help="Threads of the backend.",
-        explanation="How many threads of the processor may compute at once.",
+        help="How many threads of the processor the backend may compute with at once.",
         metavar="N",
         read=whole_number_of("the number of threads"),
         limits=True,
@@ -139,19 +133,17 @@ class RunOptions:
     mode: str = option(
         default="train",
         hint="which passes each step makes",
-        help="gradients: forward and backward without the weight update; inference: forward only.",
-        explanation="Whether the network is trained, computes its gradients without updating its "
-        "weights (gradients: forward and backward pass), or only computes its outputs "
-        "(inference: forward pass).",
+        help="Whether the network is trained, computes its gradients without updating its weights "
+        "(gradients: forward and backward pass), or only computes its outputs (inference: forward "
+        "pass).",
         choices=("train", "gradients", "inference"),
         says_itself=True,
     )
     precision: str = option(
         default="float32",
         hint="number format of the arithmetic",
-        help="Number format of the arithmetic.",
-        explanation="How many bits a number has in most of the arithmetic: 32, or 16 with sums in "
-        "32 (mixed), which hardware made for it does faster.",
+        help="How many bits a number has in most of the arithmetic: 32, or 16 with sums in 32 "
+        "(mixed), which hardware made for it does faster.",
         choices=("float32", "mixed_float16", "mixed_bfloat16"),
         says_itself=True,
     )
@@ -159,9 +151,8 @@ class RunOptions:
         default="auto",
         label="JIT",
         hint="compile each step with XLA",
-        help="Compile each step with XLA; auto: as Keras does.",
-        explanation="Whether XLA compiles each step as a whole, which takes longer at first; auto "
-        "leaves that to Keras.",
+        help="Whether XLA compiles each step as a whole, which takes longer at first; auto leaves "
+        "that to Keras.",
         choices=("auto", "on", "off"),
         brief="JIT",
     )
@@ -189,7 +180,6 @@ class RunOptions:
         default=1.0,
         hint="seconds between hardware samples",
         help="Seconds between hardware samples, from 0.1 to 3,600.",
-        explanation="How many seconds pass between two readings of the hardware.",
         metavar="SECONDS",
         read=seconds_of("the interval", "0.5"),
         check=within("the interval", 0.1, 3_600),
@@ -304,8 +294,7 @@ class RunOptions:
 
 def _named(name: str, described: Option) -> Option:
     label = described.label or name.replace("_", " ").capitalize()
-    explanation = described.explanation or described.help
-    return replace(described, name=name, label=label, explanation=explanation)
+    return replace(described, name=name, label=label)
 
 
 OPTIONS: Mapping[str, Option] = {

@@ -243,9 +243,9 @@ class RunForm(Container):
         elif option.is_switch:
             values = [(NO, NO), (YES, option.yes)]
         if not values:
-            return TextField(id=option.name, tooltip=option.explanation)
+            return TextField(id=option.name, tooltip=option.help)
         chosen = as_text(getattr(self._configured, option.name))
-        return Choice(values, chosen, id=option.name, tooltip=option.explanation)
+        return Choice(values, chosen, id=option.name, tooltip=option.help)
 
     def _show_placeholders(self) -> None:
         for name, field in self._fields.items():

@@ -199,7 +199,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        options = ((option.label, option.explanation) for option in OPTIONS.values())
+        options = ((option.label, option.help) for option in OPTIONS.values())
         return (*super().topics, *options)
 
     def compose(self) -> ComposeResult:

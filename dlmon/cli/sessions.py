@@ -195,8 +195,7 @@ def sessions(
     since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
 ) -> int:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
-    from dlmon.figures.lists import describe_recorded, session_json
-    from dlmon.figures.sessions import runs_of_sweeps
+    from dlmon.figures.sessions import describe_recorded, runs_of_sweeps, session_json
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 

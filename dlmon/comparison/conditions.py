@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
-from dlmon.records import MachineFacts
+from dlmon.records import MachineFacts, SessionHeader
 from dlmon.records.record import record
 
 # Their vocabulary, and so their size, follows from the training text.
@@ -125,3 +126,30 @@ def is_capped(conditions: Conditions) -> bool:
     if conditions.batch_size is None or conditions.samples is None:
         return True
     return conditions.steps_cap * conditions.batch_size < conditions.samples
+
+
+# ---- whether the first batch compiles ----
+
+# PyTorch computes step by step unless a script asks for more, trees are not compiled, and what
+# reports its steps itself may be anything.
+_NOT_KNOWN_TO = ("torch", "xgboost", "lightgbm", "dlmon")
+
+
+def compiles(frameworks: Iterable[str], backend: object, jit: object) -> bool:
+    """Return whether a first batch compiles, as far as that is known.
+
+    Args:
+        frameworks: what counts the batches of a script.
+        backend: what Keras runs on.
+        jit: whether its step is compiled as a whole.
+    """
+    if any(framework in _NOT_KNOWN_TO for framework in frameworks):
+        return False
+    return backend != "torch" or jit in (True, "on")
+
+
+def compiled_by(header: SessionHeader) -> bool:
+    """Return the same of a recorded run, by its header: a script's framework is not in that."""
+    return not header.is_script and compiles(
+        (), header.versions.get("backend"), header.options.get("jit")
+    )

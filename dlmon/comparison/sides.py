@@ -10,8 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
-from dlmon.comparison.metric_names import lower_is_better
-from dlmon.comparison.run import BACKEND, SAMPLES_PER_SECOND, RunFigures, options_with_effect
+from dlmon.comparison.run import (
+    BACKEND,
+    SAMPLES_PER_SECOND,
+    RunFigures,
+    lower_is_better,
+    options_with_effect,
+)
 from dlmon.records import AccountPart, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean

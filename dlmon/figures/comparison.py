@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import Match, find_match
 from dlmon.comparison.conditions import Conditions, with_defaults
+from dlmon.comparison.peaks import flop_s_text
 from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.run import (
     RATE_UNITS,
@@ -31,7 +32,7 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
-from dlmon.session.reasons import NEVER_STEADY, NOTHING_SEEN
+from dlmon.session.reasons import NEVER_STEADY, NO_PRICE, NOTHING_SEEN
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
@@ -273,3 +274,40 @@ def device_text(snapshot: Snapshot) -> str:
         return f"CPU {machine.cpu_model or ''}".strip()
     number = "" if model.gpu_index is None else f" {model.gpu_index}"
     return f"GPU{number} {model.device_name or ''}".strip()
+
+
+# ---- what a run cost, and how much of its hardware it used ----
+
+
+def cost_text(result: Result) -> str:
+    """Return what the run cost, or why that isn't known; empty without a price."""
+    if result.cost_usd is not None:
+        return units.dollars(result.cost_usd)
+    reason = result.why.get("cost_usd")
+    return f"– ({reason})" if reason and reason != NO_PRICE else ""
+
+
+def energy_text(result: Result) -> str:
+    """Return the energy of an epoch, by what was measured; empty where nothing was."""
+    if not result.energy_j_per_epoch:
+        return ""
+    parts = (f"{name.upper()} {units.energy(j)}" for name, j in result.energy_j_per_epoch.items())
+    return f"{', '.join(parts)} per epoch"
+
+
+def effective_text(result: Result) -> str:
+    """Return the operations per second, and their share of the peak where that is known."""
+    if result.effective_flop_s is None:
+        return ""
+    speed = flop_s_text(result.effective_flop_s)
+    if result.peak_share is None:
+        return speed
+    return f"{speed}, {units.share(result.peak_share)} of peak"
+
+
+def effective_or_reason(result: Result) -> str:
+    """Return the same, with the reason why the share is not known."""
+    text, reason = effective_text(result), result.why.get("peak_share")
+    if text and result.peak_share is None and reason:
+        return f"{text} (share of the peak unknown: {reason})"
+    return text

@@ -10,12 +10,11 @@ from typing import Any
 
 from dlmon import __version__
 from dlmon.comparison.sides import like_groups
-from dlmon.figures.curves import Mark, chart_json, charts_of
-from dlmon.figures.metric_curves import metric_charts
+from dlmon.figures.curves import Mark, chart_json, charts_of, metric_charts
 from dlmon.figures.sections import Chart, Heading, OverTime, Section, Table
 from dlmon.figures.session_report import SessionReport, session_report
 from dlmon.figures.sides import Compared, compared
-from dlmon.figures.sweep_report import SweepReport, sweep_report
+from dlmon.figures.sweeps import SweepReport, sweep_report
 from dlmon.records.record import record
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 

@@ -29,11 +29,11 @@ from dlmon.figures import units, verdicts
 from dlmon.figures.comparison import (
     conditions_of,
     default_conditions,
+    effective_text,
     metric_of,
     timed_unit,
     timing_of,
 )
-from dlmon.figures.results import effective_text
 from dlmon.figures.sections import Bar, Bars, Row, Section
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options

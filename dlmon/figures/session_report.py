@@ -17,10 +17,8 @@ from dlmon.figures.comparison import (
     timed_unit,
     timing_of,
 )
-from dlmon.figures.curves import Mark, epoch_marks
-from dlmon.figures.learning import evaluation_json
+from dlmon.figures.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.machine import identity
-from dlmon.figures.metric_curves import MetricCurves
 from dlmon.figures.redact import Redaction
 from dlmon.figures.run_comparison import Comparison, comparison_of, describe_comparison
 from dlmon.figures.sections import (
@@ -49,6 +47,7 @@ from dlmon.figures.tables import (
     MOST_LOOPS,
     describe_profile,
     epoch_table,
+    evaluation_json,
     loop_table,
     metric_table,
 )

@@ -19,9 +19,12 @@ from dlmon.figures.comparison import (
     basis_of_epoch,
     comparable_text,
     conditions_of,
+    cost_text,
     default_conditions,
     device_text,
     earlier_sessions,
+    effective_or_reason,
+    energy_text,
     epoch_word,
     metric_of,
     timing_of,
@@ -30,12 +33,10 @@ from dlmon.figures.comparison import (
     why_no_time,
 )
 from dlmon.figures.epochs import epoch_text_of
-from dlmon.figures.learning import evaluation_text, metrics_line
-from dlmon.figures.results import cost_text, effective_or_reason, energy_text
 from dlmon.figures.run_comparison import comparison_of, describe_comparison
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
-from dlmon.figures.tables import loop_table, measured_loop
+from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label

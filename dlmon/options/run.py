@@ -90,8 +90,8 @@ class RunOptions:
     seconds: float | None = option(
         default=None,
         hint="minimum time of steady training",
-        help="How many seconds to train at least once the speed is steady: more epochs follow until "
-        "then. A result takes three; five narrow its uncertainty.",
+        help="How many seconds to train at least once the speed is steady: more epochs follow "
+        "until then. A result takes three; five narrow its uncertainty.",
         metavar="SECONDS",
         read=seconds_of("the minimum time", "3"),
         check=within("the minimum time", 0, 86_400),

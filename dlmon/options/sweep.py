@@ -24,7 +24,6 @@ from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
 from dlmon.sweep.log import SweepWriter, new_header
-from dlmon.sweep.place import Place, ThisMachine
 from dlmon.sweep.plan import (
     HOST,
     Combination,
@@ -36,7 +35,7 @@ from dlmon.sweep.plan import (
     read_variations,
     varied_key,
 )
-from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.runner import Place, SweepRun, ThisMachine
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 _MOST_SEED = 1 << 32

@@ -20,7 +20,7 @@ from dlmon.comparison.published import is_formula
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
 from dlmon.figures.summary import Cell, Outcome, summary_numbers
-from dlmon.figures.sweep_report import sweep_report
+from dlmon.figures.sweeps import sweep_report
 from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
 from dlmon.records import (

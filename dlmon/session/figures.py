@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compiling import compiled_by
-from dlmon.comparison.conditions import busy_at_start
+from dlmon.comparison.conditions import busy_at_start, compiled_by
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.run import Curve, RunFigures, cpus_of, timings_of
 from dlmon.comparison.same_script import script_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dlmon.comparison.metric_names import lower_is_better
+from dlmon.comparison.run import lower_is_better
 from dlmon.records import Epoch
 from dlmon.records.record import record
 from dlmon.session.learning import Learning

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.comparison.compiling import compiles
+from dlmon.comparison.conditions import compiles
 from dlmon.records import (
     COMPILE,
     AccountPart,

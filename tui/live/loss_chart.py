@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from dlmon.figures.learning import newest_text, value_text
+from dlmon.figures.tables import newest_text, value_text
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import LEAST_CHANGE, Learning, Metric, drawable
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dlmon.comparison.compiling import compiled_by
+from dlmon.comparison.conditions import compiled_by
 from dlmon.figures import units
-from dlmon.figures.comparison import compile_text, unusual_settings
-from dlmon.figures.results import cost_text, effective_text, energy_text
+from dlmon.figures.comparison import (
+    compile_text,
+    cost_text,
+    effective_text,
+    energy_text,
+    unusual_settings,
+)
 from dlmon.figures.sessions import (
     Recorded,
     RunOfSweep,

@@ -14,9 +14,9 @@ from textual.containers import Container
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures.sections import Table
-from dlmon.figures.sweep_report import picture_of
 from dlmon.figures.sweeps import (
     findings,
+    picture_of,
     plan_text,
     problems_of,
     resumed_by,

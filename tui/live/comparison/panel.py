@@ -11,12 +11,12 @@ from dlmon.figures.account import regular_steps_text
 from dlmon.figures.comparison import (
     basis_of_epoch,
     compile_text,
+    effective_text,
     epoch_word,
     metric_of,
     timing_of,
     why_no_time,
 )
-from dlmon.figures.results import effective_text
 from dlmon.figures.tables import measured_in_short
 from dlmon.figures.validity import in_doubt
 from dlmon.records import Status

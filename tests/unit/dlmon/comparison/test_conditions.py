@@ -1,7 +1,12 @@
-import pytest
+from dataclasses import replace
 
-from dlmon.comparison.conditions import busy_at_start
-from dlmon.records import MachineFacts
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.scripts import script_header, script_session
+
+from dlmon.comparison.conditions import busy_at_start, compiled_by, compiles
+from dlmon.figures.comparison import basis_of_epoch, compile_text
+from dlmon.records import MachineFacts, SecondsPerEpoch, Trainer
 
 
 @pytest.mark.parametrize(
@@ -39,3 +44,49 @@ from dlmon.records import MachineFacts
 )
 def test_a_busy_machine_is_reported_in_words(machine, device, said):
     assert busy_at_start(machine, device) == said
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "backend", "jit", "expected"),
+    [
+        ((), "tensorflow", None, True),
+        ((), "tensorflow", False, True),
+        ((), "jax", True, True),
+        ((), "torch", None, False),
+        ((), "torch", "auto", False),
+        ((), "torch", True, True),
+        ((), "torch", "on", True),
+        (("keras",), "tensorflow", None, True),
+        (("keras",), "torch", False, False),
+        (("torch",), None, None, False),
+        (("dlmon",), None, None, False),
+    ],
+)
+def test_what_compiles_with_its_first_batch(frameworks, backend, jit, expected):
+    assert compiles(frameworks, backend, jit) is expected
+
+
+def test_of_a_recorded_script_it_is_not_known():
+    assert not compiled_by(script_header())
+    assert compiled_by(recorded_session()[0])
+
+
+def test_a_session_knows_it_by_what_counts_its_batches():
+    assert folded(recorded_session()).snapshot().compiles
+    assert not folded(script_session()).snapshot().compiles
+    of_keras = [
+        replace(record, framework="keras") if isinstance(record, Trainer) else record
+        for record in script_session()
+    ]
+    assert folded(of_keras).snapshot().compiles
+
+
+def test_no_word_of_compilation_stands_where_nothing_compiles():
+    later = SecondsPerEpoch(5.18, 4.8, 5.6, 5, False, True)
+    first = SecondsPerEpoch(5.18, 4.8, 5.6, 1, False, False)
+    assert basis_of_epoch(later, 1.4) == "6 epochs, the first left out: it compiles"
+    assert basis_of_epoch(later, 1.4, compiles=False) == "6 epochs, the first left out"
+    assert basis_of_epoch(first, 1.4) == "1 epoch, compile included"
+    assert basis_of_epoch(first, 1.4, compiles=False) == "1 epoch, first batch included"
+    assert compile_text(1.4, True) == "compile 1.40 s"
+    assert compile_text(1.4, False) == "first batch +1.40 s"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.compared import THIS, header_of, recorded
 
-from dlmon.comparison.run import options_with_effect
+from dlmon.comparison.run import lower_is_better, options_with_effect
 from dlmon.records import Result
 
 OPTIONS = {"batch_size": 100, "threads": 2}
@@ -59,3 +59,32 @@ def test_what_was_not_asked_for_is_what_the_result_says_of_it():
     result = Result("completed", "a", "", "alexnet", "cpu", options, 9.0)
     run = recorded(result, header_of(result, options={"batch_size": None, "epochs": 2}))
     assert (run.batch_size, run.epochs, run.mode) == (64, 3, "inference")
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [
+        ("loss", True),
+        ("dense_1_loss", True),
+        ("mean_absolute_error", True),
+        ("binary_crossentropy", True),
+        ("customloss", True),
+        ("accuracy", False),
+        ("sparse_categorical_accuracy", False),
+        ("F1", False),
+        ("learning_rate", None),
+        ("grad_norm", None),
+        ("accuracy_loss", True),
+        ("map_error", True),
+        ("neg_mean_squared_error", None),
+        ("neg_log_loss", None),
+        ("Negative_Loss", None),
+        ("loss_scale", None),
+        ("loss_weight", None),
+        ("grad_loss_norm", None),
+        ("normal_loss", True),
+        ("weighted_accuracy", False),
+    ],
+)
+def test_whether_less_is_better_is_known_by_a_name_or_not_at_all(name, lower):
+    assert lower_is_better(name) is lower

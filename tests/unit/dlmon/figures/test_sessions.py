@@ -1,21 +1,32 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
 from fakes.scripts import script_header, script_session
+from fakes.sweeps import SMALL, completed, plan_of
 
 from dlmon.figures.sessions import (
     after_the_batch,
+    describe_recorded,
+    describe_workloads,
     outcome,
+    runs_of_sweeps,
+    session_json,
     status_text,
     stopped_unasked_text,
     use_text,
     workload_of,
 )
-from dlmon.log.directory import read_entry
-from dlmon.records import MachineUse, Requirement, Status, StopCause
+from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.label import Label, write_label
+from dlmon.records import Began, Closed, Ended, MachineUse, Requirement, Slot, Status, StopCause
+from dlmon.render.console import table_console
+from dlmon.render.lines import lines_of, print_sections
 from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.stop import CAUSE_TEXT
+from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
+from workloads.catalog import WORKLOADS
 
 
 @pytest.fixture
@@ -108,3 +119,192 @@ def test_every_cause_that_is_known_has_words():
 def test_of_a_stop_that_somebody_asked_for_nothing_is_said(cause):
     unasked = {"terminal_closed", "viewer_terminated", "viewer_gone", "signal"}
     assert bool(stopped_unasked_text(stopped_by(cause))) == (cause in unasked)
+
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def table(log_dir, capsys):
+    """Return a function that writes sessions and returns the table of them, cell by cell."""
+
+    def read(*sessions):
+        for records in sessions:
+            write_log(log_dir, records)
+        print_sessions(list_sessions(log_dir), log_dir)
+        return cells(capsys.readouterr().out)
+
+    return read
+
+
+def print_sessions(entries, log_dir, sweeps=(), width=None, **options):
+    """Print a list as it is in a pipe, or on a terminal of some width."""
+    sections = describe_recorded(entries, sweeps, log_dir, **options)
+    if width is None:
+        print_sections(table_console(), sections)
+    else:
+        print(shown(sections, width))
+
+
+def shown(sections, width):
+    lines = lines_of(sections, width)
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def cells(text):
+    """Return the rows of a table: cells are two blanks apart."""
+    return [
+        [cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()
+    ]
+
+
+def test_every_workload_has_a_row_with_its_figures():
+    text = shown(describe_workloads(tuple(WORKLOADS.values())), None)
+    for workload in WORKLOADS.values():
+        (row,) = (line for line in text.splitlines() if line.startswith(f"{workload.name} "))
+        assert f" {workload.parameters:,} " in row
+        assert row.endswith(workload.title)
+        assert workload.source in text
+    rows = {row[0]: row for row in cells(text) if row}
+    assert rows["cifar10-cnn"][4:6] == ["10 epochs", "[1]"]
+    assert rows["resnet50"][4] == "100 steps"
+
+
+def test_without_sessions_it_says_where_none_are(log_dir, capsys):
+    print_sessions([], log_dir)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said == f"no sessions in {log_dir} yet; dlmon run starts one"
+    print_sessions([], log_dir, by_path=True)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said.endswith(f"yet; dlmon run --log-dir {log_dir} starts one")
+
+
+def test_sessions_are_listed_oldest_first_with_what_they_took(table):
+    day_s = 86_400
+    rows = table(
+        recorded_session(session_id="second", begin_wall=BEGIN_WALL + day_s, status="stopped"),
+        recorded_session(session_id="first"),
+        recorded_session(session_id="third", begin_wall=BEGIN_WALL + 2 * day_s, status="failed"),
+    )
+    assert rows == [
+        ["session", "started", "workload", "status", "device", "result"],
+        [
+            "first", "2026-11-20 14:56", "cifar10-cnn", "completed",
+            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 per epoch",
+        ],
+        [
+            "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
+            "NVIDIA GeForce GTX 1060 6GB", "10.66 s ± 0.01 per epoch",
+        ],
+        [
+            "third", "2026-11-22 14:56", "cifar10-cnn", "failed",
+            "NVIDIA GeForce GTX 1060 6GB",
+            "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)",
+        ],
+    ]  # fmt: skip
+
+
+def test_a_session_without_a_result_says_what_is_known_of_it(table):
+    header, *rest = recorded_session("training")
+    asked = {"device": "gpu:1"}
+    _, row = table([replace(header, options=asked), *rest])
+    assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1", "recorded on another machine"]
+
+
+GPU = "NVIDIA GeForce GTX 1060 6GB"
+BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
+
+
+def test_that_the_machine_was_busy_at_each_start_is_said_once(log_dir, capsys):
+    for id in ("one", "two"):
+        records = recorded_session(session_id=id)
+        write_log(log_dir, [*records[:-1], replace(records[-1], against=BUSY)])
+    print_sessions(list_sessions(log_dir), log_dir)
+    *rows, _, said = capsys.readouterr().out.splitlines()
+    assert said == f"each run shown: {BUSY['busy_at_start']}; {BUSY['too_short']}"
+    assert "in doubt" not in "".join(rows)
+
+
+def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
+    path = write_log(log_dir, recorded_session())
+    (entry,) = list_sessions(log_dir)
+    entry_json = session_json(entry)
+    assert entry_json["session"] == entry.header.id
+    assert entry_json["status"] == entry_json["result"]["status"] == "completed"
+    assert entry_json["host"] == "tower"
+    assert entry_json["pid"] is None
+    assert Path(entry_json["log"]) == path
+    assert entry_json["result"]["seconds_per_epoch"]["epochs"] == 2
+    assert entry_json["options"]["epochs"] == 3
+
+
+def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, table):
+    heading, row = table(recorded_session())
+    assert "name" not in heading
+    write_label(list_sessions(log_dir)[0].path, Label("batch 256", "after the fix"))
+    heading, row = table()
+    assert (heading[2], row[2]) == ("name", "batch 256")
+    (entry,) = list_sessions(log_dir)
+    entry_json = session_json(entry)
+    assert (entry_json["name"], entry_json["note"]) == ("batch 256", "after the fix")
+    assert entry_json["result"]["name"] == "batch 256"
+
+
+# ---- sweeps ----
+
+
+@pytest.fixture
+def swept(log_dir):
+    """Return a sweep of two batch sizes of which one was run, as a session."""
+    header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 60)
+    writer = SweepWriter.create(log_dir, header)
+    write_log(log_dir, recorded_session(session_id="run-1", workload=SMALL, step_us=700))
+    write_log(log_dir, recorded_session(session_id="alone"))
+    writer.write(Began(Slot(0, 0), "run-1", BEGIN_WALL))
+    writer.write(Ended(Slot(0, 0), completed(0.5), BEGIN_WALL))
+    writer.write(Closed("stopped", BEGIN_WALL))
+    writer.close()
+    return writer
+
+
+def listed(log_dir, capsys, **options):
+    print_sessions(list_sessions(log_dir), log_dir, list_sweeps(log_dir), **options)
+    return cells(capsys.readouterr().out)
+
+
+def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsys):
+    heading, *sessions, gap, sweep_heading, sweep, gap_2, resume = listed(log_dir, capsys)
+    assert heading[5:] == ["in a sweep", "result"]
+    assert sorted(row[0] for row in sessions) == ["alone", "run-1"]
+    assert next(row for row in sessions if row[0] == "run-1")[5] == "batch 32"
+    assert gap == gap_2 == []
+    assert sweep_heading == ["sweep", "started", "workload", "status", "combinations", "varied"]
+    name = swept.header.id
+    assert sweep == [name, "2026-11-20 14:55", SMALL, "stopped", "1 of 2 done", "batch 32, 64"]
+    assert resume == [f"1 run left: dlmon sweep --resume {name}"]
+
+
+def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
+    runs = runs_of_sweeps(list_sweeps(log_dir))
+    by_id = {
+        entry.header.id: session_json(entry, runs.get(entry.header.id))
+        for entry in list_sessions(log_dir)
+    }
+    assert by_id["alone"]["sweep"] is None
+    sweep = by_id["run-1"]["sweep"]
+    assert (sweep["id"], sweep["status"], sweep["pid"]) == (swept.header.id, "stopped", None)
+    assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
+    assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)
+    assert sweep["resume"] == f"dlmon sweep --resume {log_dir / swept.header.id}"
+
+
+def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
+    writer = SweepWriter.create(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
+    *_, row = listed(log_dir, capsys)
+    writer.close()
+    assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.figures.sweep_report import sweep_table
+from dlmon.figures.sweeps import sweep_table
 from dlmon.records import Outcome, RunStatus
 from dlmon.render.lines import lines_of
 from dlmon.render.sweep import print_results

@@ -14,8 +14,7 @@ from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
-from dlmon.sweep.place import ThisMachine
-from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.runner import SweepRun, ThisMachine
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)

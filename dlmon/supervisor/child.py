@@ -30,13 +30,12 @@ from dlmon.records import (
     Record,
     Stack,
 )
-from dlmon.supervisor.channel import ANSWERS, Asked, Channel
+from dlmon.supervisor.connection import HELD_BYTES, Connection, Reader
 from dlmon.supervisor.output import OutputLog
-from dlmon.supervisor.records_in import HELD_BYTES, IncomingRecords, LostMetrics, Reader
 
 
 class Child:
-    """What a workload, a script and a process that asked to be watched have in common.
+    """What a workload and a script have in common.
 
     Args:
         write: takes the records that it sends, and the lines that it writes.
@@ -68,6 +67,11 @@ class Child:
         self._process.returncode = exit_code
         self.ended.set()
 
+    def _fail_to_start(self, what: str, error: OSError) -> None:
+        why = f"{what}: {error.strerror or error}"
+        self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
+        self.ended.set()
+
     def tick(self, now: int, final: bool = False) -> None:
         """Write the lines of output that have waited long enough for their end; at last all."""
         for line in self._lines.tick(now, final=final):
@@ -85,7 +89,6 @@ RECORDS_FD = "DLMON_RECORDS_FD"
 WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
-    *ANSWERS,
 )
 
 
@@ -95,15 +98,13 @@ class Workload(Child):
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         super().__init__(write, notice)
         self._readers: list[Reader] = []
-        self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
-        self._lost_metrics = LostMetrics(notice)
-        self._channel: Channel | None = None
+        self._connection: Connection | None = None
 
-    def processes(self) -> list[Asked]:
+    def processes(self) -> list[Connection]:
         """Return its process, once it may be asked what it does."""
-        if self._channel is None or self.pid is None or not self._channel.takes_requests:
+        if self._connection is None or not self._connection.takes_requests:
             return []
-        return [Asked(self._channel, self.pid)]
+        return [self._connection]
 
     def ask_to_end(self) -> None:
         """Have it end after the batch that it is at."""
@@ -115,15 +116,13 @@ class Workload(Child):
         ours, its = socket.socketpair()
         # The kernel grants less where it allows no more.
         its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD_BYTES)
-        records_fd, child_fd = ours.detach(), its.detach()
-        self._channel = Channel(records_fd)
         environment = {
             **os.environ,
             "PYTHONUNBUFFERED": "1",
             **SAFE_PATH,
             **job.environment,
             **device.environment,
-            RECORDS_FD: str(child_fd),
+            RECORDS_FD: str(its.fileno()),
         }
         options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
         try:
@@ -133,18 +132,16 @@ class Workload(Child):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
-                pass_fds=(child_fd,),
+                pass_fds=(its.fileno(),),
                 start_new_session=True,
                 preexec_fn=die_with_parent(os.getpid()),
             )
         except OSError as error:
-            os.close(records_fd)
-            why = f"{command[0]} could not be started: {error.strerror}"
-            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
-            self.ended.set()
+            ours.close()
+            self._fail_to_start(f"{command[0]} could not be started", error)
             return
         finally:
-            os.close(child_fd)
+            its.close()
         workload = self._process
         assert workload.stdin is not None
         assert workload.stdout is not None
@@ -153,19 +150,19 @@ class Workload(Child):
         with contextlib.suppress(BrokenPipeError):
             workload.stdin.write(json.dumps(options).encode() + b"\n")
             workload.stdin.close()
-        self._readers = [Reader(records_fd, self._records.feed, self._channel.close)]
+        connection = Connection(ours, WORKLOAD_RECORDS, self._take_record, self._notice)
+        connection.pid = workload.pid
+        self._connection, self._readers = connection, [connection]
         for name, pipe in (("stdout", workload.stdout), ("stderr", workload.stderr)):
             self._readers.append(Reader(os.dup(pipe.fileno()), partial(self._take_output, name)))
             pipe.close()
 
     def _take_record(self, record: Record) -> None:
-        if self._channel is not None and self._channel.take(record):
-            return
         if isinstance(record, Failure):
             self.failure = record
         self._write(record)
-        if isinstance(record, Epoch):
-            self._lost_metrics.take(record)
+        if isinstance(record, Epoch) and self._connection is not None:
+            self._connection.notice_not_numbers(record)
 
     async def drain(self, ended_t: int) -> None:
         """Read what the pipes held when it ended."""

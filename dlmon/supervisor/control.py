@@ -31,7 +31,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.records.sanitize import clean
-from dlmon.supervisor.channel import Asked, NotAnswered
+from dlmon.supervisor.connection import Connection, NotAnswered
 
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""
@@ -51,7 +51,7 @@ class Control:
 
     def __init__(
         self,
-        processes: Callable[[], Iterable[Asked]],
+        processes: Callable[[], Iterable[Connection]],
         write: Callable[[Record], None],
         notice: Callable[[str], None],
     ) -> None:
@@ -122,7 +122,7 @@ class Control:
         Raises:
             NotAnswered: no profile could be made; says why.
         """
-        training = (each for each in self._processes() if each.channel.worker is None)
+        training = (each for each in self._processes() if each.worker is None)
         asked = next(training, None)
         if asked is None:
             raise NotAnswered("none of its processes trains yet")
@@ -136,11 +136,11 @@ class Control:
         self._number += 1
         self._is_profiling = True
         try:
-            sent = await asked.channel.ask_profile(self._number, steps, part)
+            sent = await asked.ask_profile(self._number, steps, part)
             if "file" in sent.why:
                 raise NotAnswered(sent.why["file"])
             target = self._folder / f"profile-{place}.json.gz"
-            profile = await _summed_up(replace(sent, trainer=asked.number), part, target)
+            profile = await _summed_up(replace(sent, trainer=asked.number or None), part, target)
             self._write(profile)
             steps_text = "1 step" if sent.steps == 1 else f"{sent.steps:,} steps"
             kept = "its trace could not be read" if profile.file is None else target.name
@@ -190,15 +190,15 @@ class Control:
         raise NotAnswered("the dlmon that records it does not know that request")
 
 
-async def _stack_of(asked: Asked, number: int) -> ProcessStack:
+async def _stack_of(asked: Connection, number: int) -> ProcessStack:
     try:
-        answer = await asked.channel.ask(number, "stack")
+        answer = await asked.ask(number, "stack")
         if isinstance(answer, ProcessStack):
             return asked.named(answer)
         raise NotAnswered("it answered something else")
     except NotAnswered as error:
         why, t = {"threads": str(error)}, time.monotonic_ns()
-        threads = None if asked.held is None else held_threads(asked.held)
+        threads = None if asked.stacks_at is None else held_threads(asked.stacks_at)
         return asked.named(ProcessStack(t, number, asked.pid, threads, why=why))
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from dlmon.launch.spool import free_beginning, make_spool
 from dlmon.records import Output
 from dlmon.records.sanitize import LINE_LIMIT, clean
-from dlmon.supervisor.records_in import READ_BYTES, Reader
+from dlmon.supervisor.connection import READ_BYTES, Reader
 
 LINES_PER_SECOND = 50
 _STATE_NS = 1_000_000_000

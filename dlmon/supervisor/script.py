@@ -17,17 +17,16 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from dlmon.instrument.held_lock import HELD
 from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.bundle import script_folder
 from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group, end_process
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
-from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Phase, Record
 from dlmon.script_name import missing_command
 from dlmon.session.reasons import NOTHING_SEEN
-from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
+from dlmon.supervisor.connection import Connection
 from dlmon.supervisor.output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
 
@@ -48,7 +47,11 @@ class ScriptError(Exception):
 
 
 class Script(Child):
-    """The process of a person's own command, from its start until all that it sent is read."""
+    """A person's own command, from its start until all that it sent is read.
+
+    Or a process that asked to be watched, from then until it ends or a person stops the session:
+    what that one writes goes where it went before.
+    """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         super().__init__(write, notice)
@@ -56,34 +59,27 @@ class Script(Child):
         self._output: TerminalOutput | FileOutput | None = None
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
+        self._watched = self._pidfd = -1
+        """The process that was there before, where it is one."""
+
+    @property
+    def pid(self) -> int | None:
+        return super().pid if self._watched < 0 else self._watched
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         self._command = tuple(command)
         self._trainers.gpus = device.gpus
         self._trainers.options = job.options
-        copies = job.copy_fds
         try:
-            if job.terminal is not None:
-                self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
+            if job.process is None:
+                self._run(command, job)
             else:
-                self._output = FileOutput(copies, self._take_output)
-            self._folder = _socket_folder()
-            place = self._folder / "socket"
-            self._trainers.listen(place)
-            environment = _environment(job, place)
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL if job.stdin_fd is None else job.stdin_fd,
-                stdout=self._output.stdout,
-                stderr=self._output.stderr,
-                env=environment,
-                cwd=job.directory,
-                start_new_session=True,
-            )
+                self._watch(job.process, Path(job.environment[SOCKET]))
         except OSError as error:
-            why = f"{command[0]} could not be started: {error.strerror or error}"
-            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
-            self.ended.set()
+            what = f"{command[0]} could not be started"
+            if job.process is not None:
+                what = f"process {job.process} can't be watched"
+            self._fail_to_start(what, error)
         finally:
             if job.stdin_fd is not None:
                 os.close(job.stdin_fd)
@@ -91,24 +87,60 @@ class Script(Child):
         if self._output is not None:
             self._output.started()
 
-    def processes(self) -> list[Asked]:
+    def _run(self, command: list[str], job: Job) -> None:
+        copies = job.copy_fds
+        if job.terminal is not None:
+            self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
+        else:
+            self._output = FileOutput(copies, self._take_output)
+        self._folder = _socket_folder()
+        place = self._folder / "socket"
+        self._trainers.listen(place)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if job.stdin_fd is None else job.stdin_fd,
+            stdout=self._output.stdout,
+            stderr=self._output.stderr,
+            env=_environment(job, place),
+            cwd=job.directory,
+            start_new_session=True,
+        )
+
+    def _watch(self, pid: int, place: Path) -> None:
+        """Hear what a process sends, at the place that it has chosen, until it ends."""
+        self._folder = place.parent
+        self._trainers.listen(place)
+        self._pidfd = os.pidfd_open(pid)
+        self._watched = pid
+        asyncio.get_running_loop().add_reader(self._pidfd, self._end_watch)
+
+    def _end_watch(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self.ended.set()
+
+    def processes(self) -> list[Connection]:
         """Return those of its processes that may be asked what they do."""
         return self._trainers.processes()
 
     def ask_to_end(self) -> None:
-        """Interrupt it, as Ctrl-C does where it runs alone."""
-        if self.pid is not None:
+        """Interrupt it, as Ctrl-C does where it runs alone; one that was there before goes on."""
+        if self._watched >= 0:
+            self._end_watch()
+        elif self.pid is not None:
             end_group(self.pid, signal.SIGINT)
 
     def pass_on(self, number: signal.Signals) -> None:
         """Send it a signal that was meant for it; to its group what a terminal would send there."""
-        if self.pid is None:
+        if self._process is None:
             return
         if number in _OF_THE_PROCESS:
             # It would end those that load its data.
-            end_process(self.pid, number)
+            end_process(self._process.pid, number)
         else:
-            end_group(self.pid, number)
+            end_group(self._process.pid, number)
 
     async def drain(self, ended_t: int) -> None:
         """Read what it has left behind, and hear no more of it."""
@@ -117,7 +149,8 @@ class Script(Child):
         if self._output is not None:
             await self._output.drain()
         if self._folder is not None:
-            if not self._trainers.any_trained and self.failure is None:
+            is_known = self._trainers.any_trained or self.failure is not None
+            if not is_known and self._watched < 0:
                 self.why_nothing_trained = self._why_nothing_trained(self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -241,70 +274,3 @@ def _missing_of_keras(seen: Collection[str]) -> list[str]:
     if "keras loop in a graph" in seen:
         return ["a loop within a tf.function, which can't be seen, applied gradients"]
     return ["fit was not called and no optimizer applied gradients"]
-
-
-class WatchedProcess(Child):
-    """A process that asked to be watched, from then until it ends or a person stops the session.
-
-    What it writes goes where it went before.
-    """
-
-    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
-        super().__init__(write, notice)
-        self._trainers = Trainers(write, notice)
-        self._pid: int | None = None
-        self._pidfd = -1
-        self._place: Path | None = None
-
-    @property
-    def pid(self) -> int | None:
-        return self._pid
-
-    def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
-        """Hear what it sends, at the place that it has chosen."""
-        assert job.process is not None
-        self._trainers.gpus = device.gpus
-        try:
-            self._place = Path(job.environment[SOCKET])
-            self._trainers.listen(self._place)
-            self._pidfd = os.pidfd_open(job.process)
-        except OSError as error:
-            why = f"process {job.process} can't be watched: {error.strerror}"
-            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
-            self.ended.set()
-            return
-        self._pid = job.process
-        asyncio.get_running_loop().add_reader(self._pidfd, self._end)
-        self._write(Phase(time.monotonic_ns(), SCRIPT_PHASE))
-
-    def _end(self) -> None:
-        if self._pidfd >= 0:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
-        self.ended.set()
-
-    def reaped(self, exit_code: int) -> None:
-        """Do nothing: it is no child of ours."""
-
-    def processes(self) -> list[Asked]:
-        """Return it, once it may be asked what it does."""
-        return self._trainers.processes()
-
-    def ask_to_end(self) -> None:
-        self._end()
-
-    async def drain(self, ended_t: int) -> None:
-        """Read what it has left behind, and hear no more of it."""
-        self._trainers.drain()
-        if self._place is not None:
-            folder = self._place.parent
-            for left in (
-                self._place,
-                folder / ENTERED,
-                *folder.glob(f"{SEEN}*"),
-                *folder.glob(f"{HELD}*"),
-            ):
-                left.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self._place.parent.rmdir()

@@ -74,7 +74,7 @@ from dlmon.stop import (
 from dlmon.supervisor.child import Workload
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
-from dlmon.supervisor.script import Script, ScriptError, WatchedProcess, check_script
+from dlmon.supervisor.script import Script, ScriptError, check_script
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,
@@ -146,9 +146,7 @@ class Supervisor:
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
         """What was sampled before there was a log; later samples leave out what is as it was."""
-        kind: type[Script | WatchedProcess | Workload] = Script if job.script else Workload
-        if job.process is not None:
-            kind = WatchedProcess
+        kind: type[Script | Workload] = Script if job.script else Workload
         self._workload = kind(self._write, self._notice)
         self._control = Control(self._workload.processes, self._write, self._notice)
         self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)

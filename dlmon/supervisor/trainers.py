@@ -7,10 +7,10 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlmon.control import peer_of
 from dlmon.instrument.held_lock import HELD
 from dlmon.records import (
     Batches,
@@ -27,8 +27,7 @@ from dlmon.records import (
     Stack,
     Trainer,
 )
-from dlmon.supervisor.channel import ANSWERS, Asked, Channel
-from dlmon.supervisor.records_in import IncomingRecords, LostMetrics, Reader
+from dlmon.supervisor.connection import Connection
 
 # So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
 # step: the first batch of any ends with the first of all.
@@ -36,7 +35,6 @@ LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
-    *ANSWERS,
 )
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
@@ -66,13 +64,13 @@ class Trainers:
         self.options: Mapping[str, Any] = {}
         """Those of the job: what the person who started the script says of its training."""
         self._socket: socket.socket | None = None
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, _Trainer] = {}
         self._folder = Path()
         self._notices = 0
         self._epochs: dict[int, int] = {}
         self._loops: dict[int, int] = {}
         # Those of other ranks than 0, as long as there is no number 0.
-        self._waiting: list[_Connection] = []
+        self._waiting: list[_Trainer] = []
         self._timer: asyncio.TimerHandle | None = None
         self.any_trained = False
         """Whether a process has trained."""
@@ -95,7 +93,7 @@ class Trainers:
             return
         self._accept()
         for connection in list(self._connections.values()):
-            connection.reader.drain()
+            connection.drain()
         self._wait_no_longer()
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
@@ -109,24 +107,22 @@ class Trainers:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._take_notice(f"a process of the script could not be heard: {error.strerror}")
+                self.notice(f"a process of the script could not be heard: {error.strerror}")
                 return
-            connection = _Connection(peer, self)
+            connection = _Trainer(peer, self)
             self._connections[connection.fd] = connection
 
-    def take(self, record: Record, connection: _Connection) -> None:
-        if connection.channel.take(record):
-            return
+    def take(self, connection: _Trainer, record: Record) -> None:
         if isinstance(record, Notice):
-            self._take_notice(record.text)
+            self.notice(record.text)
             return
         if isinstance(record, Trainer):
             if connection.trainer is None:
                 self._take_trainer(record, connection)
             return
         if connection.trainer is None:
-            self._take_notice("a process of the script sent records before it said what trains")
-            connection.reader.close()
+            self.notice("a process of the script sent records before it said what trains")
+            connection.close()
             return
         if connection.number is None:
             connection.held.append(record)
@@ -159,10 +155,12 @@ class Trainers:
             record = replace(record, trainer=number)
         self._write(record)
         if isinstance(record, Epoch):
-            connection.lost_metrics.take(record)
+            connection.notice_not_numbers(record)
 
-    def _take_trainer(self, trainer: Trainer, connection: _Connection) -> None:
+    def _take_trainer(self, trainer: Trainer, connection: _Trainer) -> None:
         connection.trainer = trainer
+        connection.pid, connection.rank = trainer.pid, trainer.rank
+        connection.stacks_at = self._folder / f"{HELD}{trainer.pid}"
         leader = next((c for c in self._connections.values() if c.number == 0), None)
         if leader is None and trainer.rank:
             self._waiting.append(connection)
@@ -173,7 +171,7 @@ class Trainers:
         if trainer.rank == 0 and leader is not None:
             other = leader.trainer.rank if leader.trainer is not None else None
             if other:
-                self._take_notice(
+                self.notice(
                     f"rank 0 began to train after rank {other}: epochs, validation and loss are "
                     f"those of rank {other}"
                 )
@@ -193,11 +191,11 @@ class Trainers:
             self._number(one, left)
             held, one.held = one.held, []
             for record in held:
-                self.take(record, one)
+                self.take(one, record)
         for one in left:
             self._write_end(one)
 
-    def _number(self, connection: _Connection, beside: Iterable[_Connection] = ()) -> None:
+    def _number(self, connection: _Trainer, beside: Iterable[_Trainer] = ()) -> None:
         assert connection.trainer is not None
         taken = {other.number for other in (*self._connections.values(), *beside)}
         lowest = next(n for n in range(len(taken) + 1) if n not in taken)
@@ -207,40 +205,27 @@ class Trainers:
         connection.trainer = replace(connection.trainer, number=lowest, ended=None)
         self._write(connection.trainer)
 
-    def processes(self) -> list[Asked]:
+    def processes(self) -> list[Connection]:
         """Return those that may be asked what they do: those that train first, by their numbers."""
-        asked = [
-            Asked(
-                each.channel,
-                each.trainer.pid,
-                each.trainer.rank,
-                each.number or None,
-                self._folder / f"{HELD}{each.trainer.pid}",
-            )
-            for each in sorted(self._connections.values(), key=lambda each: each.number or 0)
-            if each.trainer is not None
-        ]
+        asked: list[Connection] = [c for c in self._connections.values() if c.trainer is not None]
+        asked.sort(key=lambda each: each.number or 0)
         others = [each for each in self._connections.values() if each.trainer is None]
-        asked += [Asked(one.channel, one.pid) for one in others if one.channel.worker is not None]
-        return asked[:MOST_ASKED]
+        return [*asked, *(one for one in others if one.worker is not None)][:MOST_ASKED]
 
-    def left(self, connection: _Connection) -> None:
+    def left(self, connection: _Trainer) -> None:
         self._connections.pop(connection.fd, None)
         connection.left_t = time.monotonic_ns()
         if connection.number is not None:
             self._write_end(connection)
 
-    def _write_end(self, connection: _Connection) -> None:
+    def _write_end(self, connection: _Trainer) -> None:
         if connection.trainer is not None:
             self._write(replace(connection.trainer, t=connection.left_t, ended=True))
 
-    def _take_notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
         self._notices += 1
         if self._notices <= MAX_NOTICES:
             self._notice(text)
-
-    def notice(self, text: str) -> None:
-        self._take_notice(text)
 
 
 def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
@@ -266,34 +251,22 @@ def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
     return replace(model, device=None, why={**model.why, "device": why})
 
 
-class _Connection:
+class _Trainer(Connection):
     """One process of the script, as long as it has its socket open."""
 
     def __init__(self, peer: socket.socket, trainers: Trainers) -> None:
         self._trainers = trainers
-        self.pid, _ = peer_of(peer)
-        self.number: int | None = None
         self.held: list[Record] = []
         """What it sent while it waited for a number."""
         self.left_t = 0
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
-        self.lost_metrics = LostMetrics(trainers.notice)
         self.expected = ExpectedTraining(trainers.options, trainers.notice)
-        records = IncomingRecords(
-            TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
-        )
-        self.reader = Reader(peer.detach(), records.feed, self._left)
-        self.channel = Channel(self.fd)
+        super().__init__(peer, TRAINER_RECORDS, partial(trainers.take, self), trainers.notice)
 
-    @property
-    def fd(self) -> int:
-        """Of its socket; negative once it has left."""
-        return self.reader.fd
-
-    def _left(self) -> None:
+    def left(self) -> None:
         self._trainers.left(self)
-        self.channel.close()
+        super().left()
 
 
 EPOCHS, STEPS, SAMPLES_PER_STEP = "expected_epochs", "expected_steps", "samples_per_step"

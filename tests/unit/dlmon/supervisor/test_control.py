@@ -14,10 +14,9 @@ import pytest
 from dlmon import control
 from dlmon.control import NotControlled
 from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
-from dlmon.supervisor import channel as channel_module
-from dlmon.supervisor.channel import VERSION, Asked, Channel, NotAnswered
+from dlmon.supervisor import connection as connection_module
+from dlmon.supervisor.connection import VERSION, Connection, NotAnswered
 from dlmon.supervisor.control import Control
-from dlmon.supervisor.records_in import IncomingRecords
 
 LINE = Frame("/home/ada/train.py", 88, "save")
 STACK = (ThreadStack("MainThread", (LINE,), LINE, trains=True),)
@@ -25,17 +24,19 @@ S = 10**9
 
 
 class Process:
-    """The other end of a channel: a process that answers as a test says."""
+    """The other end of a connection: a process that answers as a test says."""
 
     def __init__(self, pid, rank=None, says_hello=True):
         ours, self.its = socket.socketpair()
-        ours.setblocking(False)
-        self.ours, self.pid, self.rank = ours, pid, rank
-        self.channel = Channel(ours.fileno())
-        self.asked: list[dict] = []
-        self._records = IncomingRecords((Answer, ProcessStack), self.channel.take, print)
+        self.records, self.notices, self.asked = [], [], []
+        self.connection = Connection(ours, (Stack,), self.records.append, self.notices.append)
+        self.connection.pid, self.connection.rank, self.pid = pid, rank, pid
         if says_hello:
-            self.channel.take(Answer(0, 0, 1, pid))
+            self.send(Answer(0, 0, 1, pid))
+
+    def send(self, record):
+        self.its.sendall(encode(record))
+        self.connection.read()
 
     def answer_with(self, make):
         """Answer each request that comes with what `make` makes of its number."""
@@ -46,7 +47,7 @@ class Process:
                 self.asked.append(json.loads(line))
                 record = make(self.asked[-1]["id"])
                 if record is not None:
-                    self._records.feed(encode(record))
+                    self.send(record)
 
         loop.add_reader(self.its, read)
 
@@ -57,13 +58,14 @@ class Process:
             if write:
                 Path(self.asked[-1]["path"]).write_bytes(write)
             made = {"begin": 1, "end": 2, "steps": 5, "profiler": "torch", **fields}
-            asyncio.get_running_loop().call_soon(self.channel.take, Profile(3, number, **made))
+            asyncio.get_running_loop().call_soon(self.send, Profile(3, number, **made))
             return Answer(1, number, VERSION, self.pid)
 
         self.answer_with(make)
 
     def close(self):
-        self.ours.close()
+        with contextlib.suppress(OSError):
+            os.close(self.connection.fd)
         self.its.close()
 
 
@@ -90,7 +92,7 @@ class Viewed:
     def __init__(self, *processes, folder=Path()):
         self.folder = folder
         self.written, self.notices, self.session = [], [], uuid.uuid4().hex
-        asked = [Asked(each.channel, each.pid, each.rank) for each in processes]
+        asked = [each.connection for each in processes]
         self.control = Control(lambda: asked, self.written.append, self.notices.append)
 
     async def ask(self, request=None, pid=None):
@@ -119,7 +121,7 @@ def test_a_viewer_gets_the_stack_of_every_process_and_the_log_too(processes):
 
 
 def test_one_that_does_not_answer_in_time_is_said_to(processes, monkeypatch):
-    monkeypatch.setattr(channel_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(connection_module, "ANSWER_S", 0.05)
 
     async def run():
         silent, older = processes(100, 0), processes(101, 1, says_hello=False)
@@ -135,7 +137,7 @@ def test_one_that_does_not_answer_in_time_is_said_to(processes, monkeypatch):
 def test_one_that_ends_while_it_is_asked_is_said_to(processes):
     async def run():
         process = processes(100)
-        process.answer_with(lambda number: process.channel.close())
+        process.answer_with(lambda number: process.connection.close())
         [answer] = await Viewed(process).ask()
         assert answer.why == {"threads": "it has ended"}
 
@@ -143,9 +145,13 @@ def test_one_that_ends_while_it_is_asked_is_said_to(processes):
 
 
 def test_an_answer_that_nobody_asked_for_is_nobodys(processes):
-    process = processes(100)
-    assert process.channel.take(stack_answer(12345))
-    assert not process.channel.take(Stack(1, 0, 1, 1, ()))
+    async def run():
+        process = processes(100)
+        process.send(stack_answer(12345))
+        process.send(stack := Stack(1, 0, 1, 1, ()))
+        assert (process.records, process.notices) == ([stack], [])
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -283,8 +289,8 @@ def test_a_second_profile_meanwhile_and_a_process_that_ends_in_it_are_one_senten
         with pytest.raises(NotControlled, match="being made already"):
             await viewed.ask(PROFILE)
         # One that nobody asked for changes nothing.
-        assert process.channel.take(Profile(1, 99, 1, 2, 5, "torch"))
-        process.channel.close()
+        process.send(Profile(1, 99, 1, 2, 5, "torch"))
+        process.connection.close()
         with pytest.raises(NotAnswered, match="the process ended before"):
             await first
 

@@ -169,7 +169,7 @@ def _write(log: Path, hours: float) -> None:
             line = encode(record)
             out.write(line)
             session.fold(record)
-            index.take(record, partial(place_after, line, out.tell()))
+            index.take(partial(place_after, line, out.tell()))
         out.write(encode(_result(log, session)))
     index.save()
     part.rename(log)

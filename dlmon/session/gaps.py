@@ -105,8 +105,11 @@ class Gaps:
         """Leave out the readings: who goes on from an index reads the newest again."""
         return vars(self) | {"_readings": deque(maxlen=MAX_READINGS)}
 
-    def add(self, gap: Gap) -> None:
-        """Take a time without a batch; a short one is left out, but for one that goes on."""
+    def add(self, gap: Gap) -> Gap:
+        """Take a time without a batch; a short one is left out, but for one that goes on.
+
+        Return it with what is known of it.
+        """
         before = self._last
         if (
             gap.kind is GapKind.BETWEEN
@@ -120,17 +123,19 @@ class Gaps:
         gap = self.explained(gap if self.has_epochs else replace(gap, epoch=None))
         if gap.kind is not GapKind.NAMED:
             self._last = gap
-        if gap.end - gap.start < MIN_GAP_NS:
-            return
-        self._gaps.append(gap)
+        if gap.end - gap.start >= MIN_GAP_NS:
+            self._gaps.append(gap)
         if len(self._gaps) >= 2 * MAX_GAPS:
             # Not for each one: there may be hundreds of thousands.
             self._gaps = self._longest()
+        return gap
 
     def add_batches(
         self, record: Batches | BatchSummary, steady: SteadyState, loop: int = 0
-    ) -> None:
-        """Take the batches that stalled for over a second; the first of each size compiles.
+    ) -> list[Gap]:
+        """Take the batches that stalled for over a second, and return them.
+
+        The first of each size compiles.
 
         `steady` has folded those before them of the same loop.
         """
@@ -139,15 +144,16 @@ class Gaps:
             if record.stalls and longest_ns >= MIN_GAP_NS:
                 # Nothing else is known of it: it stands as if it were the last of them.
                 span = record.t_last - longest_ns, record.t_last
-                self.add(Gap(*span, GapKind.STALL, record.epoch, record.first, loop=loop))
-            return
+                return [self.add(Gap(*span, GapKind.STALL, record.epoch, record.first, loop=loop))]
+            return []
         if steady.is_at_start:
             self.batch_sizes = set()
         sizes = set(record.counted)
         new, self.batch_sizes = sizes - self.batch_sizes, self.batch_sizes | sizes
         together = record.per_execution or 1
+        found: list[Gap] = []
         if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
-            return
+            return found
         limit_ns = max(MIN_GAP_NS, together * _stall_limit_ns(steady.usual_step_us))
         end = record.begin
         for first in range(0, len(record.dt_us), together):
@@ -157,7 +163,9 @@ class Gaps:
             new -= compiles
             if not compiles and end - start >= limit_ns:
                 place = GapKind.STALL, record.epoch, record.first + first, len(took_us)
-                self.add(Gap(start, end, *place, number=steady.batches + first, loop=loop))
+                gap = Gap(start, end, *place, number=steady.batches + first, loop=loop)
+                found.append(self.add(gap))
+        return found
 
     def fold_reading(self, reading: Reading) -> None:
         self._readings.append(reading)

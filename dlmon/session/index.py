@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import zlib
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
@@ -29,7 +29,6 @@ from dlmon.records import (
     Output,
     ProcessStack,
     Profile,
-    Record,
     SessionHeader,
     Stack,
     Trainer,
@@ -38,7 +37,7 @@ from dlmon.session.energy import EnergyPoints
 from dlmon.session.epoch_use import EpochUse
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.find import looked_back_s
-from dlmon.session.marks import Mark, MarkFinder
+from dlmon.session.marks import Mark, Marks
 from dlmon.session.session import Session, time_of
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
@@ -46,12 +45,11 @@ from dlmon.statistics.series import Series
 EVERY_NS = 64 * 10**9
 # The log grows by so many times what the entry before takes.
 APART = 2
-MAX_MARKS = 100_000
 _BY_TIME = attrgetter("t")
-_GROWING = (EnergyPoints, Series)
+_GROWING = (EnergyPoints, Marks, Series)
 _NEVER_CHANGES = (
-    *(Alert, Epoch, EpochUse, Evaluation, Gap, MachineFacts, Model, NamedPause, Notice, Output),
-    *(PhaseSpan, ProcessStack, Profile, SessionHeader, Stack, Trainer),
+    *(Alert, Epoch, EpochUse, Evaluation, Gap, MachineFacts, Mark, Model, NamedPause, Notice),
+    *(Output, PhaseSpan, ProcessStack, Profile, SessionHeader, Stack, Trainer),
 )
 _APART = frozenset((*_GROWING, *_NEVER_CHANGES))
 
@@ -61,8 +59,6 @@ class Entry(NamedTuple):
 
     t: int
     place: Place
-    marks: int
-    """So many were found until then."""
     session: bytes
     """Compressed: a day has over a thousand, and few of them are ever read."""
 
@@ -81,7 +77,9 @@ class _Pickler(pickle.Pickler):
         if number is None:
             number = self._numbers[id(part)] = len(self._parts)
             self._parts.append(part)
-        return (number, part.end_ns) if isinstance(part, _GROWING) else number
+        if not isinstance(part, _GROWING):
+            return number
+        return number, len(part) if isinstance(part, Marks) else part.end_ns
 
 
 class _Unpickler(pickle.Unpickler):
@@ -94,13 +92,13 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, number: Any) -> Any:
         if isinstance(number, int):
             return self.parts[number]
-        number, end_ns = number
-        self.parts[number] = part = self.parts[number].until(end_ns)
+        number, end = number
+        self.parts[number] = part = self.parts[number].until(end)
         return part
 
 
 class Index:
-    """The entries of a log, so that reading it can begin at any of them, and its marks.
+    """The entries of a log, so that reading it can begin at any of them.
 
     Args:
         log: where it is.
@@ -113,10 +111,7 @@ class Index:
         self, log: Path, session: Session, every_ns: int = EVERY_NS, apart: int = APART
     ) -> None:
         self.session = session
-        self.marks: list[Mark] = []
-        """In the order of time."""
         self._log, self._every_ns, self._apart = log, every_ns, apart
-        self._finder = MarkFinder(session)
         # What limits a run is seen in its last samples.
         self._margin_ns = int(looked_back_s(session.machine.interval_s) * 1e9)
         self._entries: list[Entry] = []
@@ -125,11 +120,8 @@ class Index:
         """Of each part, by its identity."""
         self._tried_ns, self._saved_bytes = session.last_t, 0
 
-    def take(self, record: Record, place: Callable[[], Place]) -> None:
-        """Take a record that the session has folded; `place` is where the next one begins."""
-        for mark in self._finder.take(record, self.session):
-            if len(self.marks) < MAX_MARKS:
-                insort(self.marks, mark, key=_BY_TIME)
+    def take(self, place: Callable[[], Place]) -> None:
+        """Take what the session has folded; `place` is where the next record begins."""
         if self.session.last_t - self._tried_ns < self._every_ns:
             return
         self._tried_ns, here = self.session.last_t, place()
@@ -138,7 +130,7 @@ class Index:
             file = io.BytesIO()
             _Pickler(file, self._parts, self._numbers).dump(self.session)
             state = zlib.compress(file.getvalue(), level=1)
-            self._entries.append(Entry(self._tried_ns, here, len(self.marks), state))
+            self._entries.append(Entry(self._tried_ns, here, state))
 
     def load(self, follower: LogFollower) -> bool:
         """Take what lies beside the log; return whether that is its index."""
@@ -146,10 +138,10 @@ class Index:
         if content is None:
             return False
         # It is one of ours: a pickle may run anything.
-        entries, parts, marks = pickle.loads(content)
+        entries, parts = pickle.loads(content)
         if not entries or not follower.knows(entries[-1].place):
             return False
-        self._entries, self._parts, self.marks = entries, parts, marks
+        self._entries, self._parts = entries, parts
         return True
 
     def save(self, least_bytes: int = 0) -> None:
@@ -157,7 +149,7 @@ class Index:
         end = self._entries[-1].place.offset if self._entries else 0
         if end - self._saved_bytes >= max(1, least_bytes):
             self._saved_bytes = end
-            content = pickle.dumps((self._entries, self._parts, self.marks), protocol=5)
+            content = pickle.dumps((self._entries, self._parts), protocol=5)
             write_index(self._log, self.session.header.id, content)
 
     def go_on(self) -> int | None:
@@ -167,8 +159,7 @@ class Index:
         last = self._entries[-1]
         self.session, self._parts = self._restored(last)
         self._numbers = {id(part): number for number, part in enumerate(self._parts)}
-        self._finder, self._tried_ns = MarkFinder(self.session), last.t
-        del self.marks[last.marks :]
+        self._tried_ns = last.t
         return last.place.offset
 
     def before(self, t: int) -> Entry | None:

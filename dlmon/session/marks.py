@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 
-from dlmon.records import (
-    Alert,
-    Batches,
-    BatchSummary,
-    Epoch,
-    Machine,
-    Notice,
-    Record,
-    Word,
-)
+from dlmon.records import Batches, BatchSummary, Gpu, Machine, Word
 from dlmon.records.record import record
-from dlmon.session.session import Session, alert_text
+from dlmon.session.gaps import Gap
+from dlmon.statistics.steady_state import SteadyState
 
+MOST_MARKS = 100_000
 LEAST_STALL_S = 1.0
 THROTTLING_APART_NS = 60 * 10**9
 """A clock that is held again within this time was held all along."""
@@ -51,82 +44,49 @@ class Mark:
     text: str = ""
 
 
-class MarkFinder:
-    """Finds the marks of a session, record by record."""
+class Marks(list[Mark]):
+    """The marks of a session, in the order of time."""
 
-    def __init__(self, session: Session) -> None:
-        self._throttled_at: dict[tuple[int | None, str], int] = {}
-        latest = session.machine.latest
-        if latest is not None:
-            self._throttling(latest, session)
+    def until(self, count: int) -> Marks:
+        return Marks(self[:count])
 
-    def take(self, record: Record, session: Session) -> list[Mark]:
-        """Return the marks that a record makes, which the session has folded already.
 
-        None is earlier than what was folded so far: who goes there sees what it stands for.
-        """
-        found = self._found(record, session)
-        return [replace(mark, t=max(mark.t, session.last_t)) for mark in found]
+class Throttling:
+    """What holds clocks down: each GPU, by NVML's number, or None for the CPU, and why."""
 
-    def _found(self, record: Record, session: Session) -> list[Mark]:
-        if getattr(record, "trainer", None):
-            # What processes beside the first do, it does too.
-            return []
-        if isinstance(record, (Batches, BatchSummary)):
-            return _stalls(record, session)
-        if isinstance(record, Machine):
-            return self._throttling(record, session)
-        if isinstance(record, Epoch):
-            return [Mark(record.end, MarkKind.EPOCH, record.epoch)]
-        if isinstance(record, Notice):
-            return [Mark(record.t, MarkKind.NOTICE, text=record.text)]
-        if isinstance(record, Alert):
-            return [Mark(record.t, MarkKind.ALERT, text=alert_text(record))]
-        return []
+    def __init__(self) -> None:
+        self._seen_at: dict[tuple[int | None, str], int] = {}
 
-    def _throttling(self, sample: Machine, session: Session) -> list[Mark]:
-        latest, marks = session.machine.latest, []
-        reasons: list[tuple[int | None, str]] = [
-            (gpu.index, reason)
-            for gpu in (latest.gpus if latest is not None else None) or ()
-            for reason in gpu.throttle or ()
-        ]
+    def begun(self, sample: Machine, gpus: Iterable[Gpu]) -> list[tuple[int | None, str]]:
+        """Return what holds clocks down in a sample, as it reports the GPUs, and did not before."""
+        reasons: list[tuple[int | None, str]]
+        reasons = [(gpu.index, reason) for gpu in gpus for reason in gpu.throttle or ()]
         if sample.cpu is not None and sample.cpu.throttled_pct:
             reasons.append((None, "limit"))
-        for key in reasons:
-            before = self._throttled_at.get(key)
-            if before is None or sample.t - before > THROTTLING_APART_NS:
-                marks.append(Mark(sample.t, MarkKind.THROTTLING, *key))
-            self._throttled_at[key] = sample.t
-        return marks
+        long_ago = sample.t - THROTTLING_APART_NS
+        begun = [key for key in reasons if self._seen_at.get(key, long_ago - 1) < long_ago]
+        self._seen_at |= dict.fromkeys(reasons, sample.t)
+        return begun
 
 
-def _stalls(record: Batches | BatchSummary, session: Session) -> list[Mark]:
-    """Return the batches, and the opening of an epoch, that stood still for over a second."""
-    opening_us = record.opening_us or 0
-    longest_us = max(record.dt_us) if isinstance(record, Batches) else record.step_us[-1]
-    least_us = LEAST_STALL_S * 1e6
-    if max(longest_us, opening_us) < least_us:
-        return []
-    limit_us = session.steady.stall_limit_us()
+def stalls(
+    record: Batches | BatchSummary, gaps: Iterable[Gap], steady: SteadyState
+) -> Iterator[Mark]:
+    """Yield the batches, and the opening of an epoch, that stood still for over a second.
+
+    Args:
+        record: the batches.
+        gaps: those of them that may have.
+        steady: has folded them.
+    """
+    limit_us = steady.stall_limit_us()
     if limit_us is None:
-        return []
-    least_us = max(least_us, limit_us)
-    marks = []
-    if opening_us >= least_us:
-        first_us = record.dt_us[0] if isinstance(record, Batches) else record.first_us or 0
-        marks.append(Mark(record.t - first_us * 1000, MarkKind.STALL, opening_us / 1e6))
-    if isinstance(record, BatchSummary):
-        if longest_us >= least_us:
-            # Which of them it was is not known.
-            marks.append(Mark(record.t_last, MarkKind.STALL, longest_us / 1e6))
-        return marks
-    end = record.begin
-    first = session.steady.batches - record.count
-    for number, took_us in enumerate(record.dt_us, first):
-        end += took_us * 1000
-        if took_us >= least_us:
-            is_regular = session.steady.regular.period_at(number) is not None
+        return
+    opening_us = record.opening_us or 0
+    if opening_us >= max(LEAST_STALL_S * 1e6, limit_us):
+        yield Mark(record.begin, MarkKind.STALL, opening_us / 1e6)
+    for gap in gaps:
+        if gap.seconds * 1e6 >= limit_us * gap.steps:
+            is_regular = gap.number is not None and steady.regular.period_at(gap.number)
             kind = MarkKind.BETWEEN_STEPS if is_regular else MarkKind.STALL
-            marks.append(Mark(end, kind, took_us / 1e6))
-    return marks
+            yield Mark(gap.end, kind, gap.seconds)

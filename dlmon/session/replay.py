@@ -76,7 +76,7 @@ class ReplaySource(Player, SessionSource):
     @property
     def marks(self) -> list[Mark]:
         """All that were found so far, in the order of time."""
-        return self._index.marks
+        return self._index.session.marks
 
     @property
     def ahead_share(self) -> float | None:
@@ -127,7 +127,7 @@ class ReplaySource(Player, SessionSource):
             self._load_index()
             for record in self._ahead.new_records():
                 self._index.session.fold(record)
-                self._index.take(record, lambda: self._ahead.place)
+                self._index.take(lambda: self._ahead.place)
                 if time.monotonic() >= until:
                     break
             self._end_ns = max(self._end_ns, self._index.session.last_t)

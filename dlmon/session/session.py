@@ -65,6 +65,7 @@ from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.limits.seen import Seen
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
+from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.stacks import Stacks
@@ -146,6 +147,9 @@ class Session:
         self.stacks = Stacks()
         self.profiles: deque[Profile] = deque(maxlen=PROFILES)
         """What a person had profiled."""
+        self.marks = Marks()
+        """The moments that somebody who looks through it wants to see."""
+        self._throttling = Throttling()
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
         self._last_step_ns = 0
@@ -184,6 +188,9 @@ class Session:
             self._fold_batches(record)
         elif isinstance(record, Machine):
             self._keep_reading(self.machine.fold(record))
+            latest = self.machine.latest
+            for key in self._throttling.begun(record, (latest and latest.gpus) or ()):
+                self._mark(Mark(record.t, MarkKind.THROTTLING, *key))
         elif isinstance(record, Metrics):
             # What was read before the phase is of another stretch.
             since = self.phase_spans[-1].start if self.phase_spans else self.header.t
@@ -200,6 +207,7 @@ class Session:
             self.gaps.has_epochs = record.has_epochs is not False
         elif isinstance(record, Epoch):
             self._fold_epoch(record)
+            self._mark(Mark(record.end, MarkKind.EPOCH, record.epoch))
         elif isinstance(record, Evaluation):
             self._evaluation = record
             self.account.end_evaluation(record)
@@ -207,15 +215,21 @@ class Session:
             self._output.append(record)
         elif isinstance(record, Notice):
             self._notices.append(record)
-        elif isinstance(record, Alert) and record.event not in (
-            AlertEvent.FINISHED,
-            AlertEvent.FAILED,
-        ):
-            self.newest_alert = record
-            self._notices.append(replace(record, text=alert_text(record)))
+            self._mark(Mark(record.t, MarkKind.NOTICE, text=record.text))
+        elif isinstance(record, Alert):
+            text = alert_text(record)
+            self._mark(Mark(record.t, MarkKind.ALERT, text=text))
+            if record.event not in (AlertEvent.FINISHED, AlertEvent.FAILED):
+                self.newest_alert = record
+                self._notices.append(replace(record, text=text))
         elif isinstance(record, Result):
             self.result = record
             self._close_span(self.last_t)
+
+    def _mark(self, mark: Mark) -> None:
+        """Keep a moment; none is earlier than what is known by then: it shows what that was."""
+        if len(self.marks) < MOST_MARKS:
+            self.marks.append(replace(mark, t=max(mark.t, self.last_t)))
 
     def _fold_of_another(self, record: Record) -> None:
         """Take a record of a process that trains beside the one that is shown in full."""
@@ -269,11 +283,13 @@ class Session:
         sources: Sequence[AccountPart] = ()
         if isinstance(record, Batches) and self.account.awaits_batches:
             sources = self._sources_of(record)
-        self.gaps.add_batches(record, self.steady, self.loops.number)
+        gaps = self.gaps.add_batches(record, self.steady, self.loops.number)
         self.account.take_batches(record, sources)
         # An epoch that was cut short begins with its first batches.
         opening = record.first == 0 and self.model is not None and self.model.cut_short
         self.loops.now.add(record, opening)
+        for mark in stalls(record, gaps, self.steady):
+            self._mark(mark)
         compiled = len(self.steady.first_batches) - sizes
         self.epoch_uses.fold_batches(record, self.steady, compiled)
         self._updates_done += record.count if record.updates is None else record.updates

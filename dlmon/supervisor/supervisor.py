@@ -401,7 +401,7 @@ class Supervisor:
             self._control.take(record)
         self._session.fold(record)
         if self._index is not None:
-            self._index.take(record, lambda: writer.place)
+            self._index.take(lambda: writer.place)
             self._index.save(INDEX_EVERY_BYTES)
 
     def _tick(self) -> None:

@@ -46,7 +46,7 @@ def indexed(records, every_s=10):
     index = Index(Path("nowhere"), session, every_ns=every_s * SECOND, apart=0)
     for number, record in enumerate(records[1:], 1):
         session.fold(record)
-        index.take(record, partial(Place, number + 1, 1, ""))
+        index.take(partial(Place, number + 1, 1, ""))
     held = pickle.dumps((index._entries, index._parts), protocol=5)
     index._entries, index._parts = pickle.loads(held)
     return index, session
@@ -244,7 +244,7 @@ def index_of_long(path):
     for record in LONG[1:]:
         session.fold(record)
         lines += encode(record)
-        index.take(record, partial(place_after, lines, len(lines)))
+        index.take(partial(place_after, lines, len(lines)))
     assert len(lines) == path.stat().st_size
     return index
 
@@ -364,7 +364,7 @@ def test_who_goes_on_from_an_index_makes_the_same_entries(log):
     follower.go_to(index.go_on())
     for record in follower.new_records():
         index.session.fold(record)
-        index.take(record, lambda: follower.place)
+        index.take(lambda: follower.place)
     follower.close()
     assert [entry.place for entry in index._entries] == [e.place for e in expected._entries]
     assert log.read_bytes() == whole_log
@@ -386,7 +386,7 @@ def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(tmp_path,
     for record in LONG[1:]:
         writer.write(record)
         session.fold(record)
-        index.take(record, lambda: writer.place)
+        index.take(lambda: writer.place)
         index.save(20_000)
     writer.close()
     assert len(writer.path.read_bytes().splitlines()) == len(LONG)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fakes.recorded import BEGIN_NS, recorded_session
 
 from dlmon.records import Alert, AlertEvent, Batches, Cpu, Epoch, Gpu, Machine, Notice
-from dlmon.session.marks import Mark, MarkFinder, MarkKind
+from dlmon.session.marks import Mark, MarkKind
 from dlmon.session.session import Session
 
 SECOND = 10**9
@@ -13,12 +13,9 @@ SECOND = 10**9
 
 def marks_of(records):
     session = Session(records[0])
-    finder = MarkFinder(session)
-    found = []
     for record in records[1:]:
         session.fold(record)
-        found += finder.take(record, session)
-    return found
+    return session.marks
 
 
 def kinds_of(records):

@@ -70,7 +70,7 @@ def test_it_is_the_same_wherever_one_goes_in_a_replay():
     index = Index(Path("nowhere"), session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
         session.fold(record)
-        index.take(record, partial(Place, number + 1, 1, ""))
+        index.take(partial(Place, number + 1, 1, ""))
     for second in range(120, 290, 7):
         t = BEGIN_NS + second * SECOND
         found = index.before(t)

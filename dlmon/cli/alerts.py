@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dlmon.alerts.settings import check_settings
 from dlmon.cli import click_options, shared
 from dlmon.exit_codes import DONE, FAILED
 from dlmon.options.run import OPTIONS
@@ -19,7 +20,6 @@ def alerts(test: bool, alert: str | None, as_json: bool) -> int:
     They are sent for runs that are started with --alert ADDRESS, or where config.toml has a table
     [alerts].
     """
-    from dlmon.alerts.settings import check_settings
     from dlmon.render.alerts import NO_ADDRESS, print_settings, send_samples
 
     settings = shared.settings_of(None)

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 
 from click import Context, Parameter
 
+from dlmon.cli.shared import chosen_log_directory
+from dlmon.log.folder import LOG_NAME
+from dlmon.log.label import read_label
 from dlmon.options.option import Option
 from dlmon.options.run import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
+from workloads.catalog import WORKLOADS
 
 # Imported where a shell asks: no other start needs it.
 if TYPE_CHECKING:
@@ -28,8 +32,6 @@ LAST = "last"
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what can be trained."""
-    from workloads.catalog import WORKLOADS
-
     return _starting_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
 
 
@@ -41,8 +43,6 @@ def swept_names(context: Context, parameter: Parameter, incomplete: str) -> list
 
 def session_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what was recorded where the command line looks for it."""
-    from dlmon.log.folder import LOG_NAME
-
     return _recorded(context, incomplete, LOG_NAME)
 
 
@@ -99,8 +99,6 @@ def _hosts() -> dict[str, str]:
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:
     """Offer the names and folders of what holds such a file in the log directory, newest first."""
-    from dlmon.log.label import read_label
-
     if os.sep in incomplete or incomplete.startswith("~"):
         return _path(incomplete, "file")
     logs = [
@@ -119,8 +117,6 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
 
 
 def _log_directory(chosen: Path | None) -> Path:
-    from dlmon.cli.shared import chosen_log_directory
-
     return chosen_log_directory(chosen, _settings())
 
 

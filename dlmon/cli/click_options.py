@@ -15,6 +15,7 @@ from dlmon.cli.shared import UserError
 from dlmon.options.option import Option, UnreadableOption, as_text
 from dlmon.options.read import read_duration
 from dlmon.options.run import OPTIONS
+from dlmon.options.settings import read_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -141,7 +142,6 @@ def _checked_hosts(
     """Return the hosts that are named, one by one or as groups of the settings."""
     if not words:
         return ()
-    from dlmon.options.settings import read_settings
     from dlmon.remote.hosts import hosts_from
 
     return tuple(hosts_from(words, read_settings().hosts))

@@ -13,6 +13,7 @@ import click
 from dlmon.cli.click_options import host_option_of, json_option, log_dir_option
 from dlmon.cli.shared import UserError, chosen_log_directory, on_host, result_of
 from dlmon.exit_codes import FAILED
+from dlmon.records.sanitize import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,8 +75,6 @@ def _findings_of(host: str, quick: bool, log_dir: str | None) -> Sequence[Findin
 
 
 def _report(text: str) -> None:
-    from dlmon.records.sanitize import clean
-
     print(clean(text), file=sys.stderr, flush=True)
 
 
@@ -83,7 +82,6 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """Print what was found, each with its next step."""
     from rich.text import Text
 
-    from dlmon.records.sanitize import clean
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_line
 

@@ -12,6 +12,8 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.exit_codes import DONE, FAILED
+from dlmon.log.folder import LogError, id_of
+from dlmon.records.sanitize import clean
 
 # Whoever asks for help, or completes a word, pays for none of what reads logs.
 if TYPE_CHECKING:
@@ -77,8 +79,6 @@ def _found(directory: Path, keep: int | None, before: float | None, named: bool)
 def _row(entry: Recorded, size: int) -> str:
     from dlmon.figures import units
     from dlmon.figures.sessions import called, workload_of
-    from dlmon.log.folder import id_of
-    from dlmon.records.sanitize import clean
 
     when = units.day_and_time(entry.header.wall)
     name = called(id_of(entry.path), entry.label)
@@ -93,9 +93,7 @@ def _confirmed(deed: str) -> bool:
 
 def _remove(going: Sequence[Recorded], sizes: Sequence[int]) -> int:
     """Remove what was shown, and report what could not be."""
-    from dlmon.log.folder import LogError
     from dlmon.log.prune import remove
-    from dlmon.records.sanitize import clean
 
     gone = []
     for each, size in zip(going, sizes, strict=True):

@@ -8,6 +8,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View
+from dlmon.log.folder import log_directory_of
 
 
 @click.command(short_help="Play a recorded session on the live screen.")
@@ -37,6 +38,4 @@ def replay(
         logs = tuple(shared.logs_of(sessions, log_dir))
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
-    from dlmon.log.folder import log_directory_of
-
     return View(settings).open(log_directory_of(logs[0]), replayed=logs, replayed_hosts=names)

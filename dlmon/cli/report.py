@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import session_names
+from dlmon.log.folder import id_of, place_options
+from dlmon.records import SweepHeader
+from dlmon.records.sanitize import clean, quoted, shown_path
+from workloads.catalog import WORKLOADS
 
 FORMATS = ("md", "html", "csv", "json")
 TABLES = ("batches", "samples", "epochs", "metrics", "machine", "operations")
@@ -105,8 +110,6 @@ def report(
     log_dir: Path | None,
 ) -> None:
     """Report what was recorded."""
-    from dlmon.log.folder import id_of
-    from dlmon.records.sanitize import quoted, shown_path
     from dlmon.render.files import refuse_unwritable, write_file
 
     if (base is None) != (new is None):
@@ -160,9 +163,7 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
     from dlmon.comparison.publish import write_published_row
     from dlmon.log.directory import read_entry
-    from dlmon.records.sanitize import clean, shown_path
     from dlmon.session.figures import figures_of_entry
-    from workloads.catalog import WORKLOADS
 
     if sweeps or len(logs) != 1:
         raise shared.UserError("--as-published takes one session, and no sweep")
@@ -185,8 +186,6 @@ def _logs_of(
     if host is not None:
         return shared.logs_of(names, log_dir, host), []
     from dlmon.log.directory import NoSuchLog, find_log
-    from dlmon.log.folder import place_options
-    from dlmon.records import SweepHeader
     from dlmon.sweep.log import SWEEP_NAME
 
     directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
@@ -246,8 +245,6 @@ def _parts(
 def _table(
     logs: Sequence[Path], sweeps: Sequence[Path], form: str, table: str | None, full: bool
 ) -> Iterable[str]:
-    from itertools import chain
-
     from dlmon.render.tidy import csv_lines, json_lines, sweep_lines
 
     if sweeps and logs:

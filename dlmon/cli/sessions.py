@@ -17,9 +17,11 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, show_remote, show_session
 from dlmon.exit_codes import DONE
-from dlmon.log.folder import place_options
+from dlmon.log.folder import id_of, log_directory_of, place_options
+from dlmon.log.label import Label, read_label
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_duration
+from dlmon.records import Status, SweepHeader
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ def attach(
     runs on this machine.
     """
     from dlmon.log.directory import running_session
-    from dlmon.log.folder import log_directory_of
 
     there = shared.on_host(log_dir)
     view = View(shared.settings_of(ascii), there, plain)
@@ -74,7 +75,6 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     """
     from dlmon.figures.sessions import after_the_batch
     from dlmon.log.directory import read_entry, stop_session
-    from dlmon.records import Status
 
     if host is not None:
         from dlmon.remote.requests import stop_remote
@@ -114,8 +114,6 @@ def name(
     which its runs share.
     Several sessions may have the same one. An empty NAME ("") takes it away.
     """
-    from dlmon.log.folder import id_of
-    from dlmon.log.label import Label, read_label
     from dlmon.sweep.log import relabel
 
     if name is None and note is None:
@@ -143,7 +141,6 @@ def name(
 def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
     """Return the log of the session that is meant, else that of the sweep."""
     from dlmon.log.directory import NoSuchLog, SeveralLogs, find_log
-    from dlmon.records import SweepHeader
 
     try:
         return shared.log_of(text, log_dir)

@@ -9,8 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dlmon.alerts.settings import AddressError
 from dlmon.exit_codes import DONE, FAILED, WRONG_ARGUMENTS
-from dlmon.options.settings import Settings, read_settings
+from dlmon.log.folder import LogError, log_directory, place_options
+from dlmon.options.option import UnreadableOption
+from dlmon.options.read import read_arguments
+from dlmon.options.settings import Settings, SettingsError, read_settings
+from dlmon.records.sanitize import clean
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
@@ -30,14 +35,10 @@ class UserError(Exception):
 
 def user_errors() -> tuple[type[Exception], ...]:
     """Return the errors whose message is a sentence that says what a user can fix."""
-    from dlmon.alerts.settings import AddressError
     from dlmon.comparison.published import PublishedError
     from dlmon.comparison.sides import NotComparable
     from dlmon.control import NotControlled
     from dlmon.log.directory import NoSuchLog
-    from dlmon.log.folder import LogError
-    from dlmon.options.option import UnreadableOption
-    from dlmon.options.settings import SettingsError
     from dlmon.remote.hosts import HostError
     from dlmon.remote.ssh import RefusedRequest, SshError
     from dlmon.render.files import ReportError
@@ -68,9 +69,6 @@ def read_checked(
     Raises:
         UnreadableOption: one of them can't be.
     """
-    from dlmon.options.option import UnreadableOption
-    from dlmon.options.read import read_arguments
-
     options = read_arguments(texts, settings.run)
     problem = options.problem(workload, here, texts)
     if problem is not None:
@@ -111,8 +109,6 @@ def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) 
     Raises:
         LogError: no such place can be named.
     """
-    from dlmon.log.folder import log_directory
-
     settings = settings or read_settings()
     if chosen is None and settings.log_dir is not None:
         chosen = Path(settings.log_dir)
@@ -151,8 +147,6 @@ def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
 
 def report_failures(answers: Mapping[str, object]) -> int:
     """Say why hosts gave no answer, and return the exit code: of the first where none gave one."""
-    from dlmon.records.sanitize import clean
-
     failures = [answer for answer in answers.values() if isinstance(answer, Exception)]
     for failure in failures:
         print(f"dlmon: {clean(str(failure))}", file=sys.stderr)
@@ -197,7 +191,6 @@ def log_of(session: str, log_dir: Path | None) -> Path:
         NoSuchLog: none is, or several are.
     """
     from dlmon.log.directory import find_session
-    from dlmon.log.folder import place_options
 
     return find_session(session, chosen_log_directory(log_dir), place_options(log_dir))
 
@@ -211,7 +204,6 @@ def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = No
         RefusedRequest: none is meant there.
     """
     from dlmon.log.directory import find_sessions
-    from dlmon.log.folder import place_options
 
     def find(meant: str) -> list[Path]:
         if host is not None:

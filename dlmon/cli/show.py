@@ -17,6 +17,7 @@ import click
 from dlmon.cli.command_line import sentence_of
 from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
 from dlmon.exit_codes import FAILED, NOT_STARTED
+from dlmon.log.folder import place_options
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
 
@@ -151,8 +152,6 @@ def say_running(
     answer: dict[str, Any], name: str | None, view: View, host: str | None = None
 ) -> None:
     """Say that a session was started and is left to itself, and how to come back to it."""
-    from dlmon.log.folder import place_options
-
     if view.as_json:
         print(json.dumps({**answer, "name": name}))
         return

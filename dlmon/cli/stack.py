@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlmon.cli import click_options, shared
+from dlmon.records import ProcessStack, Profile, to_json
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
     from rich.text import Text
 
     from dlmon.figures.stacks import stack_lines
-    from dlmon.records import ProcessStack, to_json
     from dlmon.render.console import line_console
     from dlmon.session.stacks import in_order
 
@@ -67,7 +67,6 @@ def profile(
     profiled count in no figure.
     """
     from dlmon.figures.tables import describe_profile
-    from dlmon.records import Profile, to_json
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 

@@ -12,9 +12,11 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import sweep_names, swept_names, variations
 from dlmon.cli.show import View
+from dlmon.log.folder import place_options
 from dlmon.options.read import read_arguments
 from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
 from dlmon.options.settings import Settings
+from dlmon.records import SweepHeader
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
@@ -140,9 +142,7 @@ def _resumed_sweep(
 ) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.log.directory import find_log
-    from dlmon.log.folder import place_options
     from dlmon.options.sweep import check_plan, run_of
-    from dlmon.records import SweepHeader
     from dlmon.sweep.log import SweepWriter, read_sweep
 
     path = find_log(SweepHeader, name, directory, place_options(log_dir))

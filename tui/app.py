@@ -21,7 +21,6 @@ from dlmon.log.folder import LogError, log_directory
 from dlmon.options.settings import remembered
 from dlmon.records.sanitize import clean
 from dlmon.render.console import print_in_ascii
-from dlmon.render.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
 from dlmon.signals import end_with_terminal
 from dlmon.stop import TERMINAL_CLOSED
 from tui import flows, requests
@@ -305,6 +304,8 @@ class DlmonApp(PunctualApp[int]):
         except Exception:
             self.leave_all_running()
             raise
+        from dlmon.render.summary import print_exit_message, print_sweep_exit_message
+
         for run in self.sweeps:
             print_sweep_exit_message(run, self.usual_directory)
         if code is None and self.return_code:
@@ -324,6 +325,8 @@ class DlmonApp(PunctualApp[int]):
 
     def leave_all_running(self) -> None:
         """Have what we started go on though an error ends us, and say how to come back to it."""
+        from dlmon.render.summary import leave_running
+
         if self.starting is not None:
             self.starting.launch.send("detach")
             self.starting.launch.release()

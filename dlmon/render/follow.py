@@ -41,9 +41,8 @@ from dlmon.records import (
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
 from dlmon.render.console import line_console, print_error
-from dlmon.render.exit_messages import leaving_running_on_error
 from dlmon.render.progress import reading_progress
-from dlmon.render.summary import print_outcome, print_problem, result_json
+from dlmon.render.summary import leaving_running_on_error, print_outcome, print_problem, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS
 from dlmon.session.session import alert_text

@@ -22,8 +22,7 @@ from dlmon.launch.spool import free_beginning, make_spool
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Status
 from dlmon.render.console import print_error
-from dlmon.render.exit_messages import leaving_running_on_error
-from dlmon.render.summary import print_script_outcome, result_json
+from dlmon.render.summary import leaving_running_on_error, print_script_outcome, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import ASKS_TO_END, PASS_ON

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import (
@@ -13,13 +14,18 @@ from fakes.recorded import (
 )
 from fakes.screens import of_this_boot
 from fakes.scripts import script_session
+from fakes.sweeps import plan_of
 
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
-from dlmon.records import Status
+from dlmon.records import Ended, RunStatus, Status
+from dlmon.records import Outcome as RunOutcome
 from dlmon.render.follow import follow
+from dlmon.render.summary import print_exit_message, print_sweep_exit_message
 from dlmon.session.follower import SessionFollower
 from dlmon.session.reasons import NOT_IN_PROJECTION
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.runner import SweepRun
 
 WITHOUT_A_FIGURE = dict.fromkeys(("seconds_per_epoch", "samples_per_second", "step_ms"))
 
@@ -149,3 +155,61 @@ def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
         f"dlmon: {own}, line 1: the column workload is missing in its first line; "
         "no own figure is shown\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "where"), [(None, "recorded in"), ("gpu1", "recorded on gpu1, copied to")]
+)
+def test_a_session_that_is_over_says_where_its_log_is(tmp_path, capsys, host, where):
+    log = write_log(tmp_path, recorded_session(), "first")
+    follower = SessionFollower(log)
+    follower.host = host
+    print_exit_message(follower, stops=False)
+    name = follower.session.header.id
+    assert capsys.readouterr().out.splitlines()[-1] == f"{name} completed; {where} {log}"
+
+
+@pytest.mark.parametrize(
+    ("host", "log_dir", "where"),
+    [
+        (None, None, ""),
+        ("gpu1", None, " --host gpu1"),
+        ("gpu1", "/there", " --host gpu1 --log-dir /there"),
+    ],
+)
+def test_a_session_that_goes_on_says_how_to_come_back(tmp_path, capsys, host, log_dir, where):
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training"), "first"))
+    follower.host, follower.log_dir_there = host, log_dir
+    follower.status_without_result = lambda: Status.RUNNING
+    print_exit_message(follower, stops=False)
+    name = follower.session.header.id
+    said = f"{name} is still running; dlmon attach{where} {name} shows it\n"
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("is_usual", [True, False])
+def test_a_sweep_that_has_runs_left_says_where_to_go_on(tmp_path, capsys, is_usual):
+    plan = plan_of({"batch_size": ["1", "2"]})
+    run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
+    print_sweep_exit_message(run, tmp_path if is_usual else tmp_path / "elsewhere")
+    run.writer.close()
+    where = "" if is_usual else f" --log-dir {tmp_path}"
+    said = capsys.readouterr().out
+    assert said.endswith(f"left: dlmon sweep --resume {run.writer.header.id}{where}\n")
+
+
+def test_a_sweep_says_which_machines_were_away_and_what_may_still_run_there(tmp_path, capsys):
+    plan = plan_of({"host": ["gpu1", "gpu2"]})
+    run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
+    run.unreached["gpu1"] = "gpu1 is not known: no such host name"
+    run._places["gpu2"] = SimpleNamespace(host="gpu2", left_running="a-session")
+    for slot in plan.order:
+        run.writer.write(Ended(slot, RunOutcome(RunStatus.NOT_RUN, "why"), 1.0))
+    print_sweep_exit_message(run)
+    run.writer.close()
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        "dlmon: gpu1 is not known: no such host name",
+        "dlmon: a-session may still run: dlmon stop --host gpu2 a-session ends it",
+    ]
+    assert "has 2 runs left: dlmon sweep --resume" in said.out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import secrets
 import time
 from collections import Counter
@@ -32,8 +34,6 @@ from dlmon.sweep.plan import (
     check_number_of_runs,
     combinations_of,
     fair_order,
-    read_variations,
-    varied_key,
 )
 from dlmon.sweep.runner import Place, SweepRun, ThisMachine
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
@@ -68,8 +68,11 @@ def make_plan(
             f"--host names one machine: write --vary host={clean(shared.host, SHOWN_LENGTH)} for "
             "all those of a group"
         )
-    here = shared.host is None and HOST not in map(varied_key, vary)
-    variations = read_variations(vary, VARIED, partial(_read_values, workloads, here, groups or {}))
+    here = shared.host is None and HOST not in map(_varied_key, vary)
+    variations = tuple(_variation(text, workloads, here, groups or {}) for text in vary)
+    for key, times in Counter(variation.key for variation in variations).items():
+        if times > 1:
+            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
     if len(workloads) == 1 and not variations and repeats == 1:
         raise SweepError(
             f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
@@ -206,23 +209,55 @@ def _workloads(name: str) -> tuple[str, ...]:
         raise SweepError(f"{error} ({ALL} stands for all of them)") from None
 
 
-def _read_values(
-    workloads: Sequence[str],
-    here: bool,
-    groups: Mapping[str, Sequence[str]],
-    key: str,
-    texts: Sequence[str],
-) -> list[Value]:
-    """Return the values of an option, with the hosts of a group in its place.
+def _varied_key(text: str) -> str:
+    """Return the option that a text of `--vary` names, whether there is one of that name or not."""
+    return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
+
+
+def _variation(
+    text: str, workloads: Sequence[str], here: bool, groups: Mapping[str, Sequence[str]]
+) -> Variation:
+    """Read what `--vary` says, such as batch_size=32,64, with the hosts of a group in its place.
 
     Raises:
-        SweepError: there is no such host or group, one is named twice, or one can't be read.
+        SweepError: not of that form, no such option, host or group, or a value twice, empty,
+            unreadable or written with a comma in it.
     """
+    _, equals, listed = text.partition("=")
+    if not equals:
+        raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
+    key = _varied_key(text)
+    if key not in VARIED:
+        raise SweepError(_unknown_key(key))
+    texts = listed.split(",")
+    if not all(map(str.strip, texts)):
+        said = f"--vary {key}={clean(listed, SHOWN_LENGTH)}"
+        raise SweepError(f"{said} has an empty value: write {key}=A,B")
+    for part in texts:
+        # 1,024 would be 1 and 24.
+        if part != part.strip() or re.fullmatch(r"0\d+", part, re.ASCII):
+            raise SweepError(
+                f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
+                "zeros, and write no commas within a number"
+            )
     try:
         texts = hosts_from(texts, groups) if key == HOST else texts
     except HostError as error:
         raise SweepError(str(error)) from None
-    return [_read_value(workloads, here, key, text) for text in texts]
+    values = tuple(_read_value(workloads, here, key, part) for part in texts)
+    for value, times in Counter(values).items():
+        if times > 1:
+            raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
+    return Variation(key, values)
+
+
+def _unknown_key(key: str) -> str:
+    nearest = difflib.get_close_matches(key, VARIED, n=1, cutoff=0.5)
+    part = [known for known in VARIED if key and key in known.split("_")]
+    hint = f"use {', '.join(VARIED)}"
+    if part or nearest:
+        hint = f"did you mean {(part or nearest)[0]}?"
+    return f"there is no option {quoted(key)} to vary; {hint}"
 
 
 def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:

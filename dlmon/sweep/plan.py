@@ -7,10 +7,8 @@ slowly on a machine (heat, clocks, neighbours) meets all of them alike.
 
 from __future__ import annotations
 
-import difflib
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -18,15 +16,12 @@ from math import prod
 
 from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.record import record
-from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
 MAX_RUNS = 10_000
 METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
 """What combinations are compared by. Each is a time, so that less is faster."""
 HOST = "host"
 """The option that says on which machine a run is made."""
-
-_LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 
 
 class SweepError(ValueError):
@@ -116,65 +111,6 @@ def plan_of(header: SweepHeader) -> Plan:
     raise SweepError("the order of a sweep must hold each of its runs once")
 
 
-Read = Callable[[str, Sequence[str]], Sequence[Value]]
-"""Turns an option and the texts of its values into these; raises SweepError where that can't be."""
-
-
-def varied_key(text: str) -> str:
-    """Return the option that a text of `--vary` names, whether there is one of that name or not."""
-    return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
-
-
-def read_variation(text: str, keys: Sequence[str], read: Read) -> Variation:
-    """Read what `--vary` says, such as batch_size=32,64,128.
-
-    Args:
-        text: a key, `=`, and values with commas between them.
-        keys: the options that can be varied.
-        read: turns the texts of values into these.
-
-    Raises:
-        SweepError: not of that form, no such option, or a value twice, empty,
-            unreadable or written with a comma in it.
-    """
-    _, equals, listed = text.partition("=")
-    if not equals:
-        raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
-    key = varied_key(text)
-    if key not in keys:
-        raise SweepError(_unknown_key(key, keys))
-    texts = listed.split(",")
-    if not all(map(str.strip, texts)):
-        said = f"--vary {key}={clean(listed, SHOWN_LENGTH)}"
-        raise SweepError(f"{said} has an empty value: write {key}=A,B")
-    for part in texts:
-        # 1,024 would be 1 and 24.
-        if part != part.strip() or _LEADING_ZERO.fullmatch(part):
-            raise SweepError(
-                f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
-                "zeros, and write no commas within a number"
-            )
-    values = tuple(read(key, texts))
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
-    return Variation(key, values)
-
-
-def read_variations(texts: Sequence[str], keys: Sequence[str], read: Read) -> tuple[Variation, ...]:
-    """Read all that `--vary` says, each as `read_variation` does.
-
-    Raises:
-        SweepError: one of them is wrong, or two vary the same option.
-    """
-    variations = tuple(read_variation(text, keys, read) for text in texts)
-    varied = [variation.key for variation in variations]
-    for index, key in enumerate(varied):
-        if key in varied[:index]:
-            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
-    return variations
-
-
 def combinations_of(
     workloads: Sequence[str], variations: Sequence[Variation]
 ) -> tuple[Combination, ...]:
@@ -234,10 +170,3 @@ def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> 
                 shuffle(indices)
             order.extend(Slot(index, repeat) for index in indices)
     return tuple(order)
-
-
-def _unknown_key(key: str, keys: Sequence[str]) -> str:
-    nearest = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-    part = [known for known in keys if key and key in known.split("_")]
-    hint = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
-    return f"there is no option {quoted(key)} to vary; {hint}"

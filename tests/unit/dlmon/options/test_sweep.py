@@ -50,6 +50,54 @@ def test_values_are_read_as_in_the_form():
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("batch_size=32,64", "batch_size", (32, 64)),
+        ("batch-size=32", "batch_size", (32,)),
+        ("--batch-size=32,64", "batch_size", (32, 64)),
+        ("device=cpu,gpu:0", "device", ("cpu", "gpu:0")),
+        ("interval=1,0.5,100", "interval", (1.0, 0.5, 100.0)),
+    ],
+)
+def test_values_are_read_in_the_order_they_were_given(text, key, values):
+    assert plan(text).variations == (Variation(key, values),)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("batch_size", "KEY=A,B"),
+        ("", "KEY=A,B"),
+        ("batch_siez=1,2", "did you mean batch_size?"),
+        ("batch=1,2", "did you mean batch_size?"),
+        ("thread=1", "did you mean threads?"),
+        ("=1,2", "use device, batch_size"),
+        ("colour=red", "use device, batch_size"),
+        ("batch_size=", "empty value: write batch_size=A,B"),
+        ("batch_size=32,,64", "empty value"),
+        ("batch_size=32,64,32", "names 32 twice"),
+        ("batch_size=256,1,024", "write no commas within a number"),
+        ("batch_size=32, 64", '" 64": write it without blanks'),
+        ("batch_size=32, ,64", "empty value"),
+        ("batch_size=032,64", '"032": write it without blanks and leading zeros'),
+        ("batch_size=many", "must be a whole number"),
+        ("\x1b[31mred\x1b[0m=1", 'no option "red"'),
+    ],
+)
+def test_what_is_wrong_with_it_is_one_sentence(text, says):
+    with pytest.raises(SweepError) as caught:
+        plan(text)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_an_option_is_varied_once():
+    with pytest.raises(SweepError, match="names batch_size twice"):
+        plan("batch_size=1,2", "device=cpu", "batch-size=3")
+
+
 def test_an_interpreter_is_found_again_from_another_directory(tmp_path, monkeypatch):
     folder = tmp_path / "venv" / "bin"
     folder.mkdir(parents=True)

@@ -13,7 +13,7 @@ from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import value_range
 from dlmon.records import Record, SessionHeader
 from dlmon.records.record import record
-from dlmon.session.learning import MOST_METRICS, drawable, importance
+from dlmon.session.learning import MOST_METRICS, Metric, drawable, importance
 from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
@@ -207,6 +207,18 @@ def _short(values: Values, digits: int) -> list[float | int | None]:
     return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]
 
 
+def curve_of(metric: Metric, start_ns: int) -> Curve:
+    """Return a metric over the time that begins at `start_ns`."""
+    return Curve(
+        metric.series,
+        start_ns,
+        validations=metric.validations,
+        newest=metric.newest,
+        why=metric.why,
+        why_validation=metric.why_validation,
+    )
+
+
 def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     """Return what a run reported of itself, its throughput, and what its machine did.
 
@@ -215,17 +227,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
         start_ns: when its own time begins.
     """
     learning, machine = session.learning, session.machine
-    curves = {}
-    for name in learning.names:
-        metric = learning.metrics[name]
-        curves[name] = Curve(
-            metric.series,
-            start_ns,
-            validations=metric.validations,
-            newest=metric.newest,
-            why=metric.why,
-            why_validation=metric.why_validation,
-        )
+    curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
     # Steps and samples per second are not drawn over each other.
     of_steps = " of steps" if session.counts_steps else ""
     others = [

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from rich.cells import cell_len
-
+from dlmon.figures.curves import curve_of
 from dlmon.figures.tables import newest_text, value_text
-from dlmon.figures.value_axis import value_range
-from dlmon.session.learning import LEAST_CHANGE, Learning, Metric, drawable
+from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import RunSpan, TimeWindow, View
-from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.chart_picture import Dot
-from tui.widgets.rows import fit
+from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
+from tui.widgets.chart import ChartPicture
 
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
-_LONGEST_TITLE = 20
-# Points that are closer would hide the line.
-_POINT_COLUMNS = 12
+_LOOK = HUES.index("loss")
 _LEAST_READINGS = 3
 _CURVE_CELLS = 12
 
 
-class LossChart(Chart):
+class LossChart(CurveChart):
     """The loss over time, with each validation; the screen chooses which metric."""
 
     def __init__(self) -> None:
-        super().__init__(hue="loss", id="loss", classes="panel")
+        super().__init__(id="loss")
 
     def show_metric(
         self,
@@ -58,7 +52,7 @@ class LossChart(Chart):
         self.axes = shared, axis
         name = shown_metric(learning, chosen)
         metric = None if name is None else learning.metrics[name]
-        title = "Loss" if name is None else _as_title(name)
+        title = title_of(name or LOSS)
         if metric is None:
             self.set_titles(title, right="")
         else:
@@ -68,7 +62,13 @@ class LossChart(Chart):
             names = learning.names
             others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
             self.set_titles(title, others, right, (trend,) if trend else ())
-        self.show(_picture(metric, axis, below, is_running))
+        curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
+        if metric is not None:
+            curves = [(_LOOK, curve_of(metric, 0))]
+            end_ns = metric.series.end_ns
+            is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
+            reason = "" if is_coming else "no value in this time"
+        self.show(picture_of(curves, axis, below, reason))
 
 
 def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
@@ -114,45 +114,6 @@ def next_metric(learning: Learning, chosen: str | None) -> str | None:
     """Return the metric after the one that is shown; the first after the last."""
     names, shown = learning.names, shown_metric(learning, chosen)
     return None if shown is None else names[(names.index(shown) + 1) % len(names)]
-
-
-def _as_title(name: str) -> str:
-    title = name[:1].upper() + name[1:]
-    return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
-
-
-def _picture(
-    metric: Metric | None, axis: TimeAxis, below: ChartPicture, is_running: bool
-) -> ChartPicture:
-    if metric is None:
-        reason = NOT_SEEN if is_running else NEVER_SEEN
-        return replace(below, columns=(None,) * axis.count, reason=reason, left_labels=("",))
-    columns = tuple(map(drawable, axis.columns(metric.series)))
-    dots = _validations(metric, axis)
-    values = [value for value in columns if value is not None] + [dot.value for dot in dots]
-    if not values:
-        end_ns = metric.series.end_ns
-        is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
-        reason = metric.why or ("" if is_coming else "no value in this time")
-        return replace(below, columns=columns, reason=reason, left_labels=("",))
-    bottom, top = value_range(min(values), max(values))
-    return replace(below, columns=columns, dots=dots, top=top, bottom=bottom)
-
-
-def _validations(metric: Metric, axis: TimeAxis) -> tuple[Dot, ...]:
-    """Return where validations ended, and their values; of many that are close, the last."""
-    dots = [
-        Dot(column, drawn)
-        for t, value in metric.validations
-        if (drawn := drawable(value)) is not None
-        and 0 <= (column := axis.column_of(t)) < axis.count
-    ]
-    if len(dots) * _POINT_COLUMNS <= axis.count:
-        return tuple(dots)
-    # By whole columns from the clock's start, so that they stay where they are as the axis moves.
-    first = axis.start_ns // axis.column_ns
-    groups = {(first + dot.column) // _POINT_COLUMNS: dot for dot in dots}
-    return tuple(groups.values())
 
 
 def _at(metric: Metric, axis: TimeAxis, column: int) -> str:

@@ -15,7 +15,7 @@ from dlmon.figures.value_axis import short_number, value_range
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.chart_picture import Dot
+from tui.widgets.chart_picture import POINT, Dot
 from tui.widgets.rows import fit
 
 HUES = ("throughput", "gpu", "cpu", "memory", "loss", "power")
@@ -57,7 +57,7 @@ class CurveChart(Chart):
         right: str | None = None,
         least_span: float = 0.0,
     ) -> None:
-        """Draw curves over each other.
+        """Draw curves over each other, and put the quantity and its values into the border.
 
         Args:
             name: of the quantity; foreign.
@@ -68,38 +68,60 @@ class CurveChart(Chart):
             right: stands in the border in place of the values.
             least_span: the least part of a value that the axis spans: less is no difference.
         """
-        lines = [(number, columns_of(curve, axis)) for number, curve in curves]
-        dots = tuple(dot for number, curve in curves for dot in _validations(number, curve, axis))
-        values = [value for _, columns in lines for value in columns if value is not None]
-        values += [dot.value for dot in dots]
-        unit = next((curve.unit for _, curve in curves), "")
         if right is None:
+            lines = [columns_of(curve, axis) for _, curve in curves]
+            unit = _unit_of(curves)
             right = f"{' · '.join(_values(curves, lines, below.cursor, unit))} {unit}".strip()
-        title = name[:1].upper() + name[1:]
-        title = fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
-        ruler = self.ruler_of(axis.time_elapsed(0))
-        self.set_titles(title, right=right, ruler=ruler)
-        if not values:
-            reason = next((curve.why for _, curve in curves if curve.why), reason)
-            columns = (None,) * axis.count
-            self.show(replace(below, columns=columns, reason=reason, left_labels=("",)))
-            return
-        bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
-        if unit == "%":
-            bottom, top = 0.0, max(100.0, top)
-        drawn = tuple((_tone(number), dashed(columns, number)) for number, columns in lines)
-        self.show(replace(below, lines=drawn, dots=dots, top=top, bottom=bottom))
+        self.set_titles(title_of(name), right=right, ruler=self.ruler_of(axis.time_elapsed(0)))
+        self.show(picture_of(curves, axis, below, reason, least_span))
+
+
+def title_of(name: str) -> str:
+    """Return the name of a quantity as a chart has it in its border."""
+    title = name[:1].upper() + name[1:]
+    return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
+
+
+def picture_of(
+    curves: Sequence[tuple[int, Curve]],
+    axis: TimeAxis,
+    below: ChartPicture,
+    reason: str,
+    least_span: float = 0.0,
+) -> ChartPicture:
+    """Return curves over each other, or why there are none; the arguments of `show_curves`."""
+    lines = [(number, columns_of(curve, axis)) for number, curve in curves]
+    dots = tuple(dot for number, curve in curves for dot in _validations(number, curve, axis))
+    values = [value for _, columns in lines for value in columns if value is not None]
+    values += [dot.value for dot in dots]
+    if not values:
+        reason = next((curve.why for _, curve in curves if curve.why), reason)
+        columns = (None,) * axis.count
+        return replace(below, columns=columns, reason=reason, left_labels=("",))
+    bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
+    if _unit_of(curves) == "%":
+        bottom, top = 0.0, max(100.0, top)
+    is_one = len(lines) == 1
+    if is_one:
+        # Nothing tells one run's points from another's: they have the hue of points.
+        dots = tuple(replace(dot, tone=POINT) for dot in dots)
+    drawn = ((_tone(n), columns if is_one else dashed(columns, n)) for n, columns in lines)
+    return replace(below, lines=tuple(drawn), dots=dots, top=top, bottom=bottom)
+
+
+def _unit_of(curves: Sequence[tuple[int, Curve]]) -> str:
+    return next((curve.unit for _, curve in curves), "")
 
 
 def _values(
     curves: Sequence[tuple[int, Curve]],
-    lines: Sequence[tuple[int, Sequence[float | None]]],
+    lines: Sequence[Sequence[float | None]],
     cursor: int | None,
     unit: str,
 ) -> list[str]:
     """Write the value of each run, now or at the cursor; of a single one its validation too."""
     if cursor is not None:
-        return [_written(columns[cursor], unit) for _, columns in lines[:_MOST_VALUES]]
+        return [_written(columns[cursor], unit) for columns in lines[:_MOST_VALUES]]
     texts = []
     for _, curve in curves[:_MOST_VALUES]:
         newest = curve.newest if curve.newest is not None else curve.series.newest
@@ -118,8 +140,9 @@ def _written(value: float | None, unit: str) -> str:
 
 def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
     """Return a run's values along an axis that begins with its own time."""
-    own = replace(axis, start_ns=axis.start_ns + curve.start_ns, known=axis.count)
-    return tuple(map(drawable, own.columns(curve.series)))
+    if curve.start_ns:
+        axis = replace(axis, start_ns=axis.start_ns + curve.start_ns, known=axis.count)
+    return tuple(map(drawable, axis.columns(curve.series)))
 
 
 def dashed(columns: Sequence[float | None], number: int) -> tuple[float | None, ...]:
@@ -142,6 +165,7 @@ def _validations(number: int, curve: Curve, axis: TimeAxis) -> list[Dot]:
     ]
     if len(dots) * _POINT_COLUMNS <= axis.count:
         return dots
+    # By whole columns from the clock's start, so that they stay where they are as the axis moves.
     first = axis.start_ns // axis.column_ns
     return [
         [*close][-1]

@@ -8,10 +8,12 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.curves import curve_of
 from dlmon.records import Epoch, Metrics
 from dlmon.session.learning import Learning, Metric
 from tui.drawing.time_axis import TimeAxis
-from tui.live.loss_chart import _picture, learned_text
+from tui.live.loss_chart import learned_text
+from tui.metrics.curve_chart import picture_of
 from tui.widgets.chart_picture import ChartPicture, picture_rows
 
 S = 1_000_000_000
@@ -53,8 +55,8 @@ def test_any_finite_values_can_be_drawn(values):
         metric.add(0, number * S, value, "")
         metric.add_validation(number * S, value, "")
     axis = TimeAxis(start_ns=0, column_ns=S // 2, count=24, known=24)
-    picture = _picture(metric, axis, ChartPicture(), is_running=True)
-    drawn = [value for value in picture.columns if value is not None]
+    picture = picture_of([(0, curve_of(metric, 0))], axis, ChartPicture(), "")
+    drawn = [value for _, line in picture.lines for value in line if value is not None]
     assert all(map(math.isfinite, (*drawn, picture.top, picture.bottom)))
     assert len(picture_rows(picture, 30, 8, 6)) == 8
 

@@ -24,8 +24,8 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
-from dlmon.session.limits.evidence import is_below
 from dlmon.session.limits.gpu import HEAT, gpu_lost
+from dlmon.session.limits.seen import is_below
 from dlmon.session.session import STEADY_PHASES, Session
 
 Key = tuple[AlertEvent, int | None]

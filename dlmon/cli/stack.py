@@ -33,7 +33,7 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
 
     from dlmon.figures.stacks import stack_lines
     from dlmon.render.console import line_console
-    from dlmon.session.stacks import in_order
+    from dlmon.session.gaps import in_order
 
     _, records = ask_session_of(session, {"ask": "stack"}, host, log_dir)
     stacks = in_order(record for record in records if isinstance(record, ProcessStack))

@@ -11,9 +11,8 @@ from dlmon.figures.comparison import epoch_word
 from dlmon.figures.stacks import stack_text
 from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause
 from dlmon.records.record import record
-from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in
+from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in, stacks_in
 from dlmon.session.snapshot import Snapshot
-from dlmon.session.stacks import stacks_in
 from dlmon.statistics.regular_gaps import RegularSteps
 
 PART_NAMES = {

@@ -13,8 +13,7 @@ from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import value_range
 from dlmon.records import Record, SessionHeader
 from dlmon.records.record import record
-from dlmon.session.learning import MOST_METRICS, Metric, drawable, importance
-from dlmon.session.metric_readings import MetricReadings, Pass
+from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, drawable, importance
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
 

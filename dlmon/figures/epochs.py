@@ -11,13 +11,15 @@ from dlmon.session.epoch_comparison import (
     COMPILING_S,
     ENDING_S,
     MIN_EPOCHS,
+    OPENING_S,
+    STALLED_S,
     STEPS_S,
     VALIDATION_S,
+    WAITED_S,
     Differing,
     EpochComparison,
     compare_epoch,
 )
-from dlmon.session.epoch_use import OPENING_S, STALLED_S, WAITED_S
 from dlmon.session.readings import OTHER_CORES, RUN_CORES
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot

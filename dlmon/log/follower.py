@@ -1,19 +1,22 @@
-"""Read a log as it grows."""
+"""Read a log as it grows, find who writes it by its lock, and see what became of it."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import struct
+import sys
 from collections import deque
 from collections.abc import Iterator
+from os.path import samestat
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from dlmon.files import open_regular
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, Place, place_after
-from dlmon.log.lock import is_known_by_inode, lock_holder, loss_of
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 
 LONGEST_LINE_BYTES = 64 << 20
@@ -221,3 +224,52 @@ def _schema_of(line: bytes, kind: str) -> int | None:
         return None
     schema = fields.get("schema")
     return schema if type(schema) is int else None
+
+
+def writer_pid(path: Path) -> int | None:
+    """Return the pid that writes the log at `path`, None when nobody does."""
+    fd = open_regular(path)
+    try:
+        return lock_holder(fd)
+    finally:
+        os.close(fd)
+
+
+# struct flock of <fcntl.h>: type, whence, start, len, pid on Linux.
+_FLOCK = "hhqqi4x"
+
+
+def lock_holder(fd: int) -> int | None:
+    """Return the pid that holds the lock of an open log; F_GETLK asks, and takes nothing."""
+    if sys.platform != "linux":
+        return None
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+MOVED_AWAY = "was moved away"
+
+
+def is_known_by_inode(path: Path, fd: int) -> bool:
+    """Return whether the name and the open file agree: on some network file systems they never do.
+
+    Ask while the one is sure to be the other.
+    """
+    try:
+        return samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return False
+
+
+def loss_of(path: Path, fd: int, by_inode: bool) -> str | None:
+    """Return what happened to an open log that is no longer under its name; else None."""
+    try:
+        ours = os.fstat(fd)
+        there = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return MOVED_AWAY if ours.st_nlink else "was removed"
+    except OSError:
+        # A server that doesn't answer says nothing of the file.
+        return None
+    return "was replaced" if by_inode and not samestat(ours, there) else None

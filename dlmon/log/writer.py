@@ -16,9 +16,8 @@ from collections import deque
 from pathlib import Path
 
 from dlmon.log.folder import LogError, reason_of
-from dlmon.log.follower import Header
+from dlmon.log.follower import Header, is_known_by_inode, loss_of
 from dlmon.log.index import Place, place_after
-from dlmon.log.lock import is_known_by_inode, loss_of
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import (
     Batches,

@@ -39,7 +39,7 @@ from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
 from dlmon.render.files import ReportError
 from dlmon.session.figures import read_session
-from dlmon.session.metric_readings import MetricReadings, Pass
+from dlmon.session.learning import MetricReadings, Pass
 from dlmon.session.session import Session
 
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")

@@ -33,10 +33,10 @@ from dlmon.records import (
     Stack,
     Trainer,
 )
-from dlmon.session.energy import EnergyPoints
-from dlmon.session.epoch_use import EpochUse
+from dlmon.session.epoch_comparison import EpochUse
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.find import looked_back_s
+from dlmon.session.machine_history import EnergyPoints
 from dlmon.session.marks import Mark, Marks
 from dlmon.session.session import Session, time_of
 from dlmon.session.snapshot import PhaseSpan

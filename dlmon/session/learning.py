@@ -1,12 +1,16 @@
-"""What training says of itself over time: each metric, and what it is in validation. Pure."""
+"""What training says of itself over time: each value of a metric, once. Pure."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
 
-from dlmon.records import Epoch, Record
-from dlmon.session.metric_readings import MetricReadings, Pass
+from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
+from dlmon.records.record import record
 from dlmon.statistics.series import LARGEST, SMALLEST, Series
 
 LOSS = "loss"
@@ -117,3 +121,134 @@ class Learning:
             else:
                 begin_ns = record.begin if isinstance(record, Epoch) else since_ns
                 metric.add(begin_ns, one.t, one.value, one.why)
+
+
+_KERAS_FRAMEWORKS = ("keras", "tf_keras")
+"""What they say of a metric as they train is its mean since the epoch began."""
+_VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
+_TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
+_TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
+
+
+def metric_of(name: str) -> tuple[str, bool]:
+    """Return what a metric is of, whatever it was taken on, and whether it is of a validation."""
+    validation = _VALIDATION.fullmatch(name)
+    if validation is not None:
+        return validation[1], True
+    training = _TRAINING.fullmatch(name)
+    return (name if training is None else training[1]), False
+
+
+class Pass(str, Enum):
+    """Over what samples a metric was taken."""
+
+    TRAINING = "training"
+    VALIDATION = "validation"
+    EVALUATION = "evaluation"
+
+
+@record(frozen=True)
+class MetricReading:
+    """One value of one metric.
+
+    Attributes:
+        t: when it was known: a validation's at its end.
+        metric: what it is of: accuracy and val_accuracy are one.
+        of: over what samples it was taken.
+        value: None where it is no number.
+        why: what it is then: NaN or infinite.
+        epoch: which it belongs to, from 0; None for an evaluation after the training.
+        trainer: the number of the process that reported it.
+    """
+
+    t: int
+    metric: str
+    of: Pass
+    value: float | None
+    why: str = ""
+    epoch: int | None = None
+    trainer: int = 0
+
+
+@dataclass
+class _Trainer:
+    """What one process reported so far."""
+
+    epoch: int = 0
+    ended: Epoch | None = None
+    reads_means_of_epochs: bool = True
+
+
+class MetricReadings:
+    """Finds the values in the records of a session, each once."""
+
+    def __init__(self) -> None:
+        self._trainers: dict[int, _Trainer] = {}
+        self._read: dict[tuple[int, str, Pass], int] = {}
+
+    def fold(self, record: Record) -> Iterator[MetricReading]:
+        """Take one record, and yield what it says that was not known."""
+        if isinstance(record, (Batches, BatchSummary)):
+            self._of(record.trainer).epoch = record.epoch
+        elif isinstance(record, Trainer):
+            is_keras = record.framework in _KERAS_FRAMEWORKS
+            self._of(record.number).reads_means_of_epochs = is_keras
+        elif isinstance(record, Metrics):
+            yield from self._in_metrics(record)
+        elif isinstance(record, Epoch):
+            yield from self._in_epoch(record)
+        elif isinstance(record, Evaluation):
+            for name, value in record.metrics.items():
+                why = record.why.get(name, "")
+                metric = metric_of(_TEST.sub("", name))[0]
+                number = record.trainer or 0
+                yield MetricReading(record.end, metric, Pass.EVALUATION, value, why, trainer=number)
+
+    def _of(self, trainer: int | None) -> _Trainer:
+        return self._trainers.setdefault(trainer or 0, _Trainer())
+
+    def _in_metrics(self, record: Metrics) -> Iterator[MetricReading]:
+        number, trainer = record.trainer or 0, self._of(record.trainer)
+        ended = trainer.ended
+        for name, value in record.values.items():
+            metric, is_validation = metric_of(name)
+            of = Pass.VALIDATION if is_validation else Pass.TRAINING
+            epoch = trainer.epoch
+            if not is_validation and ended is not None and ended.end < record.t:
+                # The first batches of the next epoch may be written later.
+                epoch = max(epoch, ended.epoch + 1)
+            why = record.why.get(name, "")
+            if self._is_new(number, metric, of, record.t):
+                yield MetricReading(record.t, metric, of, value, why, epoch, number)
+
+    def _in_epoch(self, record: Epoch) -> Iterator[MetricReading]:
+        number, trainer = record.trainer or 0, self._of(record.trainer)
+        before = trainer.ended
+        is_again = before is not None and (before.epoch, before.begin) == (
+            record.epoch,
+            record.begin,
+        )
+        if before is None or record.end >= before.end:
+            trainer.ended = record
+        for name, value in record.metrics.items():
+            if is_again and before is not None and name in before.metrics:
+                continue
+            metric, is_validation = metric_of(name)
+            of = Pass.VALIDATION if is_validation else Pass.TRAINING
+            last = self._read.get((number, metric, of), record.begin)
+            # What has another name than what was read may be another figure, as is the mean of an
+            # epoch where the means of its parts were read.
+            is_other = is_validation or name != metric or not trainer.reads_means_of_epochs
+            if last > record.begin and is_other:
+                continue
+            t = record.end if is_validation else record.train_end
+            why = record.why.get(name, "")
+            if self._is_new(number, metric, of, t):
+                yield MetricReading(t, metric, of, value, why, record.epoch, number)
+
+    def _is_new(self, number: int, metric: str, of: Pass, t: int) -> bool:
+        key = number, metric, of
+        if t <= self._read.get(key, t - 1):
+            return False
+        self._read[key] = t
+        return True

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from dlmon.comparison.run import lower_is_better
 from dlmon.records import Epoch
 from dlmon.records.record import record
-from dlmon.session.learning import Learning
-from dlmon.session.metric_readings import metric_of
+from dlmon.session.learning import Learning, metric_of
 
 
 @record(frozen=True)

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dlmon.records import Machine
-from dlmon.session.limits.evidence import MIN_SAMPLES
 from dlmon.session.limits.gpu import SHARED_GPU_MIB
-from dlmon.session.limits.seen import program_name
+from dlmon.session.limits.seen import MIN_SAMPLES, program_name
 
 WITHIN = 0.8
 """So much of a reading's time lies in a stretch that it counts for."""

@@ -46,11 +46,9 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session import reasons
 from dlmon.session.account import DataWait, TimeAccount
-from dlmon.session.epoch_comparison import slow_epochs
-from dlmon.session.epoch_use import EpochUses
-from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
+from dlmon.session.epoch_comparison import EpochUses, slow_epochs
+from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
-from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
     Look,
@@ -58,18 +56,16 @@ from dlmon.session.limits.find import (
     limit_of,
     look,
     looked_back_s,
+    loss_is_no_number,
     unmeasured_wait,
 )
 from dlmon.session.limits.gpu import gpu_lost
-from dlmon.session.limits.loss import loss_is_no_number
-from dlmon.session.limits.seen import Seen
-from dlmon.session.loops import Loop, Loops, network_of
+from dlmon.session.limits.seen import Evidence, Limit, Seen
+from dlmon.session.loops import Loop, Loops, Trainers, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
-from dlmon.session.stacks import Stacks
-from dlmon.session.trainers import Trainers
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series

@@ -26,8 +26,8 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.evidence import Limit
-from dlmon.session.trainers import TrainerRate
+from dlmon.session.limits.seen import Limit
+from dlmon.session.loops import TrainerRate
 from dlmon.session.validity import Validity
 from dlmon.statistics.regular_gaps import RegularSteps
 

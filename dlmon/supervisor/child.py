@@ -1,4 +1,8 @@
-"""A process that the supervisor starts or watches, and the one that runs a workload of ours."""
+"""The process of a session: a workload of ours, a person's script, or one that runs already.
+
+A script runs as it would alone. Nothing of ours ends it where the supervisor dies, and nothing
+that it leaves running is ended.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,30 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 
-from dlmon.launch.children import SAFE_PATH, die_with_parent, end_process
+from dlmon.instrument.reporter import SEEN, SOCKET
+from dlmon.launch.bundle import script_folder
+from dlmon.launch.children import (
+    PACKAGES_VARIABLE,
+    SAFE_PATH,
+    die_with_parent,
+    end_group,
+    end_process,
+)
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import (
+    FRAMEWORKS,
+    SCRIPT_PHASE,
     Batches,
     BatchSummary,
     Epoch,
@@ -30,8 +47,11 @@ from dlmon.records import (
     Record,
     Stack,
 )
+from dlmon.script_name import missing_command
+from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.supervisor.connection import HELD_BYTES, Connection, Reader
-from dlmon.supervisor.output import OutputLog
+from dlmon.supervisor.output import FileOutput, OutputLog, TerminalOutput
+from dlmon.supervisor.trainers import Trainers
 
 
 class Child:
@@ -168,3 +188,249 @@ class Workload(Child):
         """Read what the pipes held when it ended."""
         for reader in self._readers:
             reader.drain()
+
+
+REPORTS_ITSELF = "a loop reports itself with import dlmon"
+
+# What a path of a socket may have, with its end.
+MAX_SOCKET_PATH = 107
+ENTERED = "entered"
+"""What the first interpreter that could be entered leaves beside the socket."""
+# These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
+_CLOSED_BY = ("I", "E", "S")
+# No terminal sends these: a scheduler does, to say that time is nearly up.
+_OF_THE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+class ScriptError(Exception):
+    """A script can't be started; the message is one sentence for a person."""
+
+
+class Script(Child):
+    """A person's own command, from its start until all that it sent is read.
+
+    Or a process that asked to be watched, from then until it ends or a person stops the session:
+    what that one writes goes where it went before.
+    """
+
+    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        super().__init__(write, notice)
+        self._trainers = Trainers(write, notice)
+        self._output: TerminalOutput | FileOutput | None = None
+        self._folder: Path | None = None
+        self._command: tuple[str, ...] = ()
+        self._watched = self._pidfd = -1
+        """The process that was there before, where it is one."""
+
+    @property
+    def pid(self) -> int | None:
+        return super().pid if self._watched < 0 else self._watched
+
+    def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
+        self._command = tuple(command)
+        self._trainers.gpus = device.gpus
+        self._trainers.options = job.options
+        try:
+            if job.process is None:
+                self._run(command, job)
+            else:
+                self._watch(job.process, Path(job.environment[SOCKET]))
+        except OSError as error:
+            what = f"{command[0]} could not be started"
+            if job.process is not None:
+                what = f"process {job.process} can't be watched"
+            self._fail_to_start(what, error)
+        finally:
+            if job.stdin_fd is not None:
+                os.close(job.stdin_fd)
+        self._write(Phase(time.monotonic_ns(), SCRIPT_PHASE))
+        if self._output is not None:
+            self._output.started()
+
+    def _run(self, command: list[str], job: Job) -> None:
+        copies = job.copy_fds
+        if job.terminal is not None:
+            self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
+        else:
+            self._output = FileOutput(copies, self._take_output)
+        self._folder = _socket_folder()
+        place = self._folder / "socket"
+        self._trainers.listen(place)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if job.stdin_fd is None else job.stdin_fd,
+            stdout=self._output.stdout,
+            stderr=self._output.stderr,
+            env=_environment(job, place),
+            cwd=job.directory,
+            start_new_session=True,
+        )
+
+    def _watch(self, pid: int, place: Path) -> None:
+        """Hear what a process sends, at the place that it has chosen, until it ends."""
+        self._folder = place.parent
+        self._trainers.listen(place)
+        self._pidfd = os.pidfd_open(pid)
+        self._watched = pid
+        asyncio.get_running_loop().add_reader(self._pidfd, self._end_watch)
+
+    def _end_watch(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self.ended.set()
+
+    def processes(self) -> list[Connection]:
+        """Return those of its processes that may be asked what they do."""
+        return self._trainers.processes()
+
+    def ask_to_end(self) -> None:
+        """Interrupt it, as Ctrl-C does where it runs alone; one that was there before goes on."""
+        if self._watched >= 0:
+            self._end_watch()
+        elif self.pid is not None:
+            end_group(self.pid, signal.SIGINT)
+
+    def pass_on(self, number: signal.Signals) -> None:
+        """Send it a signal that was meant for it; to its group what a terminal would send there."""
+        if self._process is None:
+            return
+        if number in _OF_THE_PROCESS:
+            # It would end those that load its data.
+            end_process(self._process.pid, number)
+        else:
+            end_group(self._process.pid, number)
+
+    async def drain(self, ended_t: int) -> None:
+        """Read what it has left behind, and hear no more of it."""
+        self._ended_t = ended_t
+        self._trainers.drain()
+        if self._output is not None:
+            await self._output.drain()
+        if self._folder is not None:
+            is_known = self._trainers.any_trained or self.failure is not None
+            if not is_known and self._watched < 0:
+                self.why_nothing_trained = self._why_nothing_trained(self._folder)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _why_nothing_trained(self, folder: Path) -> str:
+        if (folder / ENTERED).exists():
+            return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"
+        closed = _closing_word(self._command)
+        if closed is not None:
+            return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"
+        return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
+
+
+def check_script(job: Job) -> None:
+    """See that a script can be started, and entered.
+
+    Raises:
+        BundleError: what enters it can't be written.
+        ScriptError: its command isn't there or can't be run, or its directory isn't there.
+    """
+    script_folder()
+    name, directory = job.command[0], Path(job.directory or ".")
+    try:
+        is_there = directory.is_dir()
+        path = {**os.environ, **job.environment}.get("PATH")
+        missing = missing_command(name, directory, path)
+    except OSError as error:
+        raise ScriptError(f"it can't be looked for: {error.strerror}") from None
+    if not is_there:
+        raise ScriptError(f"the directory {directory} is not there")
+    if missing is not None:
+        raise ScriptError(missing)
+
+
+def _closing_word(command: tuple[str, ...]) -> str | None:
+    """Return the word of a command that keeps its Python from being entered."""
+    if Path(command[0]).name == "env":
+        return next((word for word in command[1:] if word.startswith("PYTHONPATH=")), None)
+    if "python" not in Path(command[0]).name:
+        return None
+    for word in command[1:]:
+        if not word.startswith("-") or word in ("-c", "-m", "-"):
+            return None
+        if not word.startswith("--") and any(letter in word for letter in _CLOSED_BY):
+            return word
+    return None
+
+
+def _environment(job: Job, place: Path) -> dict[str, str]:
+    environment = {**os.environ, **job.environment}
+    if environment.pop(PACKAGES_VARIABLE, None) is not None:
+        # On a box where dlmon isn't installed, these are ours.
+        for name in SAFE_PATH:
+            environment.pop(name, None)
+    entry = str(script_folder() / "entry")
+    above = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{entry}{os.pathsep}{above}" if above else entry
+    environment[SOCKET] = str(place)
+    return environment
+
+
+def _socket_folder() -> Path:
+    """Make a folder for the socket, for us alone, where its path isn't too long.
+
+    Raises:
+        OSError: there is no room for one.
+    """
+    places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]
+    for place in places:
+        if place and len(f"{place}/dlmon-12345678/socket") <= MAX_SOCKET_PATH:
+            with contextlib.suppress(OSError):
+                return Path(tempfile.mkdtemp(prefix="dlmon-", dir=place))
+    return Path(tempfile.mkdtemp(prefix="dlmon-"))
+
+
+def sightings(folder: Path) -> set[str]:
+    """Return what the processes of a script left beside the socket."""
+    return {path.name.removeprefix(SEEN) for path in folder.glob(f"{SEEN}*")}
+
+
+def what_was_missing(seen: Collection[str]) -> str:
+    """Say which frameworks were imported, and what was not done with them.
+
+    Args:
+        seen: the packages that were imported, and what was done: see `Reporter.saw`.
+    """
+    titles = list(dict.fromkeys(title for name, title in FRAMEWORKS.items() if name in seen))
+    if not titles:
+        return f"no framework that dlmon watches was imported; {REPORTS_ITSELF}"
+    *others, last = titles
+    imported = f"{', '.join(others)} and {last} were" if others else f"{last} was"
+    missing = [*_missing_of_torch(seen), *_missing_of_keras(seen)]
+    missing += [
+        f"train of {FRAMEWORKS[name]} was not called"
+        for name in ("xgboost", "lightgbm")
+        if name in seen
+    ]
+    if not missing and "jax" in seen:
+        missing = ["the steps of JAX run in compiled code, where they can't be seen"]
+    elif not missing and "tensorflow" in seen:
+        missing = ["Keras was not"]
+    said = f"{imported} imported; {', '.join(missing)}"
+    by_itself = {"keras", "tf_keras", "jax", "tensorflow"} & set(seen)
+    return f"{said}; {REPORTS_ITSELF}" if by_itself else said
+
+
+def _missing_of_torch(seen: Collection[str]) -> list[str]:
+    if "torch" not in seen:
+        return []
+    went_backward = "torch backward" in seen
+    if went_backward and "torch loader" not in seen:
+        return ["backward() was called, but no optimizer stepped and no DataLoader was read"]
+    return ["no optimizer stepped" + ("" if went_backward else " and backward() was not called")]
+
+
+def _missing_of_keras(seen: Collection[str]) -> list[str]:
+    if not {"keras", "tf_keras"} & set(seen):
+        return []
+    if "keras replicas" in seen:
+        return ["gradients were applied on several devices at once, which is not counted"]
+    if "keras loop in a graph" in seen:
+        return ["a loop within a tf.function, which can't be seen, applied gradients"]
+    return ["fit was not called and no optimizer applied gradients"]

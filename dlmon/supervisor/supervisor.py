@@ -42,8 +42,8 @@ from dlmon.launch.interpreter import (
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.follower import MOVED_AWAY
 from dlmon.log.label import Label, write_label
-from dlmon.log.lock import MOVED_AWAY
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
@@ -71,10 +71,9 @@ from dlmon.stop import (
     cause_of_signal,
     signal_name,
 )
-from dlmon.supervisor.child import Workload
+from dlmon.supervisor.child import Script, ScriptError, Workload, check_script
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
-from dlmon.supervisor.script import Script, ScriptError, check_script
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,

@@ -18,8 +18,8 @@ from unittest import mock
 
 from dlmon.cli.main import main
 from dlmon.records import to_json
-from dlmon.session.measures import measure
 from dlmon.session.replay import ReplaySource
+from dlmon.supervisor.verdict import measure
 
 from .logs import HERE, copy_logs
 

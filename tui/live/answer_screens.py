@@ -17,7 +17,7 @@ from dlmon.figures.stacks import stack_lines
 from dlmon.figures.tables import describe_profile
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import lines_of
-from dlmon.session.stacks import in_order
+from dlmon.session.gaps import in_order
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
 _SHARED: tuple[BindingType, ...] = (

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.geometry import Size
 
 from dlmon.records import FailureKind, Status
-from dlmon.session.limits.evidence import MIN_SAMPLES, LimitKind
+from dlmon.session.limits.seen import MIN_SAMPLES, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, STEADY_TAKES, TOO_SHORT, WATCHED, WATCHED_TOO
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import MUTED, PLAIN, Lines, beside, fitting, shows, wrapped

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
 from dlmon.records import Machine, Process
-from dlmon.session.limits.evidence import BUSY_PCT, Evidence
 from dlmon.session.limits.seen import (
+    BUSY_PCT,
     CPU_THROTTLED_PCT,
     IDLE_CORES,
     MOSTLY,
+    Evidence,
     Seen,
     count_of,
     program_name,
@@ -30,7 +31,7 @@ def other_programs(seen: Seen) -> Evidence | None:
     use = seen.use
     if use is None or use.own is None or use.others is None or use.idle is None:
         return None
-    if not use.wants_more(seen.holds):
+    if not seen.wants_cpu:
         return None
     take, takes = seen.verb("take", "took"), seen.verb("takes", "took")
     busy_pct, spare = 100 - 100 * use.idle / use.cores, use.cores - BUSY_PCT / 100 * use.allowed

@@ -10,12 +10,13 @@ the CPU. All rules that hold are kept, and the sentence names the two strongest.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Machine
+from dlmon.records import Epoch, Machine
+from dlmon.session.learning import LOSS, Metric, metric_of
 from dlmon.session.limits.cpu import (
     all_cores_busy,
     fewer_others,
@@ -26,17 +27,19 @@ from dlmon.session.limits.cpu import (
     own_threads,
     quota,
 )
-from dlmon.session.limits.evidence import (
+from dlmon.session.limits.gpu import WAITED_SHARE, gpu_shared, gpu_works, one_core
+from dlmon.session.limits.seen import (
     BUSY_PCT,
+    IDLE_CORES,
     KINDS,
     MIN_SAMPLES,
     NAMED_IN_FULL,
     Evidence,
     Limit,
     LimitKind,
+    Seen,
+    settled_after_ns,
 )
-from dlmon.session.limits.gpu import WAITED_SHARE, gpu_shared, gpu_works, one_core
-from dlmon.session.limits.seen import IDLE_CORES, Seen, settled_after_ns
 
 WINDOW_S = 30.0
 SWAPPING_MIB_S = 1.0
@@ -306,7 +309,7 @@ def _against_data_wait(seen: Seen, share: float) -> str:
     wanted = use.own + loading * (use.waited or 0.0)
     if wanted < loading * share / 2 and use.own < use.allowed / 2:
         return _more_workers(workers, f"this run {use.own:.1f} of {cores(use.allowed)}")
-    if use.wants_more() and use.others is not None and use.others >= 1:
+    if seen.wants_cpu and use.others is not None and use.others >= 1:
         return fewer_others(seen, use.others)
     if use.own >= BUSY_PCT / 100 * use.allowed:
         return "prepare the data before the run: no core is free to do it during training"
@@ -440,3 +443,76 @@ def _measured(seen: Seen, is_explained: bool = False) -> tuple[tuple[LimitKind, 
 
 # Before it trains, these alone say something.
 RULES_OF_THE_START = (quota, other_programs, _swapping, _memory_pressure, _steal)
+
+
+NO_NUMBERS = ("NaN", "infinite")
+# It overflows from 65,504 on, where float32 and bfloat16 do not.
+_OVERFLOW = ("float16", "mixed_float16")
+
+
+def loss_is_no_number(
+    metrics: Mapping[str, Metric],
+    epochs: Sequence[Epoch],
+    epoch_now: int | None,
+    precision: str | None,
+    is_script: bool,
+    ended: bool,
+) -> Evidence | None:
+    """Hold when the newest loss of the training is NaN, or infinite.
+
+    Args:
+        metrics: what the training said of itself, by what it is of.
+        epochs: those that ended.
+        epoch_now: the one that is being trained, from 0; None where the loop has none.
+        precision: what it computes in.
+        is_script: whether it is a person's own, who can change how it trains.
+        ended: whether the run is over, so that the words are in the past.
+    """
+    loss = metrics.get(LOSS)
+    if loss is None or loss.newest is not None or loss.why not in NO_NUMBERS:
+        return None
+    headline = f"The loss {'was' if ended else 'is'} {loss.why}"
+    first = _first_epoch(loss, epochs, epoch_now)
+    since = () if first is None else (f"from epoch {first + 1:,} on",)
+    return Evidence(
+        "loss",
+        f"loss {loss.why}",
+        headline,
+        since,
+        _advice(precision, is_script, ended),
+    )
+
+
+def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -> int | None:
+    """Return from which epoch on it is no number; None where the epochs do not say it."""
+    first = None
+    if not epochs or loss.last_ns > epochs[-1].end:
+        first = epoch_now
+    for epoch in reversed(epochs):
+        said = list(_said_of_loss(epoch))
+        if not said:
+            # What is not known of it may have been as bad.
+            return None
+        if not all(said):
+            return first
+        first = epoch.epoch
+    return first
+
+
+def _said_of_loss(epoch: Epoch) -> Iterator[bool]:
+    """Yield of each loss that an epoch ended with whether it is no number."""
+    for name, value in epoch.metrics.items():
+        if metric_of(name) == (LOSS, False):
+            yield value is None and epoch.why.get(name) in NO_NUMBERS
+
+
+def _advice(precision: str | None, is_script: bool, ended: bool) -> str:
+    """Return what may keep it a number: how a workload of dlmon's own learns is fixed."""
+    overflows = precision in _OVERFLOW
+    if not is_script:
+        changes = "train in float32" if overflows else ""
+    else:
+        changes = f"{'float32, ' if overflows else ''}a lower learning rate or gradient clipping"
+    if ended:
+        return changes
+    return f"stop the run: then {changes}" if changes else "stop the run"

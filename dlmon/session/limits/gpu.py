@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from dlmon.records import Gpu, Machine
 from dlmon.records.sanitize import clean
-from dlmon.session.limits.evidence import (
+from dlmon.session.limits.seen import (
+    BUSY_PCT,
     MIN_SAMPLES,
     Evidence,
-    is_busy,
+    Seen,
+    program_name,
 )
-from dlmon.session.limits.seen import Seen, program_name
 
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
@@ -181,7 +182,7 @@ def one_core(seen: Seen) -> Evidence | None:
     Whether the core feeds the GPU isn't known.
     """
     gpu_pct, thread_pct, process_pct = seen.gpu_pct, seen.thread_pct, seen.process_pct
-    if gpu_pct is None or is_busy(gpu_pct, holds=False):
+    if gpu_pct is None or gpu_pct >= BUSY_PCT:
         return None
     if thread_pct is not None and seen.is_busy(thread_pct):
         what, pct = "thread", thread_pct

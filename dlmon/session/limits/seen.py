@@ -1,10 +1,10 @@
-"""What the rules of what limits a run look at: samples, and what is known beside them. Pure."""
+"""What limits a run: what its rules look at, and the evidence that they find. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from functools import cached_property
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.session.limits.evidence import MIN_SAMPLES, is_below, is_busy, mean_of, reaches
+from dlmon.records.words import Word
 
 CPU_THROTTLED_PCT = 5.0
 IDLE_CORES = 0.5
@@ -64,16 +64,6 @@ class CpuUse:
             return None
         return max(0.0, min(self.idle, self.allowed - self.own))
 
-    def wants_more(self, holds: bool = False) -> bool:
-        """Whether others keep the run from a CPU; by what it takes where no wait is measured."""
-        if self.own is None:
-            return False
-        if self.waited is None:
-            return reaches(self.own, IDLE_CORES, holds)
-        # What a framework spreads over its threads is more than any of them has.
-        wanted = max(min(1.0, self.own), self.thread or 0.0) + self.waited
-        return reaches(self.waited, WAITED_FOR_CPU, holds) and reaches(wanted, MOSTLY, holds)
-
 
 @dataclass
 class Seen:
@@ -122,13 +112,28 @@ class Seen:
         return then if self.ended else now
 
     def reaches(self, value: float, least: float) -> bool:
-        return reaches(value, least, self.holds)
+        """Whether a value is as large as a rule asks for, or nearly so where the rule `holds`."""
+        return value >= (least * _STAYS if self.holds else least)
 
     def is_below(self, value: float, most: float) -> bool:
         return is_below(value, most, self.holds)
 
     def is_busy(self, pct: float) -> bool:
-        return is_busy(pct, self.holds)
+        """Whether hardware has next to no time left, or little where the rule `holds`."""
+        left_pct = 100 - BUSY_PCT
+        return 100 - pct <= (left_pct / _STAYS if self.holds else left_pct)
+
+    @property
+    def wants_cpu(self) -> bool:
+        """Whether others keep the run from a CPU; by what it takes where no wait is measured."""
+        use = self.use
+        if use is None or use.own is None:
+            return False
+        if use.waited is None:
+            return self.reaches(use.own, IDLE_CORES)
+        # What a framework spreads over its threads is more than any of them has.
+        wanted = max(min(1.0, use.own), use.thread or 0.0) + use.waited
+        return self.reaches(use.waited, WAITED_FOR_CPU) and self.reaches(wanted, MOSTLY)
 
     def mean(self, read: Callable[[Machine], float | None]) -> float | None:
         """Return the mean of a reading; None where too few are known."""
@@ -248,3 +253,125 @@ def _script(words: Sequence[str]) -> str | None:
         elif not word.startswith("-"):
             return word.rpartition("/")[2]
     return None
+
+
+MIN_SAMPLES = 5
+NAMED_IN_FULL = 2
+BUSY_PCT = 90.0
+# What has held goes on until it is so far below what it takes to begin.
+_STAYS = 0.8
+
+
+class LimitKind(Word):
+    """What a limit is of."""
+
+    LOSS = "loss"
+    DATA = "data"
+    GPU = "GPU"
+    CPU = "CPU"
+    MEMORY = "memory"
+    DISK = "disk"
+    OTHERS = "other programs"
+    WAITING = "waiting"
+    UNCLEAR = "not clear"
+
+
+KINDS = {
+    "loss": LimitKind.LOSS,
+    "gpu-lost": LimitKind.UNCLEAR,
+    "data-wait": LimitKind.DATA,
+    **dict.fromkeys(
+        ("gpu", "gpu-near-power", "gpu-thermal", "gpu-power-brake", "gpu-slowdown"), LimitKind.GPU
+    ),
+    "gpu-power-cap": LimitKind.GPU,
+    "cpu-quota": LimitKind.CPU,
+    "other-programs": LimitKind.OTHERS,
+    **dict.fromkeys(("cpu", "threads", "cores"), LimitKind.CPU),
+    **dict.fromkeys(("swap", "memory-pressure"), LimitKind.MEMORY),
+    "steal": LimitKind.OTHERS,
+    "thread": LimitKind.CPU,
+    "io-pressure": LimitKind.DISK,
+    "gpu-shared": LimitKind.OTHERS,
+    "idle": LimitKind.WAITING,
+}
+"""What each rule's limit is of, in the order in which they are named."""
+
+
+@record(frozen=True)
+class Evidence:
+    """One rule that holds: a headline and the figures that show it; both in short.
+
+    The advice is a next step for which the
+    readings speak; empty where they speak for none. The share of the run's time that it took, 0 to
+    1, is known of some.
+    """
+
+    rule: str
+    brief: str
+    headline: str
+    figures: tuple[str, ...] = ()
+    advice: str = ""
+    share: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The same as a clause."""
+        return ": ".join(filter(None, (self.headline, ", ".join(self.figures))))
+
+
+@record(frozen=True)
+class Limit:
+    """What limits a run: `rule` names the strongest that held, `text` is for a person.
+
+    `evidence` is all that held, the strongest first; none where it isn't clear. `measured` is
+    what the readings come to, whatever holds: each figure with what it is of. Of a run that has
+    `ended` all is said in the past.
+    """
+
+    rule: str
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+    measured: tuple[tuple[LimitKind, str], ...] = ()
+    ended: bool = False
+
+    @property
+    def kind(self) -> LimitKind:
+        return KINDS.get(self.rule, LimitKind.UNCLEAR)
+
+    @property
+    def headline(self) -> str:
+        """What limits it in a few words; empty where that isn't clear."""
+        return self.evidence[0].headline if self.evidence else ""
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The evidence in short: the strongest rule's, the others', then what else was measured."""
+        if not self.evidence:
+            return tuple(text for _, text in self.measured)
+        strongest, *others = self.evidence
+        said = {self.kind} | {KINDS.get(one.rule, LimitKind.UNCLEAR) for one in others}
+        if LimitKind.OTHERS in said:
+            # Those figures hold what this run took, too.
+            said |= {LimitKind.CPU}
+        if LimitKind.DATA in said:
+            said |= {LimitKind.GPU}
+        if LimitKind.WAITING in said:
+            said |= {LimitKind.CPU, LimitKind.DATA}
+        rest = (text for kind, text in self.measured if kind not in said)
+        return (*strongest.figures, *(one.brief for one in others), *rest)
+
+    @property
+    def advice(self) -> str:
+        """What to try against the strongest; empty for nothing."""
+        return self.evidence[0].advice if self.evidence else ""
+
+
+def is_below(value: float, most: float, holds: bool) -> bool:
+    """Whether a value is as small as a rule asks for, or nearly so where the rule `holds`."""
+    return value < (most / _STAYS if holds else most)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Return the mean, None where too few readings are known to stand for the half minute."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) >= MIN_SAMPLES else None

@@ -24,7 +24,7 @@ from dlmon.records import (
     Phase,
 )
 from dlmon.session.gaps import Gap, GapKind
-from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
+from dlmon.session.limits.seen import Evidence, Limit, LimitKind
 from tui.live.account_line import AccountLine
 from tui.live.comparison.panel import EpochHeadline
 from tui.live.epochs.table import EpochTable

@@ -14,8 +14,7 @@ from dlmon.comparison.peaks import CalibrationError, read_peaks
 from dlmon.files import open_regular, read_regular
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError
-from dlmon.log.follower import LogFollower
-from dlmon.log.lock import writer_pid
+from dlmon.log.follower import LogFollower, writer_pid
 from dlmon.options.settings import SettingsError, read_settings, remember, remembered
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
 

@@ -11,8 +11,7 @@ from dlmon.figures import units
 from dlmon.figures.epochs import steps_asked_for
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
-from dlmon.session.learning import importance
-from dlmon.session.metric_readings import metric_of
+from dlmon.session.learning import importance, metric_of
 from tui.drawing.plot import thick_bar
 from tui.widgets.following_lines import FollowingLines
 from tui.widgets.lines import BAR, HIGH, MUTED, PLAIN, cut, cut_inside

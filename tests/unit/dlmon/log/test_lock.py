@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from fakes.strategies import header
 
-from dlmon.log.follower import LogFollower
-from dlmon.log.lock import writer_pid
+from dlmon.log.follower import LogFollower, writer_pid
 from dlmon.log.writer import LogWriter
 from dlmon.records import encode
 

@@ -14,11 +14,12 @@ from dlmon.records import Batches, Epoch, Validation
 from dlmon.session.epoch_comparison import (
     LEAST_SHARE,
     MIN_EPOCHS,
+    NOTHING,
+    EpochUse,
     compare_epoch,
     seconds_of,
     slow_epochs,
 )
-from dlmon.session.epoch_use import NOTHING, EpochUse
 
 S = 10**9
 LONG = recorded_session("training", epochs=12, ended=10)

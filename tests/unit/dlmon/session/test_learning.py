@@ -11,8 +11,8 @@ from dlmon.session.learning import (
     Learning,
     Metric,
     importance,
+    metric_of,
 )
-from dlmon.session.metric_readings import metric_of
 
 S = 1_000_000_000
 

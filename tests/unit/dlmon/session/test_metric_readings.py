@@ -1,7 +1,7 @@
 """Each value that training reported: once, with its time, its epoch and what it was taken over."""
 
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Trainer
-from dlmon.session.metric_readings import MetricReadings, Pass
+from dlmon.session.learning import MetricReadings, Pass
 
 S = 1_000_000_000
 

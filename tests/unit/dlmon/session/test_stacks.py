@@ -18,8 +18,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.session.gaps import GapKind
-from dlmon.session.stacks import Stacks, stacks_in
+from dlmon.session.gaps import GapKind, Stacks, stacks_in
 
 LINE = Frame("train.py", 88, "save")
 S = 10**9

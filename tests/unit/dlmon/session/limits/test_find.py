@@ -22,7 +22,6 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
     limit_of,
@@ -30,7 +29,7 @@ from dlmon.session.limits.find import (
     window_s,
 )
 from dlmon.session.limits.gpu import gpu_lost
-from dlmon.session.limits.seen import Seen, program_name
+from dlmon.session.limits.seen import KINDS, MIN_SAMPLES, Seen, program_name
 
 SECOND = 1_000_000_000
 IDLE = Machine(

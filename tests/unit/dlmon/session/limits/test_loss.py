@@ -5,8 +5,8 @@ from fakes.recorded import recorded_session
 
 from dlmon.records import Batches, Epoch, Machine, Metrics, Model
 from dlmon.session.learning import Learning
-from dlmon.session.limits.evidence import LimitKind
-from dlmon.session.limits.loss import loss_is_no_number
+from dlmon.session.limits.find import loss_is_no_number
+from dlmon.session.limits.seen import LimitKind
 from dlmon.session.session import Session
 
 SECOND_NS = 1_000_000_000

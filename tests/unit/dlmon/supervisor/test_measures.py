@@ -21,7 +21,7 @@ from dlmon.records import (
     Model,
     SamplesPerSecond,
 )
-from dlmon.session.energy import (
+from dlmon.session.machine_history import (
     BEGAN_AGAIN,
     NO_READING,
     NO_WHOLE_EPOCH,
@@ -32,8 +32,8 @@ from dlmon.session.energy import (
     EnergyCounter,
     EnergyMeter,
 )
-from dlmon.session.measures import measure, peak_share
 from dlmon.session.reasons import NO_PRICE
+from dlmon.supervisor.verdict import measure, peak_share
 
 SECOND = 1_000_000_000
 ON_CPU = Model(

@@ -10,8 +10,8 @@ from dlmon.instrument.reporter import Reporter
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import FailureKind
-from dlmon.supervisor import script as script_module
-from dlmon.supervisor.script import Script, ScriptError, check_script, sightings, what_was_missing
+from dlmon.supervisor import child as script_module
+from dlmon.supervisor.child import Script, ScriptError, check_script, sightings, what_was_missing
 
 
 @pytest.mark.parametrize(("what", "terminal"), [("TerminalOutput", (80, 24)), ("FileOutput", None)])

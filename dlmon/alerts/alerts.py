@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +17,6 @@ from dlmon.alerts.rules import (
     Key,
     Known,
     RuleState,
-    Space,
     advance,
     host_cause,
     lasted,
@@ -66,8 +65,10 @@ class SessionAlerts:
 
     def look(self) -> None:
         """Tell what has happened since the last look."""
-        now = time.monotonic_ns()
-        known = Known(self._session, now, self._settings, self._states, self._space())
+        now, disk = time.monotonic_ns(), None
+        with contextlib.suppress(OSError):
+            disk = shutil.disk_usage(self._path.parent)
+        known = Known(self._session, now, self._settings, self._states, disk)
         self._states, alerts = look(known)
         for alert in alerts:
             self._tell(alert)
@@ -99,13 +100,6 @@ class SessionAlerts:
             "log": str(self._path),
             "output": lines,
         }
-
-    def _space(self) -> Space | None:
-        try:
-            disk = os.statvfs(self._path.parent)
-        except OSError:
-            return None
-        return Space(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
 
     def _failed(self, sentence: str) -> None:
         """Take why a message could not be sent, from a thread that may outlive the session."""

@@ -69,13 +69,6 @@ class RuleState:
     usual: float | None = None
 
 
-class Space(NamedTuple):
-    """What is left of a disk, and its size, in bytes."""
-
-    free: int
-    total: int
-
-
 @record(frozen=True)
 class Cause:
     """What a rule sees now.
@@ -111,14 +104,14 @@ class Known(NamedTuple):
         now: by the session's clock.
         settings: from which figures on an alert is sent.
         before: how each rule stood when the session was last looked at.
-        space: what is left where the log lies.
+        disk: the bytes of the disk that the log lies on: all, those in use, those that are left.
     """
 
     session: Session
     now: int
     settings: AlertSettings
     before: Mapping[Key, RuleState] = {}
-    space: Space | None = None
+    disk: tuple[int, int, int] | None = None
 
     def state(self, event: AlertEvent, gpu: int | None = None) -> RuleState:
         return self.before.get((event, gpu), RuleState())
@@ -246,7 +239,9 @@ def _stalled(known: Known) -> Iterator[Cause]:
     if regular is not None:
         # Some steps take long as a rule, such as those with an evaluation in them.
         holds = waited_s > 2 * regular.seconds / regular.times
-    step = f"a step usually takes {_milliseconds(usual_us / 1000)}"
+    step_ms = usual_us / 1000
+    took = f"{figure(step_ms)} ms" if step_ms < 999.5 else f"{figure(step_ms / 1000)} s"
+    step = f"a step usually takes {took}"
     yield Cause(
         AlertEvent.STALLED,
         holds,
@@ -255,10 +250,6 @@ def _stalled(known: Known) -> Iterator[Cause]:
         (_place(session, "after "), step),
         since=since,
     )
-
-
-def _milliseconds(value: float) -> str:
-    return f"{figure(value)} ms" if value < 999.5 else f"{figure(value / 1000)} s"
 
 
 def _slower(known: Known) -> Iterator[Cause]:
@@ -368,11 +359,11 @@ def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings)
 
 
 def _disk(known: Known) -> Iterator[Cause]:
-    settings, space = known.settings, known.space
-    if space is None or not space.total:
+    settings, (total, _, free) = known.settings, known.disk or (0, 0, 0)
+    if not total:
         return
     is_on = known.state(AlertEvent.DISK).is_on
-    left_pct, left_gib = 100 * space.free / space.total, space.free / GIB
+    left_pct, left_gib = 100 * free / total, free / GIB
     holds = is_below(left_pct, settings.disk_pct, is_on)
     holds = holds or is_below(left_gib, settings.disk_gib, is_on)
     yield Cause(
@@ -380,7 +371,7 @@ def _disk(known: Known) -> Iterator[Cause]:
         holds,
         "The disk that the log is on is nearly full",
         "There is room on the disk again",
-        (f"{left_gib:.1f} GiB left", f"{left_pct:.0f} % of {space.total / GIB:,.0f} GiB"),
+        (f"{left_gib:.1f} GiB left", f"{left_pct:.0f} % of {total / GIB:,.0f} GiB"),
     )
 
 

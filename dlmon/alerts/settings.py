@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from dlmon.records.record import record
@@ -82,9 +82,6 @@ class AlertSettings:
         if address is not None:
             made = replace(made, url=(address,))
         return made if address != OFF and made.are_sent else None
-
-    def to_fields(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_fields(cls, job: Mapping[str, Any]) -> AlertSettings:

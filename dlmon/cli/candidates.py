@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from click import Context, Parameter
@@ -103,7 +102,7 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
         return _path(incomplete, "file")
     logs = [
         path / file_name
-        for path in _log_directory(context.params.get("log_dir")).iterdir()
+        for path in chosen_log_directory(context.params.get("log_dir"), _settings()).iterdir()
         if os.path.isfile(path / file_name)  # noqa: PTH113 - it may be forbidden
     ]
     if not logs:
@@ -114,10 +113,6 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
     typed_as_they_are = [name for name in names if re.fullmatch(_HARMLESS, name)]
     ids = [log.parent.name for log in newest_first]
     return _starting_with(incomplete, [LAST, *typed_as_they_are, *ids])
-
-
-def _log_directory(chosen: Path | None) -> Path:
-    return chosen_log_directory(chosen, _settings())
 
 
 def _settings() -> Settings:

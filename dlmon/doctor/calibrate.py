@@ -8,7 +8,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +29,14 @@ _LONGEST_LINE = 65_536
 _NOT_UNDERSTOOD = (AttributeError, ValueError, TypeError, KeyError, RecursionError, OverflowError)
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """The result of a measurement: peaks, and in words what could not be measured."""
-
-    peaks: tuple[Peak, ...]
-    problems: tuple[str, ...] = ()
-
-
 def calibrate(
     path: Path,
     cpu_name: str | None,
     report: Callable[[str], object],
     command: Sequence[str] | None = None,
-) -> Calibration:
-    """Measure every device of this machine, and keep what was found in `path`.
+    deadline_s: float = DEADLINE_S,
+) -> list[str]:
+    """Measure every device of this machine in a child process, and keep the peaks in `path`.
 
     Takes about twenty seconds a device. Peaks of other devices stay in the
     file; one that can't be read is replaced.
@@ -54,29 +46,13 @@ def calibrate(
         cpu_name: the CPU's model, as results name it.
         report: is called with a line of text for each size that was measured.
         command: what measures; our own by default.
+        deadline_s: when the child is ended.
+
+    Returns:
+        What could not be measured, in words.
 
     Raises:
-        CalibrationError: nothing could be measured, or not be kept.
-    """
-    found = measure_peaks(cpu_name, report, command)
-    try:
-        before = read_peaks(path)
-    except CalibrationError:
-        before = ()
-    write_peaks(path, (*before, *found.peaks))
-    return found
-
-
-def measure_peaks(
-    cpu_name: str | None,
-    report: Callable[[str], object],
-    command: Sequence[str] | None = None,
-    deadline_s: float = DEADLINE_S,
-) -> Calibration:
-    """Measure in a child process, which is ended after `deadline_s`, and keep nothing.
-
-    Raises:
-        CalibrationError: the child could not be started, or brought no peak.
+        CalibrationError: the child could not be started, brought no peak, or that can't be kept.
     """
     peaks: list[Peak] = []
     problems: list[str] = []
@@ -143,4 +119,9 @@ def measure_peaks(
     if not peaks:
         why = "; ".join(problems) or "it reported nothing"
         raise CalibrationError(f"calibration measured nothing: {why}")
-    return Calibration(tuple(peaks), tuple(problems))
+    try:
+        before = read_peaks(path)
+    except CalibrationError:
+        before = ()
+    write_peaks(path, (*before, *peaks))
+    return problems

@@ -46,8 +46,7 @@ def run_doctor(
         busy_pct = (facts.machine.cpu_pct if facts else None) or 0.0
         if busy_pct >= BUSY_CPU_PCT:
             calibrating(f"the CPU is {busy_pct:.0f} % busy now: the peak will come out too low")
-        found = calibrate(path, facts.machine.cpu_model if facts else None, calibrating)
-        for problem in found.problems:
+        for problem in calibrate(path, facts.machine.cpu_model if facts else None, calibrating):
             calibrating(problem)
     why_no_facts = answer if isinstance(answer, str) else None
     asleep = facts is not None and any_asleep(facts.machine)

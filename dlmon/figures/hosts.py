@@ -236,20 +236,14 @@ def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
     if by == "name":
         return sorted(hosts, key=lambda host: _natural(host.name))
     if by == "free GPUs":
-        return sorted(hosts, key=lambda host: -_count_free(host))
+        free = {id(host): -1 if host.free_gpus is None else len(host.free_gpus) for host in hosts}
+        return sorted(hosts, key=lambda host: -free[id(host)])
     if by == "load":
         # To the ten percent: else two that are as busy would change places all the time.
         loads = {id(host): host.load_pct if host.is_current else None for host in hosts}
-        return sorted(hosts, key=lambda host: _by_load(loads[id(host)]))
+        tens = {key: 1 if pct is None else -round(pct / 10) for key, pct in loads.items()}
+        return sorted(hosts, key=lambda host: tens[id(host)])
     return list(hosts)
-
-
-def _count_free(host: HostSnapshot) -> int:
-    return -1 if host.free_gpus is None else len(host.free_gpus)
-
-
-def _by_load(load_pct: float | None) -> int:
-    return 1 if load_pct is None else -round(load_pct / 10)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

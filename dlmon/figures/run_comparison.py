@@ -77,10 +77,6 @@ class Comparison:
         return _TITLES[metric_of(self.snapshot)]
 
     @property
-    def is_steady(self) -> bool:
-        return self.snapshot.samples_per_second is not None
-
-    @property
     def this(self) -> ComparisonRow | None:
         return next((row for row in self.rows if row.kind == "this"), None)
 
@@ -118,7 +114,8 @@ class Comparison:
 
     def factor(self, row: ComparisonRow) -> Ratio | str:
         """Return how many times as fast as a row this run is, or why that can't be said."""
-        return beside(self.this, row, self.rows, self.is_steady)
+        is_steady = self.snapshot.samples_per_second is not None
+        return beside(self.this, row, self.rows, is_steady)
 
     def against(self, row: ComparisonRow, name: str = "") -> str:
         """Say how many times as fast as a row this run is, with its interval."""

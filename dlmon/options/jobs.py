@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -123,7 +124,7 @@ def _of_any_job(usual: Path, options: RunOptions, alerts: AlertSettings | None) 
         "pcie": options.pcie,
         "outlives_viewer": options.detach,
         "name": options.name,
-        "alerts": None if chosen is None else chosen.to_fields(),
+        "alerts": None if chosen is None else asdict(chosen),
     }
 
 

@@ -112,10 +112,6 @@ class ThisMachine:
             lifeline.release()
 
 
-def _this_machine(host: str | None) -> Place:
-    return ThisMachine()
-
-
 @dataclass
 class CurrentRun:
     """A run that is being made.
@@ -153,7 +149,7 @@ class SweepRun:
         writer: SweepWriter,
         make_job: Callable[[Combination], Job],
         refusal: Callable[[Combination], str | None],
-        place_of: Callable[[str | None], Place] = _this_machine,
+        place_of: Callable[[str | None], Place] = lambda host: ThisMachine(),
         poll_s: float = POLL_S,
     ) -> None:
         self.writer = writer

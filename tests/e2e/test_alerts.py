@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def hook(no_process_survives):
 
 
 def alerts_to(hook, **changes):
-    return replace(QUICK, url=(hook.url,), **changes).to_fields()
+    return asdict(replace(QUICK, url=(hook.url,), **changes))
 
 
 def heard(hook):

@@ -13,7 +13,6 @@ from dlmon.alerts.rules import (
     Cause,
     Known,
     RuleState,
-    Space,
     advance,
     host_cause,
     lasted,
@@ -143,8 +142,8 @@ def training(seconds, *more):
     return session
 
 
-def events(session, at_s, settings=SETTINGS, states=None, space=None):
-    known = Known(session, BEGAN + round(at_s * S), settings, states or {}, space)
+def events(session, at_s, settings=SETTINGS, states=None, disk=None):
+    known = Known(session, BEGAN + round(at_s * S), settings, states or {}, disk)
     states, alerts = look(known)
     return [alert.event.value for alert in alerts], states
 
@@ -269,25 +268,29 @@ def test_a_recording_tells_of_every_gpu_but_of_none_that_it_is_idle():
     }
 
 
+def disk(free_gib, total_gib):
+    return total_gib * GIB, (total_gib - free_gib) * GIB, free_gib * GIB
+
+
 @pytest.mark.parametrize(
     ("free_gib", "total_gib", "is_told"),
     [(6, 100, False), (4, 1000, True), (30, 1000, True), (60, 1000, False), (4.9, 20, True)],
 )
 def test_a_disk_is_full_with_less_than_five_percent_or_five_gib(free_gib, total_gib, is_told):
-    space = Space(round(free_gib * GIB), total_gib * GIB)
-    assert events(training(20), 20, space=space)[0] == (["disk"] if is_told else [])
+    space = disk(free_gib, total_gib)
+    assert events(training(20), 20, disk=space)[0] == (["disk"] if is_told else [])
 
 
 def test_a_disk_has_room_again_once_there_is_clearly_more():
     session = training(20, Phase(BEGAN + 20 * S, "validating"))
-    _, states = events(session, 20, space=Space(4 * GIB, 50 * GIB))
+    _, states = events(session, 20, disk=disk(4, 50))
     for at_s in (21, 52):
-        space = Space(6 * GIB, 50 * GIB)
-        found, states = events(session, at_s, states=states, space=space)
+        space = disk(6, 50)
+        found, states = events(session, at_s, states=states, disk=space)
     assert found == []
     for at_s in (53, 84):
-        space = Space(20 * GIB, 50 * GIB)
-        found, states = events(session, at_s, states=states, space=space)
+        space = disk(20, 50)
+        found, states = events(session, at_s, states=states, disk=space)
     assert found == ["disk"]
 
 

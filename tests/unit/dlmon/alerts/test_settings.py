@@ -1,7 +1,7 @@
 """Addresses and settings are checked before anything starts, and no sentence repeats a secret."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -86,4 +86,4 @@ def test_what_the_command_line_says_wins_and_off_is_nothing():
 
 def test_a_job_carries_them_as_json():
     settings = AlertSettings(url=("https://a/",), command=("x", "y"), desktop=True, host="gpu1")
-    assert AlertSettings.from_fields(json.loads(json.dumps(settings.to_fields()))) == settings
+    assert AlertSettings.from_fields(json.loads(json.dumps(asdict(settings)))) == settings

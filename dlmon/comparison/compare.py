@@ -146,7 +146,7 @@ def compare(
         is_over = run.status in (Status.COMPLETED, Status.STOPPED)
         if not is_over or run.workload != ours.workload or run.session == this.session:
             continue
-        theirs = with_defaults(run.conditions, defaults)
+        theirs = with_defaults(run, defaults)
         row = _row("earlier", metric, run, theirs)
         if row is not None:
             unlike = find_differences(metric, _work_timed(theirs, row.projected), ours_timed)

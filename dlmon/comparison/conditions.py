@@ -29,19 +29,19 @@ class Conditions:
         data: "real" or "synthetic". Synthetic data has the real shapes, so it
             matters only where the network's size follows from the data.
         steps_cap: `--steps`; here None means that there is no cap.
-        of_script: what is not known of both is taken to be alike: a script was seen to do the same
-            the last time.
+        command: the words of a script's command; None of a workload. What is not known of two
+            scripts is taken to be alike: one was seen to do the same the last time.
     """
 
     workload: str
-    batch_size: int | None
-    samples: int | None
-    epochs: int | None
+    batch_size: int | None = None
+    samples: int | None = None
+    epochs: int | None = None
     precision: str | None = "float32"
     mode: str | None = "train"
     data: str | None = None
     steps_cap: int | None = None
-    of_script: bool = False
+    command: tuple[str, ...] | None = None
 
 
 def with_defaults(conditions: Conditions, defaults: Conditions) -> Conditions:
@@ -85,7 +85,7 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
 
     def differs(field: str, wording: str) -> str | None:
         values = getattr(theirs, field), getattr(ours, field)
-        if values == (None, None) and ours.of_script:
+        if values == (None, None) and ours.command is not None:
             return None
         if None in values:
             return f"{field.replace('_', ' ')} not known"

@@ -211,13 +211,12 @@ class Curve:
         return int(max(self.start_ns, *ends))
 
 
-@record(frozen=True)
-class RunFigures:
-    """What one run gives for comparing.
+@record(frozen=True, kw_only=True)
+class RunFigures(Conditions):
+    """What one run gives for comparing, and the conditions of its times.
 
     Attributes:
         name: what a person called it.
-        command: the words of a script's command; None of a workload.
         script: which script that was; None of a workload.
         script_sha256: what its file was; None where it isn't known.
         log: the path of its log.
@@ -225,8 +224,6 @@ class RunFigures:
         device: what it ran on: cpu, or gpu:N.
         backend: what Keras ran on.
         compiles: whether its first batch compiles, as far as that is known.
-        samples: of a whole epoch.
-        epochs, steps_cap: as in `Conditions`.
         batches: how many it trained on.
         counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
             known.
@@ -247,12 +244,10 @@ class RunFigures:
     host: str
     wall: float
     status: Status
-    workload: str
     options: Mapping[str, Any]
     versions: Mapping[str, Any]
     machine: MachineFacts
     name: str | None = None
-    command: tuple[str, ...] | None = None
     script: Script | None = None
     script_sha256: str | None = None
     log: str | None = None
@@ -260,13 +255,6 @@ class RunFigures:
     device_name: str | None = None
     backend: str | None = None
     compiles: bool = True
-    batch_size: int | None = None
-    precision: str | None = None
-    mode: str | None = None
-    data: str | None = None
-    samples: int | None = None
-    epochs: int | None = None
-    steps_cap: int | None = None
     batches: int | None = None
     counts_steps: bool = False
     timings: Mapping[str, Timing] = field(default_factory=dict)
@@ -280,21 +268,6 @@ class RunFigures:
     error: str | None = None
     valid: bool | None = None
     against: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def conditions(self) -> Conditions:
-        """The work behind its times."""
-        return Conditions(
-            workload=self.workload,
-            batch_size=self.batch_size,
-            samples=self.samples,
-            epochs=self.epochs,
-            precision=self.precision,
-            mode=self.mode,
-            data=self.data,
-            steps_cap=self.steps_cap,
-            of_script=self.command is not None,
-        )
 
     @property
     def work(self) -> tuple[Hashable, ...]:

@@ -219,8 +219,7 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
 
 def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> Conditions:
     """Return what a run of a workload does: before it has a model, as it was asked to."""
-    conditions = run.conditions
-    return conditions if snapshot.model is not None else with_defaults(conditions, defaults)
+    return run if snapshot.model is not None else with_defaults(run, defaults)
 
 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:

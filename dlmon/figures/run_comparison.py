@@ -10,6 +10,7 @@ from operator import itemgetter
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare
+from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import (
     MORE_OPERATIONS_PCT,
     STEP_MS,
@@ -192,7 +193,8 @@ def comparison_of(
     if this.command is not None:
         # What a script doesn't say is taken to be as it was the last time.
         precision = this.precision or "the script's own precision"
-        ours = defaults = replace(this.conditions, precision=precision, data=None)
+        ours: Conditions = replace(this, precision=precision, data=None)
+        defaults = ours
     elif workload is not None:
         defaults = default_conditions(workload)
         ours = conditions_of(this, snapshot, defaults)

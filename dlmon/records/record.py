@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     _T = TypeVar("_T")
 
-    def record(*, frozen: bool) -> Any:
+    def record(*, frozen: bool, kw_only: bool = False) -> Any:
         """Return what makes a frozen dataclass of a class."""
         assert frozen
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from dlmon.options.checks import (
     check_alert,
@@ -339,9 +340,14 @@ def as_typed(options: Mapping[str, object]) -> list[str]:
     return words
 
 
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(RunOptions)
+
+
 def known_options(options: Mapping[str, object]) -> dict[str, object]:
     """Return what a log says of options, as far as a run can have that."""
-    types = get_type_hints(RunOptions)
+    types = _types()
     return {
         name: value
         for name, value in options.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _STUDENT_95 = (
@@ -34,6 +35,8 @@ def student_p(t: float, degrees: float) -> float:
     return _incomplete_beta(degrees / whole, t * t / whole, degrees / 2, 0.5)
 
 
+# A screen asks for the same ones with every row of a comparison, each second.
+@lru_cache(maxsize=256)
 def student_95_of(degrees: float) -> float:
     """Return the two-sided 95 % quantile for degrees that needn't be whole, as Welch's are."""
     degrees = max(1.0, degrees)

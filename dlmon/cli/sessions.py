@@ -21,7 +21,7 @@ from dlmon.log.folder import id_of, log_directory_of, place_options
 from dlmon.log.label import Label, read_label
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_duration
-from dlmon.records import Status, SweepHeader
+from dlmon.records import SweepHeader
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
@@ -83,19 +83,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
         return
     entry = read_entry(shared.log_of(session, log_dir))
-    if entry.status == Status.UNKNOWN:
-        raise shared.UserError(
-            f"{entry.header.id} was recorded on {entry.header.host}: whether it still runs can't "
-            "be seen from here; stop it there"
-        )
-    if entry.status != Status.RUNNING:
-        raise shared.UserError(f"{entry.header.id} is not running: it is {entry.status}")
-    try:
-        stopping = stop_session(entry)
-    except PermissionError:
-        raise shared.UserError(f"{entry.header.id} belongs to another user") from None
-    if not stopping:
-        raise shared.UserError(f"{entry.header.id} runs on {entry.header.host}: stop it there")
+    stop_session(entry)
     print(f"{entry.header.id} is stopping{after_the_batch(entry.header)}")
 
 

@@ -257,21 +257,30 @@ def _began(kind: type[Header], path: Path) -> float:
         return -math.inf
 
 
-def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> bool:
-    """Ask the supervisor of a running session to stop it; False when none runs here.
+def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> None:
+    """Ask the supervisor of a session that runs to stop it.
 
     Args:
         entry: the session.
         asked_by: the signal by which the supervisor knows who asks.
+
+    Raises:
+        NotControlled: it does not run here, or belongs to another user.
     """
-    same_machine = entry.header.host == host_name() and entry.header.boot_id == boot_id()
-    if entry.pid is None or entry.pid <= 0 or not same_machine:
-        return False
+    id, header = entry.header.id, entry.header
+    if entry.status == Status.UNKNOWN:
+        where = "whether it still runs can't be seen from here; stop it there"
+        raise NotControlled(f"{id} was recorded on {header.host}: {where}")
+    if entry.status != Status.RUNNING:
+        raise NotControlled(f"{id} is not running: it is {entry.status}")
+    if header.host != host_name() or header.boot_id != boot_id() or (entry.pid or 0) <= 0:
+        raise NotControlled(f"{id} runs on {header.host}: stop it there")
     try:
         os.kill(entry.pid, asked_by)
+    except PermissionError:
+        raise NotControlled(f"{id} belongs to another user") from None
     except ProcessLookupError:
-        return False
-    return True
+        raise NotControlled(f"{id} is not running any more") from None
 
 
 def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]:

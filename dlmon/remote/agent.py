@@ -380,18 +380,12 @@ async def _launch(job: dict[str, Any]) -> Answers:
 
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
-    path = _log_of(session, log_dir)
-    entry = read_entry(path)
-    id = entry.header.id
-    if entry.status != Status.RUNNING:
-        raise RefusedRequest(f"{id} is not running: it is {entry.status}")
+    entry = read_entry(_log_of(session, log_dir))
     try:
-        stopping = stop_session(entry, BY_OTHER_SCREEN)
-    except PermissionError:
-        raise RefusedRequest(f"{id} belongs to another user") from None
-    if not stopping:
-        raise RefusedRequest(f"{id} is not running any more", FAILED)
-    yield {"session": id}
+        stop_session(entry, BY_OTHER_SCREEN)
+    except NotControlled as error:
+        raise RefusedRequest(str(error)) from None
+    yield {"session": entry.header.id}
 
 
 async def _control(session: str, request: dict[str, Any], log_dir: str | None = None) -> Answers:

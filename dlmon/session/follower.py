@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlmon.control import NotControlled
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
@@ -158,9 +159,10 @@ class SessionFollower(SessionSource):
             self._lifeline.send(FROM_SCREEN)
             return True
         try:
-            return stop_session(read_entry(self.path), BY_OTHER_SCREEN)
-        except (LogError, OSError):  # the log is gone, or the session another user's
+            stop_session(read_entry(self.path), BY_OTHER_SCREEN)
+        except (LogError, OSError, NotControlled):  # the log is gone, or the session another user's
             return False
+        return True
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
         if not self.running:

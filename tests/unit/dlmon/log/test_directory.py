@@ -10,6 +10,7 @@ from fakes.strategies import header
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.control import NotControlled
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
     NoSuchLog,
@@ -420,7 +421,8 @@ def test_a_session_is_the_newest_of_its_logs(tmp_path):
 def test_nothing_is_stopped_that_does_not_run_here(tmp_path, host, boot, pid, monkeypatch):
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("something was killed"))
     head = header(host=host or host_name(), boot_id=boot or boot_id())
-    assert not stop_session(SessionEntry(head, tmp_path, Status.RUNNING, None, pid))
+    with pytest.raises(NotControlled, match="stop it there"):
+        stop_session(SessionEntry(head, tmp_path, Status.RUNNING, None, pid))
 
 
 @on_linux
@@ -430,4 +432,5 @@ def test_a_supervisor_that_just_ended_is_not_stopped(tmp_path, hold):
     entry = read_entry(path)
     holder.kill()
     holder.wait()
-    assert not stop_session(entry)
+    with pytest.raises(NotControlled, match="is not running any more"):
+        stop_session(entry)

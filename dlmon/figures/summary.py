@@ -40,7 +40,7 @@ from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, met
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.figures import figures_of_snapshot
@@ -111,15 +111,10 @@ def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
     }
 
 
-def _called(outcome: Outcome) -> Iterator[Row]:
-    if outcome.label.name is not None:
-        yield "name", outcome.label.name
-    if outcome.label.note is not None:
-        yield "note", outcome.label.note
-
-
 def _what_ran(outcome: Outcome) -> Iterator[Row]:
     header, model = outcome.snapshot.header, outcome.snapshot.model
+    called = (("name", outcome.label.name), ("note", outcome.label.note))
+    yield from ((name, text) for name, text in called if text is not None)
     if header.command is not None:
         yield COMMAND, shlex.join(header.command)
     else:
@@ -133,20 +128,20 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
     if model is not None and model.length_from is not None:
-        yield "length", _length(model)
+        number, noun = (
+            (model.steps or 0, "step") if model.epochs is None else (model.epochs, "epoch")
+        )
+        yield "length", f"{units.counted(number, noun)}, as {model.length_from} says"
     loop = measured_loop(outcome.snapshot)
     if loop:
         yield "figures of", loop
 
 
-def _whole_run(outcome: Outcome) -> Iterator[Row]:
-    run = outcome.snapshot.run_seconds
-    if run is not None and timing_of(outcome.snapshot) is run:
-        yield "whole run", _run_text(run, outcome.snapshot)
-
-
-def _epoch(outcome: Outcome) -> Iterator[Row]:
-    snapshot = outcome.snapshot
+def _compared(outcome: Outcome) -> Iterator[Row]:
+    snapshot, run = outcome.snapshot, outcome.snapshot.run_seconds
+    if run is not None and timing_of(snapshot) is run:
+        basis = f"projected{_left_out(run, snapshot)}" if run.projected else "without the start"
+        yield "whole run", f"{units.band(run)} ({basis})"
     if snapshot.seconds_per_epoch is not None:
         yield "seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)
     elif metric_of(snapshot) != "step_ms":
@@ -169,15 +164,11 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
 
 
 def _step(outcome: Outcome) -> Iterator[Row]:
-    step = outcome.snapshot.step_ms
+    snapshot, step = outcome.snapshot, outcome.snapshot.step_ms
     if step is not None:
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
         within = "" if step.p95 is None else f", 95 % within {units.step_time(step.p95)}"
         yield "step", f"{mean}median {units.step_time(step.median)}{within}"
-
-
-def _compile(outcome: Outcome) -> Iterator[Row]:
-    snapshot = outcome.snapshot
     if snapshot.compile_s is not None and snapshot.compiles:
         yield "compile", units.seconds(snapshot.compile_s)
         return
@@ -243,10 +234,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
         yield from ((name, text) for name, text in rows if text)
 
 
-_ROWS = (
-    *(_called, _what_ran, _whole_run, _epoch, _throughput, _step, _compile, _learned, _held_up),
-    *(_judged, _of_result),
-)
+_ROWS = (_what_ran, _compared, _throughput, _step, _learned, _held_up, _judged, _of_result)
 """What is said of a run, in this order."""
 
 
@@ -262,12 +250,6 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
-
-
-def _length(model: Model) -> str:
-    """Say how long the training was to be, and what says so."""
-    number, noun = (model.steps or 0, "step") if model.epochs is None else (model.epochs, "epoch")
-    return f"{units.counted(number, noun)}, as {model.length_from} says"
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
@@ -292,13 +274,6 @@ def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     elif units.with_band(timing).is_very_uncertain:
         basis = f"{units.VERY_UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
-
-
-def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
-    band = units.band(timing)
-    if timing.projected:
-        return f"{band} (projected{_left_out(timing, snapshot)})"
-    return f"{band} (without the start)"
 
 
 def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:

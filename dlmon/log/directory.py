@@ -267,16 +267,16 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     Raises:
         NotControlled: it does not run here, or belongs to another user.
     """
-    id, header = entry.header.id, entry.header
+    id, header, pid = entry.header.id, entry.header, entry.pid or 0
     if entry.status == Status.UNKNOWN:
         where = "whether it still runs can't be seen from here; stop it there"
         raise NotControlled(f"{id} was recorded on {header.host}: {where}")
     if entry.status != Status.RUNNING:
         raise NotControlled(f"{id} is not running: it is {entry.status}")
-    if header.host != host_name() or header.boot_id != boot_id() or (entry.pid or 0) <= 0:
+    if header.host != host_name() or header.boot_id != boot_id() or pid <= 0:
         raise NotControlled(f"{id} runs on {header.host}: stop it there")
     try:
-        os.kill(entry.pid, asked_by)
+        os.kill(pid, asked_by)
     except PermissionError:
         raise NotControlled(f"{id} belongs to another user") from None
     except ProcessLookupError:

@@ -195,37 +195,27 @@ def _scalar(value: Any) -> Cell:
 def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each batch, or several that are known together; the first of a record has its waits."""
     for record in records:
+        known: list[tuple[int, int, int | None, int]] = []
         if isinstance(record, Batches):
-            end_ns, first = record.begin, record.first
-            for at, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
+            end_ns = record.begin
+            for dt_us, samples in zip(record.dt_us, _sizes(record), strict=True):
                 end_ns += dt_us * 1000
-                end_s = (end_ns - header.t) / 1e9
-                yield _batch(record, first + at, 1, end_s, samples, dt_us, at == 0)
+                known.append((1, end_ns, samples, dt_us))
         elif isinstance(record, BatchSummary):
-            end_s, samples = (record.t_last - header.t) / 1e9, record.samples
-            yield _batch(record, record.first, record.count, end_s, samples, record.time_us, True)
-
-
-def _batch(
-    record: Batches | BatchSummary,
-    number: int,
-    batches: int,
-    end_s: float,
-    samples: int | None,
-    took_us: int,
-    is_first: bool,
-) -> Row:
-    return {
-        "epoch": record.epoch + 1,
-        "batch": number + 1,
-        "batches": batches,
-        "end_s": end_s,
-        "samples": samples,
-        "duration_ms": took_us / 1000,
-        "opening_ms": _milliseconds(record.opening_us) if is_first else None,
-        "wait_ms": _milliseconds(record.wait_us) if is_first else None,
-        "trainer": record.trainer or 0,
-    }
+            known.append((record.count, record.t_last, record.samples, record.time_us))
+        for at, (batches, end_ns, samples, took_us) in enumerate(known):
+            assert isinstance(record, (Batches, BatchSummary))
+            yield {
+                "epoch": record.epoch + 1,
+                "batch": record.first + at + 1,
+                "batches": batches,
+                "end_s": (end_ns - header.t) / 1e9,
+                "samples": samples,
+                "duration_ms": took_us / 1000,
+                "opening_ms": None if at else _milliseconds(record.opening_us),
+                "wait_ms": None if at else _milliseconds(record.wait_us),
+                "trainer": record.trainer or 0,
+            }
 
 
 def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:

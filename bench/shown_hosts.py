@@ -43,7 +43,7 @@ class NotingApp(DlmonApp):
         while True:
             await asyncio.sleep(LOOK_S)
             now_ns = time.monotonic_ns()
-            latest = [host.machine.history.latest for host in hosts]
+            latest = [host.history.latest for host in hosts]
             times = [machine.t for machine in latest if machine is not None]
             if len(times) == len(hosts):
                 note = {"at": now_ns / 1e9, "oldest_s": (now_ns - min(times)) / 1e9}

@@ -25,89 +25,6 @@ from dlmon.remote.connection import Answer, Connection, Standing
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
-
-class RemoteMachine(MachineSource):
-    """Another machine, sampled from its start until its connection is closed.
-
-    Args:
-        link: the connection to it.
-        interval_s: time between samples.
-        pcie: have what crosses the GPUs' PCIe links measured.
-        clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
-        on_sample: is called after each sample.
-    """
-
-    def __init__(
-        self,
-        link: Connection,
-        interval_s: float = 1.0,
-        pcie: bool = False,
-        clock: Callable[[], int] = time.monotonic_ns,
-        on_sample: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.link = link
-        self.interval_s = interval_s
-        self.history = MachineHistory(interval_s)
-        self.facts = MachineFacts()
-        self.host = self.host_name = link.host
-        self._clock = clock
-        self._on_sample = on_sample
-        self._pcie = pcie
-        self._boot_id: str | None = None
-        self._arrived_ns: int | None = None
-        self._asked = Standing("watch", self._fields, self._take)
-
-    @property
-    def age_s(self) -> float | None:
-        """How old the newest sample is, since it arrived here; None before the first."""
-        return None if self._arrived_ns is None else (self._clock() - self._arrived_ns) / 1e9
-
-    def now(self) -> int:
-        """Return the time on the other machine's clock, in nanoseconds."""
-        if self.link.times is not None:
-            return self._clock() + self.link.times.monotonic_ns
-        latest = self.history.latest
-        return 0 if latest is None else latest.t
-
-    def start(self) -> None:
-        if not self.is_on:
-            super().start()
-            self.link.add(self._asked)
-
-    def stop(self) -> None:
-        """Leave it on, also where a screen of it is left: it ends with the connection."""
-
-    def _fields(self) -> dict[str, object]:
-        boot_id = self.link.boot_id
-        if boot_id != self._boot_id:
-            # Its clock started again with it.
-            self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
-            self.start_ns = 0
-        return {"interval_s": self.interval_s, "pcie": self._pcie}
-
-    def _take(self, answer: Answer) -> None:
-        if "error" in answer:
-            self._take_notice(str(answer["error"]))
-            return
-        try:
-            record = read_record(answer.get("record"))
-        except RecordError:
-            return
-        if isinstance(record, Facts):
-            self.facts, self.host_name = record.machine, record.host
-            self.start_ns = self.start_ns or record.t
-        elif isinstance(record, Machine):
-            latest = self.history.latest
-            if latest is not None and record.t <= latest.t:
-                return
-            self.start_ns = self.start_ns or record.t
-            self.history.fold(record)
-            self._arrived_ns = self._clock()
-            self._on_sample()
-        elif isinstance(record, Notice):
-            self._take_notice(record.text)
-
-
 MISSED_SAMPLES = 2
 OLD_S = 30.0
 CLOCK_DIFFERS_S = 2.0
@@ -316,15 +233,15 @@ def is_free(gpu: Gpu, machine: Machine, facts: MachineFacts) -> bool:
     return bool(on_gpus) or not any("gpus" in row.why for row in rows)
 
 
-class WatchedHost:
-    """A host that is sampled, and asked for its sessions, while it is watched.
+class WatchedHost(MachineSource):
+    """A host that is sampled, and asked for its sessions, until its connection is closed.
 
     Args:
         name: the host, as ssh knows it.
         interval_s: time between samples.
         pcie: have what crosses the GPUs' PCIe links measured.
         link: the connection to it.
-        clock: CLOCK_MONOTONIC in nanoseconds.
+        clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
         wall: the time of day in seconds.
         on_sample: is called after each sample.
     """
@@ -340,22 +257,27 @@ class WatchedHost:
         wall: Callable[[], float] = time.time,
         on_sample: Callable[[], None] = lambda: None,
     ) -> None:
-        self.name = name
+        self.name = self.host = self.host_name = name
         self.link = link or Connection(name, clock=clock)
-        self.machine = RemoteMachine(self.link, interval_s, pcie, clock, on_sample=on_sample)
-        self._clock, self._wall = clock, wall
+        self.interval_s = interval_s
+        self.history = MachineHistory(interval_s)
+        self.facts = MachineFacts()
+        self._pcie, self._clock, self._wall, self._on_sample = pcie, clock, wall, on_sample
+        self._boot_id: str | None = None
+        self._arrived_ns: int | None = None
         self._sessions: tuple[RunningSession, ...] | None = None
         self._sessions_problem: str | None = None
-        self._asked = Standing("running", dict, self._take_sessions)
-        self._started = False
 
     def start(self) -> None:
         """Connect, and have it sampled; call it on the loop."""
-        if not self._started:
-            self._started = True
+        if not self.is_on:
+            super().start()
             self.link.start()
-            self.machine.start()
-            self.link.add(self._asked)
+            self.link.add(Standing("watch", self._fields, self._take))
+            self.link.add(Standing("running", dict, self._take_sessions))
+
+    def stop(self) -> None:
+        """Leave it on, also where a screen of it is left: it ends with the connection."""
 
     async def close(self) -> None:
         """End the connection, and with it all that was asked on it."""
@@ -365,6 +287,18 @@ class WatchedHost:
         """Try again at once, where there is no connection."""
         if not self.link.is_up:
             self.link.retry_now()
+
+    @property
+    def age_s(self) -> float | None:
+        """How old the newest sample is, since it arrived here; None before the first."""
+        return None if self._arrived_ns is None else (self._clock() - self._arrived_ns) / 1e9
+
+    def now(self) -> int:
+        """Return the time on the other machine's clock, in nanoseconds."""
+        if self.link.times is not None:
+            return self._clock() + self.link.times.monotonic_ns
+        latest = self.history.latest
+        return 0 if latest is None else latest.t
 
     @property
     def state(self) -> HostState:
@@ -378,10 +312,10 @@ class WatchedHost:
         return HostState.LOST if link.connections else HostState.UNREACHED
 
     def snapshot(self) -> HostSnapshot:
-        link, machine, state = self.link, self.machine, self.state
+        link, state = self.link, self.state
         ahead_s = None if link.times is None else link.times.wall_s
         # After a start of the host, its history begins again.
-        age_s = None if machine.history.latest is None else machine.age_s
+        age_s = None if self.history.latest is None else self.age_s
         now_ns, now_wall = self._clock(), self._wall()
         lost_wall = retry_in_s = None
         if state != HostState.CONNECTED:
@@ -395,17 +329,47 @@ class WatchedHost:
             problem=None if state == HostState.CONNECTED else link.problem,
             lost_wall=lost_wall,
             retry_in_s=retry_in_s,
-            facts=machine.facts,
-            machine=machine.history.latest,
-            history=machine.history,
-            interval_s=machine.interval_s,
-            age=None if age_s is None else age_of(age_s, machine.interval_s),
+            facts=self.facts,
+            machine=self.history.latest,
+            history=self.history,
+            interval_s=self.interval_s,
+            age=None if age_s is None else age_of(age_s, self.interval_s),
             sample_wall=None if age_s is None else now_wall - age_s,
             clock_ahead_s=ahead_s if ahead_s and abs(ahead_s) > CLOCK_DIFFERS_S else None,
             sessions=self._sessions,
             sessions_problem=self._sessions_problem,
-            notice=machine.status,
+            notice=self.status,
         )
+
+    def _fields(self) -> dict[str, object]:
+        boot_id = self.link.boot_id
+        if boot_id != self._boot_id:
+            # Its clock started again with it.
+            self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
+            self.start_ns = 0
+        return {"interval_s": self.interval_s, "pcie": self._pcie}
+
+    def _take(self, answer: Answer) -> None:
+        if "error" in answer:
+            self._take_notice(str(answer["error"]))
+            return
+        try:
+            record = read_record(answer.get("record"))
+        except RecordError:
+            return
+        if isinstance(record, Facts):
+            self.facts, self.host_name = record.machine, record.host
+            self.start_ns = self.start_ns or record.t
+        elif isinstance(record, Machine):
+            latest = self.history.latest
+            if latest is not None and record.t <= latest.t:
+                return
+            self.start_ns = self.start_ns or record.t
+            self.history.fold(record)
+            self._arrived_ns = self._clock()
+            self._on_sample()
+        elif isinstance(record, Notice):
+            self._take_notice(record.text)
 
     def _take_sessions(self, answer: Answer) -> None:
         if "error" in answer:

@@ -164,7 +164,7 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
 
 def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells: int) -> None:
     host = hosts[number]
-    machine, sessions = host.machine.history.latest, host.snapshot().sessions
+    machine, sessions = host.history.latest, host.snapshot().sessions
     if machine is None:
         return
     if lines.as_json:
@@ -173,7 +173,7 @@ def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells
         return
     times = host.link.times
     at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
-    parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.machine.facts)]
+    parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.facts)]
     for each in sessions or ():
         known = (words.session_title(each), words.session_rate(each))
         parts.append(" ".join(part for part in known if part))

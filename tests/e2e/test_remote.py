@@ -26,9 +26,9 @@ from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import Connection, connect, connected, packed, sent_files
+from dlmon.remote.connection import connect, connected, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
-from dlmon.remote.host import RemoteMachine
+from dlmon.remote.host import WatchedHost
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.ssh import RefusedRequest, SshError
 
@@ -470,9 +470,8 @@ async def test_a_slow_link_is_slow_and_works(add, box, tmp_path):
 @contextlib.asynccontextmanager
 async def watching(*names):
     """Hold links to hosts, and a machine on each."""
-    machines = [RemoteMachine(Connection(name), interval_s=0.2) for name in names]
+    machines = [WatchedHost(name, interval_s=0.2) for name in names]
     for machine in machines:
-        machine.link.start()
         machine.start()
     try:
         yield machines

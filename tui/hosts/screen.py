@@ -137,7 +137,7 @@ class HostScreen(TickingScreen, WatchScreen):
 
     def __init__(self, host: WatchedHost) -> None:
         """Take a host that is started."""
-        super().__init__(host.machine)
+        super().__init__(host)
         self._host = host
         self._heading = HostsLine(id="host-heading")
 

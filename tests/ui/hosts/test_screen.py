@@ -145,7 +145,7 @@ def _needs_person(host, clock):
 
 def _late(host, clock):
     _training(host, clock)
-    host.machine._arrived_ns = clock() - 45_000_000_000
+    host._arrived_ns = clock() - 45_000_000_000
 
 
 def _connecting(host, clock):
@@ -435,7 +435,7 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
     app, hosts = app_of("gpu1", "lab@gpu2", watch_interval_s=0.5)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: all(host.link.is_started for host in hosts.values()))
-        assert [host.machine.interval_s for host in hosts.values()] == [0.5, 0.5]
+        assert [host.interval_s for host in hosts.values()] == [0.5, 0.5]
         live(hosts["lab@gpu2"], clock)
         app.screen.tick()
         await pilot.press("right", "enter")
@@ -455,7 +455,7 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
         await pilot.press("q")
         await pilot.pause()
         assert isinstance(app.screen, HostsScreen)
-        assert hosts["lab@gpu2"].machine.is_on
+        assert hosts["lab@gpu2"].is_on
         assert [each.ask for each in hosts["lab@gpu2"].link.standing] == ["watch", "running"]
         await pilot.press("q")
     assert app.return_code == 0

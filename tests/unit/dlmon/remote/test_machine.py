@@ -8,7 +8,7 @@ from fakes.recorded import recorded_session
 
 from dlmon.records import Machine, Notice, encode
 from dlmon.remote.connection import Clock
-from dlmon.remote.host import RemoteMachine
+from dlmon.remote.host import WatchedHost
 
 SECOND = 1_000_000_000
 HEADER, *RECORDS = recorded_session()
@@ -18,27 +18,24 @@ SAMPLE = next(record for record in RECORDS if isinstance(record, Machine))
 class FakeLink:
     """A link on which a test answers."""
 
-    host = "box"
-
     def __init__(self):
         self.boot_id = None
         self.times = None
         self.standing = []
 
+    def start(self):
+        pass
+
     def add(self, standing):
         self.standing.append(standing)
-
-    def remove(self, standing):
-        self.standing.remove(standing)
 
     def connect(self, boot_id="boot-1"):
         """Ask again what stands, as a new connection does; return what goes with it."""
         self.boot_id = boot_id
-        return [standing.fields() for standing in self.standing]
+        return [standing.fields() for standing in self.standing if standing.ask == "watch"]
 
     def answer(self, **answer):
-        for standing in self.standing:
-            standing.take(answer)
+        self.standing[0].take(answer)
 
     def send(self, record):
         self.answer(record=json.loads(encode(record)))
@@ -56,7 +53,7 @@ def now():
 
 @pytest.fixture
 def machine(link, now):
-    made = RemoteMachine(link, interval_s=0.5, pcie=True, clock=lambda: now[0])
+    made = WatchedHost("box", 0.5, True, link=link, clock=lambda: now[0])
     made.start()
     link.connect()
     return made
@@ -68,12 +65,12 @@ def sample_at(seconds, **changed):
 
 def test_it_is_asked_for_from_its_start_and_stays_on_where_a_screen_of_it_is_left(link, machine):
     machine.start()
-    assert [standing.ask for standing in link.standing] == ["watch"]
+    assert [standing.ask for standing in link.standing] == ["watch", "running"]
     assert link.connect() == [{"interval_s": 0.5, "pcie": True}]
     assert machine.is_on
     machine.stop()
     assert machine.is_on
-    assert [standing.ask for standing in link.standing] == ["watch"]
+    assert [standing.ask for standing in link.standing] == ["watch", "running"]
 
 
 def test_its_samples_make_its_history(link, machine):

@@ -71,7 +71,7 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.session.figures import OnRead, ignore
-from dlmon.session.metric_figures import figures_json, metric_figures
+from dlmon.session.learning import figures_json, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from workloads.catalog import WORKLOADS

@@ -44,7 +44,7 @@ from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.figures import figures_of_snapshot
-from dlmon.session.metric_figures import metric_figures
+from dlmon.session.learning import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from workloads.catalog import WORKLOADS

@@ -8,8 +8,7 @@ from dlmon.figures import units
 from dlmon.figures.epochs import steps_asked_for
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Profile
-from dlmon.session.learning import LOSS, Metric
-from dlmon.session.metric_figures import MetricFigure
+from dlmon.session.learning import LOSS, Metric, MetricFigure
 from dlmon.session.snapshot import Snapshot
 
 MOST_EPOCHS, MOST_LOOPS = 1000, 100

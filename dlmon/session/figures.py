@@ -18,7 +18,7 @@ from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.records import Doubt, Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
-from dlmon.session.metric_figures import MetricFigure, metric_figures
+from dlmon.session.learning import MetricFigure, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 

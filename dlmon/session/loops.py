@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from copy import copy
 from dataclasses import replace
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
@@ -53,14 +52,12 @@ class Loop:
         self.count = 1
         """So many of the script's loops it is."""
         self.steady = SteadyState()
-        self.validations = ValidationPasses()
         self.epochs: dict[int, Epoch] = {}
         """By when each began."""
         self.held: list[tuple[Batches | BatchSummary, bool]] = []
         """The first batches, as long as the network isn't known."""
         self.compiling = {0 if model is None else model.first_epoch or 0}
         """The epochs in which it compiles."""
-        self._validations_before = self.validations
 
     def again(self, model: Model) -> None:
         """Go on as another of the script's loops; another network compiles anew."""
@@ -83,18 +80,9 @@ class Loop:
             wait_us=record.wait_us,
         )
 
-    def add_epoch(self, epoch: Epoch) -> None:
-        """Take an epoch that has ended, or that is known to have been validated."""
-        before = self.epochs.get(epoch.begin)
-        known = None if before is None else before.validation
-        self.epochs[epoch.begin] = epoch
-        if epoch.validation is None or epoch.validation == known:
-            return
-        if known is not None:
-            # There is more of it now.
-            self.validations = self._validations_before
-        self._validations_before = copy(self.validations)
-        self.validations.add(epoch.validation)
+    @property
+    def validations(self) -> ValidationPasses:
+        return ValidationPasses(epoch.validation for epoch in self.epochs.values())
 
     @property
     def compile_s(self) -> float | None:

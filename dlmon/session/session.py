@@ -377,7 +377,7 @@ class Session:
         self.account.end_epoch(record)
         self._mark_epoch(record.epoch, record.begin)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
-        self.loops.of(record).add_epoch(record)
+        self.loops.of(record).epochs[record.begin] = record
 
     def epochs_like(
         self, epoch: Epoch, epochs: Sequence[Epoch]
@@ -412,7 +412,7 @@ class Session:
             if (known.epoch, known.begin, known.end) == (record.epoch, record.begin, record.end):
                 metrics, why = {**known.metrics, **record.metrics}, {**known.why, **record.why}
                 self._epochs[-place] = changed = replace(record, metrics=metrics, why=why)
-                self.loops.of(record).add_epoch(changed)
+                self.loops.of(record).epochs[record.begin] = changed
                 self.learning.fold(record)
                 return
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlmon.records import SecondsPerEpoch, Validation
-from dlmon.statistics.intervals import mean_half_width, student_95
+from dlmon.statistics.intervals import mean_half_width
 from dlmon.statistics.steady_state import SteadyState
 
 SLOW = 1.5
@@ -67,57 +67,61 @@ def _usual(took_s: Sequence[float]) -> dict[str, Any]:
     return {"median": usual_s, "slow": slow, "longest": max(took_s)}
 
 
+class _Times(NamedTuple):
+    """What one validation pass took: to open and to close it, and each of its batches.
+
+    `timed` says how many batches that is known of, beside the first.
+    """
+
+    opening_s: float
+    closing_s: float
+    step_s: float
+    timed: int
+
+
+def _times_of(validation: Validation) -> _Times:
+    first_s = (validation.first_end - validation.begin) / 1e9
+    between_s = (validation.last_end - validation.first_end) / 1e9
+    between_s -= (validation.between_us or 0) / 1e6
+    closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
+    first_steps = max(1, validation.first_steps or 1)
+    timed = max(0, validation.steps - first_steps)
+    step_s = max(0.0, between_s / timed if timed else first_s / first_steps)
+    return _Times(max(0.0, first_s - step_s * first_steps), closing_s, step_s, timed)
+
+
 class ValidationPasses:
-    """Folds validation passes, and says what a whole one takes.
+    """Validation passes in their order, and what a whole one takes.
 
     Of the first pass only its later batches count, for the first compiles; once there is another
     pass, nothing of the first counts.
     """
 
-    def __init__(self) -> None:
-        self.compile_s = 0.0
-        self._passes = 0
-        self._first: tuple[float, float] | None = None
-        """The fixed part of the first pass, and its time per batch."""
-        self._timed_s = 0.0
-        self._sums = [0.0] * 5
+    def __init__(self, passes: Iterable[Validation | None]) -> None:
+        self._passes = [each for each in passes if each is not None and each.steps > 0]
 
-    def add(self, validation: Validation) -> None:
-        if validation.steps < 1:
-            return
-        self._passes += 1
-        first_s = (validation.first_end - validation.begin) / 1e9
-        between_s = (validation.last_end - validation.first_end) / 1e9
-        between_s -= (validation.between_us or 0) / 1e6
-        closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
-        first_steps = max(1, validation.first_steps or 1)
-        timed = max(0, validation.steps - first_steps)
-        step_s = max(0.0, between_s / timed if timed else first_s / first_steps)
-        opening_s = max(0.0, first_s - step_s * first_steps)
-        if self._passes == 1:
-            self.compile_s = opening_s if timed else max(0.0, first_s)
+    @property
+    def compile_s(self) -> float:
+        """What the first batch of the first pass took beyond another."""
+        if not self._passes:
+            return 0.0
+        first = self._passes[0]
+        times = _times_of(first)
+        return times.opening_s if times.timed else max(0.0, (first.first_end - first.begin) / 1e9)
+
+    def _took_s(self, steps: int | None) -> list[float]:
+        """Return what each pass that counts takes with so many batches; None for its own."""
+        if len(self._passes) == 1:
+            _, closing_s, step_s, timed = _times_of(self._passes[0])
             # One batch alone, which compiled, says nothing of another.
-            self._first = (closing_s, step_s) if timed else None
-            self._timed_s = step_s * timed
-            return
-        if self._passes == 2:
-            self._timed_s = 0.0
-        fixed_s = opening_s + closing_s
-        self._timed_s += fixed_s + step_s * validation.steps
-        terms = (fixed_s, step_s, fixed_s**2, fixed_s * step_s, step_s**2)
-        self._sums = [total + term for total, term in zip(self._sums, terms, strict=True)]
+            return [closing_s + step_s * steps if steps else step_s * timed] if timed else []
+        times = [(_times_of(each), steps or each.steps) for each in self._passes[1:]]
+        return [one.opening_s + one.closing_s + one.step_s * count for one, count in times]
 
     def seconds(self, steps: int) -> float | None:
         """Return the mean time of a pass of `steps` batches; None before that is known."""
-        if steps < 1:
-            return 0.0
-        if self._passes > 1:
-            fixed_s, step_s = (total / (self._passes - 1) for total in self._sums[:2])
-        elif self._first is not None:
-            fixed_s, step_s = self._first
-        else:
-            return None
-        return fixed_s + step_s * steps
+        took_s = self._took_s(steps) if steps > 0 else [0.0]
+        return math.fsum(took_s) / len(took_s) if took_s else None
 
     def half_s(self, steps: int, steady: SteadyState) -> float:
         """Return the half-width of that mean's 95 % interval.
@@ -125,17 +129,14 @@ class ValidationPasses:
         It goes by how much passes differed where there are three or more besides the first,
         else validation counts as just as uneven as the run's steady training.
         """
-        mean_s, count = self.seconds(steps), self._passes - 1
+        mean_s = self.seconds(steps)
         if not mean_s:
             return 0.0
-        if count >= MIN_PASSES:
-            squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
-            variance = max(0.0, squares - count * mean_s**2) / (count - 1)
-            return student_95(count - 1) * math.sqrt(variance / count)
-        band_s = steady.band_of_span_s(self._timed_s)
-        if band_s is None or not self._timed_s:
-            return mean_s
-        return band_s / self._timed_s * mean_s
+        if len(self._passes) > MIN_PASSES:
+            return mean_half_width(self._took_s(steps))
+        timed_s = math.fsum(self._took_s(None))
+        band_s = steady.band_of_span_s(timed_s)
+        return mean_s if band_s is None or not timed_s else band_s / timed_s * mean_s
 
 
 def project_epoch(

@@ -71,9 +71,8 @@ from dlmon.stop import (
     cause_of_signal,
     signal_name,
 )
-from dlmon.supervisor.child import Script, ScriptError, Workload, check_script
+from dlmon.supervisor.child import KernelKills, Script, ScriptError, Workload, check_script
 from dlmon.supervisor.control import Control
-from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,

@@ -16,7 +16,7 @@ from dlmon.figures.tables import (
 from dlmon.log.label import Label
 from dlmon.records import Epoch, Evaluation, Model, Operation, Profile, Status
 from dlmon.render.lines import lines_of
-from dlmon.session.metric_figures import MetricFigure
+from dlmon.session.learning import MetricFigure
 
 FITS = (
     Script()

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from dlmon.records import Epoch, Metrics
-from dlmon.session.learning import Learning
-from dlmon.session.metric_figures import MetricFigure, figures_json, metric_figures
+from dlmon.session.learning import Learning, MetricFigure, figures_json, metric_figures
 
 S = 1_000_000_000
 

@@ -182,38 +182,36 @@ def a_pass(steps, step_s, first_s, closing_s=0.0):
 
 
 def test_a_validation_pass_takes_its_opening_and_its_batches():
-    passes = ValidationPasses()
-    for _ in range(2):
-        passes.add(a_pass(20, 0.02, first_s=0.52))
+    passes = ValidationPasses([a_pass(20, 0.02, first_s=0.52)] * 2)
     assert passes.seconds(100) == pytest.approx(2.5)
     assert passes.seconds(0) == 0
 
 
 def test_the_first_validation_pass_compiles_and_counts_only_until_there_is_another():
-    passes = ValidationPasses()
-    assert passes.seconds(100) is None
-    passes.add(a_pass(20, 0.03, first_s=1.53, closing_s=0.1))
+    assert ValidationPasses([]).seconds(100) is None
+    first = a_pass(20, 0.03, first_s=1.53, closing_s=0.1)
+    passes = ValidationPasses([first])
     assert passes.compile_s == pytest.approx(1.5)
     assert passes.seconds(100) == pytest.approx(100 * 0.03 + 0.1)
-    for step_s in (0.01, 0.02, 0.03):
-        passes.add(a_pass(20, step_s, first_s=step_s + 0.5, closing_s=0.1))
+    later = [a_pass(20, s, first_s=s + 0.5, closing_s=0.1) for s in (0.01, 0.02, 0.03)]
+    passes = ValidationPasses([first, *later])
     assert passes.seconds(100) == pytest.approx(100 * 0.02 + 0.6)
     assert passes.compile_s == pytest.approx(1.5)
 
 
 def test_one_batch_of_validation_that_compiled_says_nothing_of_another():
-    passes = ValidationPasses()
-    passes.add(a_pass(1, 0.0, first_s=2.0))
+    compiled = a_pass(1, 0.0, first_s=2.0)
+    passes = ValidationPasses([compiled])
     assert passes.compile_s == pytest.approx(2.0)
     assert passes.seconds(50) is None
-    passes.add(a_pass(1, 0.0, first_s=0.02))
-    assert passes.seconds(50) == pytest.approx(1.0)
+    assert ValidationPasses([compiled, a_pass(1, 0.0, first_s=0.02)]).seconds(50) == pytest.approx(
+        1
+    )
 
 
 def test_the_spread_of_validation_is_that_of_its_passes_where_there_are_enough():
-    calm, passes = steady([20_000] * 1_000), ValidationPasses()
-    for step_s in (9.0, 0.01, 0.02, 0.03):
-        passes.add(a_pass(20, step_s, first_s=step_s + 0.5))
+    calm = steady([20_000] * 1_000)
+    passes = ValidationPasses(a_pass(20, s, first_s=s + 0.5) for s in (9.0, 0.01, 0.02, 0.03))
     # 100 batches take 1.5, 2.5 and 3.5 s: the standard error is 1 / √3.
     assert passes.half_s(100, calm) == pytest.approx(4.303 / math.sqrt(3), rel=0.001)
 
@@ -221,8 +219,8 @@ def test_the_spread_of_validation_is_that_of_its_passes_where_there_are_enough()
 def test_one_validation_pass_counts_as_uneven_as_the_training_beside_it():
     source = random.Random(9)
     dt_us = [int(source.gauss(20_000, 4_000)) for _ in range(1_500)]
-    state, passes = steady([0, *[20_000] * 50, *dt_us]), ValidationPasses()
-    passes.add(a_pass(101, 0.03, first_s=2.0))
+    state = steady([0, *[20_000] * 50, *dt_us])
+    passes = ValidationPasses([a_pass(101, 0.03, first_s=2.0)])
     assert passes.half_s(100, steady([20_000] * 1_000)) == pytest.approx(0, abs=1e-9)
     # Three of the thirty seconds that training was steady for: the band is √10 as wide.
     expected = state.relative_band() * math.sqrt(sum(dt_us) / 1e6 / 3.0)

@@ -33,7 +33,6 @@ from dlmon.session.limits.seen import (
     IDLE_CORES,
     KINDS,
     MIN_SAMPLES,
-    NAMED_IN_FULL,
     Evidence,
     Limit,
     LimitKind,
@@ -125,8 +124,8 @@ def limit_of(
         first: what comes before all that; None for nothing.
     """
     before = tuple(one for one in first if one is not None)
-    if not looks:
-        return _limit_of(before, (), ended) if before else None
+    if not looks and not before:
+        return None
     held: dict[str, Evidence] = {}
     missing: frozenset[str] = frozenset()
     leader = ""
@@ -138,11 +137,7 @@ def limit_of(
         held.pop(IDLE, None)
     order = {rule: number for number, rule in enumerate(KINDS)}
     evidence = sorted(held.values(), key=lambda one: (one.rule != leader, order[one.rule]))
-    if not evidence and not before:
-        measured = looks[-1].measured
-        listed = ", ".join(text for _, text in measured) or "nothing is measured"
-        return Limit("not-clear", f"Not clear: {listed}.", measured=measured, ended=ended)
-    return _limit_of((*before, *evidence), looks[-1].measured, ended)
+    return Limit((*before, *evidence), looks[-1].measured if looks else (), ended)
 
 
 def _held_after(
@@ -184,16 +179,6 @@ def _leader(held: Mapping[str, Evidence], leader: str) -> str:
         leader = min(shares, key=list(KINDS).index)
     largest = max(shares, key=lambda rule: shares[rule])
     return largest if shares[largest] > shares[leader] + _LEADS_BY else leader
-
-
-def _limit_of(
-    evidence: tuple[Evidence, ...], measured: tuple[tuple[LimitKind, str], ...], ended: bool
-) -> Limit:
-    """Say the strongest in full and the others in short: none hides another."""
-    text = " ".join(f"{one.text}." for one in evidence[:NAMED_IN_FULL])
-    others = ", ".join(one.brief for one in evidence[NAMED_IN_FULL:])
-    text = f"{text} Also: {others}." if others else text
-    return Limit(evidence[0].rule, text, evidence, measured, ended)
 
 
 # ---- looked at again and again ----

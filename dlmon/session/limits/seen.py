@@ -321,18 +321,31 @@ class Evidence:
 
 @record(frozen=True)
 class Limit:
-    """What limits a run: `rule` names the strongest that held, `text` is for a person.
+    """What limits a run.
 
     `evidence` is all that held, the strongest first; none where it isn't clear. `measured` is
     what the readings come to, whatever holds: each figure with what it is of. Of a run that has
     `ended` all is said in the past.
     """
 
-    rule: str
-    text: str
     evidence: tuple[Evidence, ...] = ()
     measured: tuple[tuple[LimitKind, str], ...] = ()
     ended: bool = False
+
+    @property
+    def rule(self) -> str:
+        """The strongest that held."""
+        return self.evidence[0].rule if self.evidence else "not-clear"
+
+    @property
+    def text(self) -> str:
+        """All of it for a person: the strongest in full and the others in short."""
+        if not self.evidence:
+            listed = ", ".join(text for _, text in self.measured) or "nothing is measured"
+            return f"Not clear: {listed}."
+        text = " ".join(f"{one.text}." for one in self.evidence[:NAMED_IN_FULL])
+        others = ", ".join(one.brief for one in self.evidence[NAMED_IN_FULL:])
+        return f"{text} Also: {others}." if others else text
 
     @property
     def kind(self) -> LimitKind:

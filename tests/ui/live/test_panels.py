@@ -52,8 +52,6 @@ INFERENCE = replace(
     seconds_per_epoch=None,
 )
 WAITS_FOR_DATA = Limit(
-    "data-wait",
-    "Waiting for data: 41 % of the last 30 s, GPU 0 busy 38 %.",
     (
         Evidence(
             "data-wait",
@@ -65,8 +63,6 @@ WAITS_FOR_DATA = Limit(
     ),
 )
 WITHOUT_ADVICE = Limit(
-    "io-pressure",
-    "The disk is slow to answer: some program waited for it 34 % of the time.",
     (
         Evidence(
             "io-pressure",
@@ -77,8 +73,6 @@ WITHOUT_ADVICE = Limit(
     ),
 )
 NOT_CLEAR = Limit(
-    "not-clear",
-    "Not clear: this run 1.1 of 4 cores, other programs 0.1 cores, CPU 30 %.",
     measured=(
         (LimitKind.CPU, "this run 1.1 of 4 cores"),
         (LimitKind.CPU, "other programs 0.1 cores"),

@@ -24,7 +24,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
-from dlmon.session.limits.gpu import HEAT, gpu_lost
+from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.seen import is_below
 from dlmon.session.session import STEADY_PHASES, Session
 

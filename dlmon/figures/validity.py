@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dlmon.records import Doubt, Result
 
 if TYPE_CHECKING:
-    from dlmon.session.validity import Validity
+    from dlmon.session.snapshot import Validity
 
 DOUBT_NAMES = {
     Doubt.TOO_SHORT: "too short",

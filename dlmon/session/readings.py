@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dlmon.records import Machine
-from dlmon.session.limits.gpu import SHARED_GPU_MIB
+from dlmon.session.limits.rules import SHARED_GPU_MIB
 from dlmon.session.limits.seen import MIN_SAMPLES, program_name
 
 WITHIN = 0.8

@@ -59,14 +59,13 @@ from dlmon.session.limits.find import (
     loss_is_no_number,
     unmeasured_wait,
 )
-from dlmon.session.limits.gpu import gpu_lost
+from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, Trainers, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.readings import Reading, TrainingReadings, values_of
-from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
-from dlmon.session.validity import Validity, find_doubts
+from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
@@ -774,27 +773,24 @@ class Session:
         epoch = max(0, self._epoch_now if over is None else over.epoch)
         updates = self._updates_done if over is None else over.updates
         updates = None if updates == self._steps_done else updates
+        epochs, has_length = model.epochs_in_all, model.steps_per_epoch is not None
+        ended = epochs is not None and has_length and epoch >= epochs
+        if epochs is not None:
+            epochs = max(0, epochs)
+            epoch = max(0, min(epoch, epochs - 1))
+        epoch_left_s = run_left_s = end_left_s = None
         if model.steps_per_epoch is None:
-            asked = model.epochs_in_all
-            if asked is not None:
-                epoch = max(0, min(epoch, asked - 1))
             done = self._steps_done if over is None else over.steps or 0
             steps, left_s = self._of_all_steps(model)
             # One that goes on beyond what it was asked for goes on for nobody knows how long.
             steps = None if steps is None or steps < done else steps
-            times = (None, left_s, left_s)
             return Progress(
-                *(epoch, asked, done, steps, *times, self.header.is_script, is_over, updates)
+                *(epoch, epochs, done, steps, None, left_s, left_s),
+                *(self.header.is_script, is_over, updates),
             )
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
-        epochs, ended = model.epochs_in_all, False
-        if epochs is not None:
-            epochs = max(0, epochs)
-            ended = epoch >= epochs
-            epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended or over is not None else min(self._steps_done, steps)
         step_us = self.steady.mean_step_us
-        epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
             validating_s = self._time_in("validating", now, 0 if over is None else over.end)
             if over is not None and over.validation is not None:

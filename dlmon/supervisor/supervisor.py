@@ -458,7 +458,7 @@ class Supervisor:
             elif cause := CAUSE_BY_WORD.get(word.decode("utf-8", "replace")):
                 self._stop(cause, CAUSE_TEXT[cause])
             elif isinstance(self._workload, Script):
-                self._take_word_for(self._workload, word)
+                self._pass_on(self._workload, word)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
@@ -480,13 +480,12 @@ class Supervisor:
             elif self._job.is_machine_recording:
                 self._notice(f"stopping: {reason}")
 
-    def _take_word_for(self, script: Script, word: bytes) -> None:
-        kind, _, number = word.partition(b" ")
-        if kind == PASS_ON and number.isdigit() and int(number) in STOP_SIGNALS:
-            self._pass_on(script, signal.Signals(int(number)))
-
-    def _pass_on(self, script: Script, number: signal.Signals) -> None:
+    def _pass_on(self, script: Script, word: bytes) -> None:
         """Send the script a signal that its viewer got; what becomes of it is the script's own."""
+        kind, _, digits = word.partition(b" ")
+        if kind != PASS_ON or not digits.isdigit() or int(digits) not in STOP_SIGNALS:
+            return
+        number = signal.Signals(int(digits))
         if self._ended_t is not None:
             self._stop_waiting.set()
             return
@@ -558,7 +557,7 @@ class Supervisor:
     def _ending(self) -> Ending:
         return Ending(
             exit_code=self._workload.exit_code,
-            stopped_by=self._stopped_by(),
+            stopped_by=self._stop_cause or (StopCause.SIGNAL if self._end_passed_on else None),
             failure=self._workload.failure,
             out_of_memory=self._memory_ran_out,
             last_output=tuple(self._last_output),
@@ -566,11 +565,6 @@ class Supervisor:
             why_nothing_trained=self._workload.why_nothing_trained,
             was_not_ours=self._job.process is not None,
         )
-
-    def _stopped_by(self) -> StopCause | None:
-        if self._stop_cause is None and self._end_passed_on:
-            return StopCause.SIGNAL
-        return self._stop_cause
 
     def _result(self, ending: Ending, now: int) -> Result:
         assert self._session is not None

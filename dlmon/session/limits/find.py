@@ -17,17 +17,20 @@ from typing import Any, NamedTuple
 from dlmon.comparison.conditions import cores
 from dlmon.records import Epoch, Machine
 from dlmon.session.learning import LOSS, Metric, metric_of
-from dlmon.session.limits.cpu import (
+from dlmon.session.limits.rules import (
+    WAITED_SHARE,
     all_cores_busy,
     fewer_others,
+    gpu_shared,
+    gpu_works,
     mostly_idle,
+    one_core,
     one_thread_of_the_cpu,
     other_programs,
     own_cpus,
     own_threads,
     quota,
 )
-from dlmon.session.limits.gpu import WAITED_SHARE, gpu_shared, gpu_works, one_core
 from dlmon.session.limits.seen import (
     BUSY_PCT,
     IDLE_CORES,

@@ -6,7 +6,7 @@ from fakes.scripts import script_session
 
 from dlmon.records import Doubt, Epoch, Model
 from dlmon.session import session as sessions
-from dlmon.session.validity import Validity
+from dlmon.session.snapshot import Validity
 
 WIDE = (120, 40)
 

@@ -5,7 +5,7 @@ from dlmon.figures.validity import (
     validity_text,
 )
 from dlmon.records import Doubt, Result
-from dlmon.session.validity import Validity
+from dlmon.session.snapshot import Validity
 
 SHORT, STOLEN = "too short: it was never steady", "the host took 4.0 % of the CPUs"
 VALIDITY = Validity({Doubt.TOO_SHORT: SHORT, Doubt.STEAL: STOLEN})

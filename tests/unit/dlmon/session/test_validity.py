@@ -19,7 +19,7 @@ from dlmon.records import (
 )
 from dlmon.session.readings import TrainingReadings, values_of
 from dlmon.session.session import Session
-from dlmon.session.validity import find_doubts
+from dlmon.session.snapshot import find_doubts
 from dlmon.statistics.steady_state import SteadyState
 
 CPU = Model(1, None, 100, 1000, 10, 1, device="cpu")

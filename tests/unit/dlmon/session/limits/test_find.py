@@ -28,7 +28,7 @@ from dlmon.session.limits.find import (
     look,
     window_s,
 )
-from dlmon.session.limits.gpu import gpu_lost
+from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.seen import KINDS, MIN_SAMPLES, Seen, program_name
 
 SECOND = 1_000_000_000

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from dlmon.comparison.run import Curve
 from dlmon.figures import units
-from dlmon.figures.value_axis import short_number, value_range
+from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
@@ -135,7 +135,7 @@ def _written(value: float | None, unit: str) -> str:
     """Write a value; that of a metric, which has no unit, with more digits."""
     if value is None:
         return "–"
-    return short_number(value) if abs(value) < (1000 if unit else 0) else units.metric(value)
+    return units.rate(value) if unit else units.metric(value)
 
 
 def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:

@@ -101,7 +101,7 @@ class CompareScreen(ExportControls):
         except (LogError, NotComparable) as refused:
             self._comparison = None
             self._show_sentence(str(refused))
-            self._draw_curves()
+            self._chart.display = False
         else:
             self._show(self._comparison)
         self.refresh_bindings()
@@ -116,6 +116,7 @@ class CompareScreen(ExportControls):
     def _show(self, comparison: SidesComparison) -> None:
         how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
         self._table.show(*describe_sides(comparison, self._anyway), *how_to)
+        self._chart.display = True
         self._draw_curves()
 
     def on_resize(self) -> None:
@@ -124,7 +125,9 @@ class CompareScreen(ExportControls):
 
     def _draw_curves(self) -> None:
         """Draw the throughput of all runs, each from its own first batch on; the base is dashed."""
-        sides = () if self._comparison is None else (self._comparison.base, self._comparison.new)
+        if self._comparison is None:
+            return
+        sides = self._comparison.base, self._comparison.new
         curves = [
             (number, run.curve)
             for number, side in zip((_BASE, _NEW), sides, strict=False)
@@ -138,7 +141,7 @@ class CompareScreen(ExportControls):
         if len(units) > 1:
             self._chart.show_curves("Throughput", (), axis, reason=_TWO_UNITS, right="")
             return
-        reason = "" if self._comparison is None else "no throughput over time was recorded"
+        reason = "no throughput over time was recorded"
         title = ", ".join(("Throughput", *units))
         self._chart.show_curves(title, curves, axis, reason=reason, right=_LEGEND, least_span=0.1)
 

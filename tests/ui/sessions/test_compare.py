@@ -121,7 +121,10 @@ async def test_why_nothing_can_be_compared_is_said(tmp_path):
         side(tmp_path, "base", 18_000),
         [write_log(tmp_path, recorded_session("compiling", session_id="early"), "early")],
     )
-    assert "early has no throughput to compare" in await shown(sides)
+    text = await shown(sides)
+    assert "early has no throughput to compare" in text
+    # No empty chart stands below it.
+    assert "─ Throughput" not in text
 
 
 def script(log_dir, name, step_us, *arguments):

@@ -7,7 +7,7 @@ A record has the same from here, written once for all.
 from __future__ import annotations
 
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 __all__ = ["record"]
 
@@ -28,42 +28,27 @@ else:
         return make
 
 
-class _Layout(NamedTuple):
-    names: tuple[str, ...]
-    values: dict[str, Any]
-    """What the fields have that are not given."""
-    required: tuple[str, ...]
-    factories: tuple[tuple[str, Any], ...]
-
-
-_LAYOUTS: dict[type[Any], _Layout] = {}
-
-
-def _layout_of(cls: type[Any]) -> _Layout:
-    specs = fields(cls)
-    factories = {s.name: s.default_factory for s in specs if s.default_factory is not MISSING}
-    values = {spec.name: spec.default for spec in specs}
-    required = tuple(n for n, value in values.items() if value is MISSING and n not in factories)
-    return _Layout(tuple(values), values, required, tuple(factories.items()))
+_LAYOUTS: dict[type[Any], tuple[dict[str, Any], list[Any]]] = {}
+"""For each class what its fields have that are not given, and the fields without such a value."""
 
 
 def __init__(self: Any, *values: Any, **named: Any) -> None:
     cls = type(self)
-    layout = _LAYOUTS.get(cls)
-    if layout is None:
-        layout = _LAYOUTS[cls] = _layout_of(cls)
-    made = layout.values.copy()
-    made.update(zip(layout.names, values))  # noqa: B905 - Python 3.10; too many are refused below
-    made.update(named)
-    for name, factory in layout.factories:
-        if made[name] is MISSING:
-            made[name] = factory()
-    twice = values and not named.keys().isdisjoint(layout.names[: len(values)])
-    if twice or len(made) > len(layout.names) or len(values) > len(layout.names):
+    if cls not in _LAYOUTS:
+        specs = fields(cls)
+        without: list[Any] = [spec for spec in specs if spec.default is MISSING]
+        _LAYOUTS[cls] = {spec.name: spec.default for spec in specs}, without
+    defaults, without = _LAYOUTS[cls]
+    given = dict(zip(defaults, values))  # noqa: B905 - Python 3.10; too many are refused below
+    made = {**defaults, **given, **named}
+    is_each_once = len(given) == len(values) and given.keys().isdisjoint(named)
+    if not is_each_once or len(made) > len(defaults):
         raise TypeError(f"{cls.__name__} takes each of its fields once, and no others")
-    for name in layout.required:
-        if made[name] is MISSING:
-            raise TypeError(f"{cls.__name__} needs {name}")
+    for spec in without:
+        if made[spec.name] is MISSING:
+            if spec.default_factory is MISSING:
+                raise TypeError(f"{cls.__name__} needs {spec.name}")
+            made[spec.name] = spec.default_factory()
     self.__dict__.update(made)
 
 

@@ -24,8 +24,8 @@ from typing import Any
 import harness
 from harness import CannotRun
 
-from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, OF_INSTANCES, NvLinks
-from dlmon.sensors.nvidia.provider import NoNvml, NvidiaProvider, load_pynvml
+from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, OF_INSTANCES, Missing, NvLinks
+from dlmon.sensors.nvidia.provider import NvidiaProvider, load_pynvml
 from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Query
 
 SCHEMA = 1
@@ -112,10 +112,9 @@ def main() -> None:
     parser = harness.parser(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE")
     file = parser.parse_args().file
-    try:
-        nvml = load_pynvml()
-    except NoNvml as error:
-        raise CannotRun(str(error)) from None
+    nvml = load_pynvml()
+    if isinstance(nvml, Missing):
+        raise CannotRun(nvml.reason)
     recorder = Recorder(nvml)
     answers = record(recorder)
     file.write_text(json.dumps(answers, indent=1))

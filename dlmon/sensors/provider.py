@@ -21,18 +21,6 @@ SLOW_TIER_S = 5.0
 
 
 @dataclass(frozen=True)
-class GpuProcess:
-    """A process that a driver lists: the memory it holds on one GPU, None where unknown.
-
-    The pid is the driver's, and so may be another namespace's.
-    """
-
-    gpu_index: int
-    pid: int
-    memory_mib: int | None = None
-
-
-@dataclass(frozen=True)
 class Reading:
     """The part of a machine record that one source reads at one time.
 
@@ -47,7 +35,11 @@ class Reading:
     process: ProcessTree | None = None
     gpus: tuple[Gpu, ...] | None = None
     gpus_state: GpuState | None = None
-    gpu_processes: tuple[GpuProcess, ...] | None = None
+    gpu_processes: dict[int, dict[int, int | None]] | None = None
+    """For each process that a driver lists the MiB that it holds on each GPU, None where unknown.
+
+    The pids are the driver's, and so may be another namespace's.
+    """
     processes: tuple[Process, ...] | None = None
     pressure: Pressure | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from dlmon.records import Cost, Facts, Machine, MachineFacts, Notice
+from dlmon.records import Cost, Facts, GpuState, Machine, MachineFacts, Notice
 from dlmon.records.changes import Changes, merge
 from dlmon.sensors.linux.cgroup import CgroupProvider
 from dlmon.sensors.linux.cpu import CpuProvider
@@ -15,7 +15,8 @@ from dlmon.sensors.linux.memory import MemoryProvider
 from dlmon.sensors.linux.pressure import PressureProvider
 from dlmon.sensors.linux.rapl import EnergyProvider
 from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
-from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
+from dlmon.sensors.nvidia.device import Missing
+from dlmon.sensors.nvidia.provider import NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading
@@ -131,6 +132,7 @@ def machine_providers(
     The control group comes after memory: where it sets a limit, its usage is
     the one that counts. Another vendor's GPUs are one more provider here.
     """
+    load = None if no_gpus is None else lambda: Missing(no_gpus, GpuState.LOST)
     return (
         CpuProvider(),
         EnergyProvider(),
@@ -140,5 +142,5 @@ def machine_providers(
         DiskProvider(),
         NetworkProvider(),
         process,
-        NvidiaProvider(pcie=pcie, wake=wake) if no_gpus is None else NoGpus(no_gpus),
+        NvidiaProvider(load, pcie=pcie, wake=wake),
     )

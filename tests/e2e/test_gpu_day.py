@@ -55,7 +55,7 @@ def test_a_recorded_driver_is_read_like_the_driver_itself(driver, environment, t
     assert [gpu.temperature_c for gpu in fast.gpus] == [60, 61]
     assert [gpu.throttle for gpu in fast.gpus] == [(), ("hardware thermal slowdown",)]
     assert slow.gpus[1].why["fan_pct"] == "not supported"
-    assert [(one.pid, one.memory_mib) for one in slow.gpu_processes] == [(4242, 300), (4243, None)]
+    assert slow.gpu_processes == {4242: {0: 300}, 4243: {1: None}}
     assert json.loads(file.read_text())["queries_without_an_answer"]["fan_pct"] == "not supported"
 
 

@@ -186,7 +186,6 @@ class Device:
     """A GPU under the index it was first seen by; without a handle it can't be asked."""
 
     index: int
-    nvml_index: int
     uuid: str | None = None
     handle: Any = None
     missing: Missing = LOST

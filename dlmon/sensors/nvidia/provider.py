@@ -32,7 +32,7 @@ from dlmon.sensors.nvidia.queries import (
     cuda_version,
     words,
 )
-from dlmon.sensors.provider import GpuProcess, Provider, Reading
+from dlmon.sensors.provider import Provider, Reading
 
 ROOT = Path("/")
 _DISPLAY_CLASS = "0x03"
@@ -80,19 +80,11 @@ _MAX_ENERGY_EACH_INTERVAL = 4
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
 
-class NoNvml(Exception):
-    """NVML can't be asked in this process; the message says why, and `state` too."""
-
-    def __init__(self, why: str, state: GpuState = GpuState.NO_DRIVER) -> None:
-        super().__init__(why)
-        self.state = state
-
-
 class NvidiaProvider(Provider):
     """Every GPU that NVML reports.
 
     Args:
-        load: returns the `pynvml` module.
+        load: returns the `pynvml` module, or what stands for all answers without it.
         pcie: measure what crosses their PCIe links too.
         wake: one of them is about to be used, and so they may be woken at the start.
         power: whether they are asleep.
@@ -222,21 +214,22 @@ class NvidiaProvider(Provider):
             return Missing(kernel_files.MAY_BE_HIDDEN)
         return len(pids)
 
-    def _processes(self) -> tuple[tuple[GpuProcess, ...] | None, dict[str, str]]:
+    def _processes(self) -> tuple[dict[int, dict[int, int | None]] | None, dict[str, str]]:
         """Return the processes of the GPUs that report them, or the first reason if none does."""
-        found: list[GpuProcess] = []
+        found: dict[int, dict[int, int | None]] = {}
         reasons: list[str] = []
         for device in self._devices:
             listed = device.processes(self._nvml)
             if isinstance(listed, Missing):
                 reasons.append(listed.reason)
             else:
-                found += [GpuProcess(device.index, pid, mib) for pid, mib in listed.items()]
+                for pid, mib in listed.items():
+                    found.setdefault(pid, {})[device.index] = mib
         if len(reasons) == len(self._devices):
             return None, {"gpu_processes": reasons[0]}
         if _may_be_hidden(found):
             return None, {"gpu_processes": kernel_files.MAY_BE_HIDDEN}
-        return tuple(found), {}
+        return found, {}
 
     def _reconnect(self, t: int) -> None:
         """Try to reach GPUs that were lost."""
@@ -262,11 +255,11 @@ class NvidiaProvider(Provider):
         return self._why is None and not any(device.is_lost for device in self._devices)
 
     def _load_and_open(self) -> None:
-        try:
-            self._nvml = self._load()
-        except NoNvml as error:
-            self._why = Missing(str(error), error.state)
+        loaded = self._load()
+        if isinstance(loaded, Missing):
+            self._why = loaded
         else:
+            self._nvml = loaded
             self._open()
 
     def _open(self) -> None:
@@ -297,7 +290,6 @@ class NvidiaProvider(Provider):
             if getattr(error, "value", None) in LIFE_CYCLE:
                 handle = None
         device = self._device(nvml_index, uuid)
-        device.nvml_index = nvml_index
         if handle is None:
             device.detach(missing)
         else:
@@ -311,7 +303,7 @@ class NvidiaProvider(Provider):
         same_place = by_index.get(nvml_index)
         if same_place is not None and (uuid is None or same_place.uuid is None):
             return same_place
-        new = Device(nvml_index if same_place is None else max(by_index) + 1, nvml_index)
+        new = Device(nvml_index if same_place is None else max(by_index) + 1)
         self._devices.append(new)
         return new
 
@@ -335,39 +327,23 @@ class NvidiaProvider(Provider):
             self._lost.difference_update(back)
 
 
-class NoGpus(Provider):
-    """Replaces `NvidiaProvider` where NVML must not be asked, as after it hung."""
-
-    def __init__(self, why: str) -> None:
-        self._why = Missing(why, GpuState.LOST)
-
-    def facts(self) -> MachineFacts:
-        return _no_facts(self._why)
-
-    def fast(self, t: int) -> Reading:
-        return _no_reading(self._why)
-
-
 def load_pynvml() -> Any:
-    """Return the `pynvml` module once its library is known to be there.
+    """Return the `pynvml` module once its library is known to be there, or why it can't be asked.
 
     Importing it costs more than the whole rest of a sample, so a machine
     without a driver never does.
-
-    Raises:
-        NoNvml: there is no library, or no pynvml.
     """
     try:
         ctypes.CDLL(LIBRARY)
     except OSError as error:
         is_absent = "no such file" in str(error).lower()
         why = f"{LIBRARY} was not found" if is_absent else str(error)
-        raise NoNvml(f"no NVIDIA driver: {why}") from None
+        return Missing(f"no NVIDIA driver: {why}", GpuState.NO_DRIVER)
     try:
         import pynvml
     except ImportError:
         why = "the Python package nvidia-ml-py is not installed"
-        raise NoNvml(why, GpuState.NO_PACKAGE) from None
+        return Missing(why, GpuState.NO_PACKAGE)
     return pynvml
 
 

@@ -16,7 +16,7 @@ from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample, wall_at_boot, wall_at_start
 from dlmon.sensors.processes.tree import ProcessProvider
-from dlmon.sensors.provider import BYTES_IN_MIB, GpuProcess, Reading
+from dlmon.sensors.provider import BYTES_IN_MIB, Reading
 
 PATIENCE_S = 0.02
 # No more threads than these are given to questions that nobody answers.
@@ -76,7 +76,7 @@ class ProcessTableReader:
         """Return the rows, from the scan at `t` and the GPU processes in `reading`."""
         if self._scan.why is not None:
             return Reading(why={"processes": self._scan.why})
-        on_gpus = memory_by_gpu(reading.gpu_processes or ())
+        on_gpus = reading.gpu_processes or {}
         most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
         shown_on_gpus = most_memory[:MAX_ON_GPUS]
         here = self._of_run()
@@ -178,14 +178,6 @@ class ProcessTableReader:
         cmdline = _ADDRESS.sub(b"--alert ...", cmdline)
         text = cmdline.decode("utf-8", "replace").replace("\0", " ").strip()
         return clean(text or f"[{process.name}]", COMMAND_CHARACTERS)
-
-
-def memory_by_gpu(processes: Iterable[GpuProcess]) -> dict[int, dict[int, int | None]]:
-    """Return for each pid the memory in MiB that it holds on each of its GPUs."""
-    held: dict[int, dict[int, int | None]] = {}
-    for process in processes:
-        held.setdefault(process.pid, {})[process.gpu_index] = process.memory_mib
-    return held
 
 
 def total_mib(held: dict[int, int | None]) -> int | None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 
 from dlmon.records import ProcessTree
@@ -13,18 +14,7 @@ from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
 from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Reading, mib_per_second
 
-FIELDS = (
-    "cpu_pct",
-    "busiest_thread_pct",
-    "busiest_process_pct",
-    "cpu_wait_pct",
-    "rss_mib",
-    "processes",
-    "threads",
-    "major_faults_s",
-    "read_mib_s",
-    "blocked",
-)
+FIELDS = tuple(spec.name for spec in fields(ProcessTree) if spec.name != "why")
 NO_EARLIER = "no earlier reading yet"
 NO_READS = "the kernel does not say what a process reads from disks"
 NO_DELAYS = "the kernel does not say how long a thread waits for a CPU"

@@ -12,7 +12,7 @@ from dlmon.records import (
     Process,
 )
 from dlmon.records.changes import merge
-from dlmon.sensors.provider import GpuProcess, Provider, Reading
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler
 
 SECOND = 1_000_000_000
@@ -164,7 +164,7 @@ class FakeTable:
 
 def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     clock = Clock()
-    on_gpu = (GpuProcess(0, 10, 5),)
+    on_gpu = {10: {0: 5}}
     rows = (Process(10, gpus=(0,)),)
     table = FakeTable([Reading(), Reading(processes=rows), Reading(processes=rows), Reading()])
     provider = FakeProvider(slow=Reading(gpu_processes=on_gpu))

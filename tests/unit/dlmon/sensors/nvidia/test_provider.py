@@ -20,7 +20,6 @@ from dlmon.sensors.nvidia.provider import (
     NvidiaProvider,
 )
 from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_reasons
-from dlmon.sensors.provider import GpuProcess
 
 SECOND = 1_000_000_000
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999
@@ -297,14 +296,14 @@ def test_a_process_whose_memory_the_driver_does_not_know_has_none(used, mib):
     module.computing = [process(7, 1)]
     module.computing[0].usedGpuMemory = used
     provider, _ = opened(module)
-    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, mib),)
+    assert provider.slow(0).gpu_processes == {7: {0: mib}}
 
 
 def test_a_process_on_two_instances_holds_the_memory_of_both():
     module = Module("a")
     module.computing = [process(7, 100, instance=1), process(7, 50, instance=2)]
     provider, _ = opened(module)
-    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 150),)
+    assert provider.slow(0).gpu_processes == {7: {0: 150}}
 
 
 def test_processes_that_are_not_reported_have_the_reason():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from dlmon.comparison.run import Curve
 from dlmon.figures import units
@@ -24,9 +25,9 @@ from tui.machine.machine import grid_columns
 from tui.metrics.curve_chart import HUES, SIGNS, CurveChart
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
 from tui.screens.charts import AXIS, CURSOR, NEXT_VIEW, ChartsScreen
-from tui.screens.filtered import CLEAR_FILTER, FILTER
+from tui.screens.filtered import CLEAR_FILTER, FILTER, FilteredScreen
+from tui.screens.panes import ALONE, PanesScreen
 from tui.widgets.chart import ChartPicture
-from tui.widgets.text_field import WholeFilterField
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
 _NOTHING_YET = "no metric yet: each that the training reports has a chart"
@@ -36,7 +37,7 @@ _NO_MATCH = "no metric has such a name"
 _INTERVAL_NS = 1_000_000_000
 
 
-class MetricsScreen(ChartsScreen, TickingScreen):
+class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     """A chart of everything that runs reported, the newest values in its border.
 
     Args:
@@ -46,12 +47,10 @@ class MetricsScreen(ChartsScreen, TickingScreen):
     """
 
     CSS_PATH = "metrics.tcss"
-    # Letters are commands until the filter is asked for.
-    AUTO_FOCUS = ""
     ALLOW_IN_MAXIMIZED_VIEW = "#runs, KeyFooter, TooSmall"
     HELP_PAGES = (Path(__file__).with_name("metrics.md"),)
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "enlarge", "Large", tooltip="Show the chosen chart alone, or all again"),
+        replace(ALONE, tooltip="Show the chosen chart alone, or all again"),
         FILTER,
         # Before the way back, which has the same key where there is no filter.
         CLEAR_FILTER,
@@ -64,8 +63,8 @@ class MetricsScreen(ChartsScreen, TickingScreen):
         hidden("m", "leave", "Back"),
         hidden("up", "choose(-1)", "Chart above", "Choose the chart above"),
         hidden("down", "choose(1)", "Chart below", "Choose the chart below"),
-        hidden("tab", "app.focus_next", "Next chart", "Choose the next chart"),
-        hidden("shift+tab", "app.focus_previous", "Previous chart", "Choose the chart before"),
+        hidden("tab", "choose_pane(1)", "Next chart", "Choose the next chart"),
+        hidden("shift+tab", "choose_pane(-1)", "Previous chart", "Choose the chart before"),
         *AXIS,
         PALETTE,
         QUIT,
@@ -81,13 +80,11 @@ class MetricsScreen(ChartsScreen, TickingScreen):
         self._typed = ""
         self._said = Content("")
         self.window = TimeWindow(View.WHOLE)
-        self._filter_field = WholeFilterField()
-        self._filter_field.display = False
 
     def compose_parts(self) -> ComposeResult:
         """Lay out what is shown above the grid of charts."""
         yield Static(id="runs")
-        yield self._filter_field
+        yield self.filter_field
         yield Static(_NO_MATCH, id="nothing")
         yield VerticalScroll(id="charts", can_focus=False)
 
@@ -164,6 +161,14 @@ class MetricsScreen(ChartsScreen, TickingScreen):
     def paint_window(self) -> None:
         self.paint()
 
+    @property
+    def panes(self) -> tuple[str, ...]:
+        """None can be hidden but by the filter."""
+        return ()
+
+    def arrange_panes(self) -> None:
+        self.call_after_refresh(self.tick)
+
     def _lay_out(self, names: Collection[str]) -> None:
         """Have a chart of each name that matches what is typed; the grid scrolls if it must."""
         grid, words = self.query_one("#charts", VerticalScroll), self._typed.casefold().split()
@@ -214,25 +219,6 @@ class MetricsScreen(ChartsScreen, TickingScreen):
 
     # ---- what keys do ----
 
-    def watch_maximized(self) -> None:
-        """Draw for the new size."""
-        self.call_after_refresh(self.tick)
-        self.refresh_bindings()
-
-    def name_of_action(self, action: str) -> str:
-        """Return what Enter does now."""
-        alone = action == "enlarge" and self.maximized is not None
-        return "All charts" if alone else super().name_of_action(action)
-
-    def action_enlarge(self) -> None:
-        """Show the chosen chart alone, or all again."""
-        chosen = self.focused if isinstance(self.focused, CurveChart) else None
-        chart = chosen or next(iter(self._seen), None)
-        if self.maximized is not None:
-            self.minimize()
-        elif chart is not None:
-            self.maximize(chart, container=False)
-
     def action_choose(self, rows: int) -> None:
         """Choose the chart so many rows below; up is negative."""
         seen = self._seen
@@ -248,27 +234,14 @@ class MetricsScreen(ChartsScreen, TickingScreen):
         """Draw what scrolls into view."""
         self.call_after_refresh(self.paint)
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Show only what matches."""
-        self._typed = event.value
+    def filter(self, typed: str) -> None:
+        self._typed = typed
         self.paint()
         self.call_after_refresh(self.paint)
 
-    def on_input_submitted(self) -> None:
-        """Give the keys back to the charts; what was typed goes on to filter them."""
-        self._filter_field.display = bool(self._filter_field.value)
-        self.set_focus(next(iter(self._seen), None))
-        self.refresh_bindings()
-
-    def action_filter(self) -> None:
-        """Ask what is to be shown."""
-        self._filter_field.display = True
-        self._filter_field.focus()
-
-    def action_clear_filter(self) -> None:
-        """Show all again."""
-        self._filter_field.value = ""
-        self.on_input_submitted()
+    @property
+    def focused_without_filter(self) -> CurveChart | None:
+        return next(iter(self._seen), None)
 
     def action_escape(self) -> None:
         """Undo the last thing; where there is nothing to undo, go back."""
@@ -278,9 +251,3 @@ class MetricsScreen(ChartsScreen, TickingScreen):
             self._look(whole)
         else:
             self.action_leave()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to clear the filter only where there is one, and none where one is typed."""
-        if action == "filter":
-            return self.focused is not self._filter_field
-        return action != "clear_filter" or self._filter_field.display

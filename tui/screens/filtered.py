@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Protocol
 
 from textual.binding import Binding
+from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.screens.base import BaseScreen, hidden
@@ -59,13 +60,22 @@ class FilteredScreen(BaseScreen):
         field.display = False
         return field
 
+    @property
+    def focused_without_filter(self) -> Widget | None:
+        """What has the focus while no filter is typed."""
+        return None
+
+    def filter(self, typed: str) -> None:
+        """Show only what matches."""
+        self.table.filter(typed)
+
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.table.filter(event.value)
+        self.filter(event.value)
 
     def on_input_submitted(self) -> None:
         """Give the keys back to the table; what was typed goes on to filter it."""
         self.filter_field.display = bool(self.filter_field.value)
-        self.set_focus(None)
+        self.set_focus(self.focused_without_filter)
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -2,7 +2,7 @@
 
 Measured of Keras: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
 by Keras's own CallbackList as `fit` does; once with dlmon's callback, whose emitter feeds a
-pipe that another process drains, and once with an empty callback. Blocks of both sides alternate,
+socket that another process drains, and once with an empty callback. Blocks of both sides alternate,
 in random order within each pair; the figure is the median over the pairs of the
 difference of the means per call. The emitter's side thread runs all the while,
 so what it takes from the training thread is in the figures; its calls come
@@ -97,7 +97,7 @@ def _reporter() -> Reporter:
     subprocess.Popen([sys.executable, "-c", DRAIN], stdin=theirs, start_new_session=True)
     theirs.close()
     reporter = Reporter(None)
-    reporter.attach(Emitter(ours.detach()))
+    reporter.attach(Emitter(ours))
     return reporter
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -111,7 +112,7 @@ class PacedRun:
 
 
 def main() -> int:
-    emitter = Emitter(int(os.environ.pop("DLMON_RECORDS_FD")))
+    emitter = Emitter(socket.socket(fileno=int(os.environ.pop("DLMON_RECORDS_FD"))))
     options = json.loads(sys.stdin.readline())
     run = PacedRun(options, emitter)
     signal.signal(signal.SIGUSR1, lambda number, frame: emitter.reads.ask_to_stop())

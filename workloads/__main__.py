@@ -1,6 +1,6 @@
 """Build, run and report one workload: `python -P -m workloads`.
 
-The options come as one line of JSON on stdin; records go to the pipe named by
+The options come as one line of JSON on stdin; records go to the socket named by
 DLMON_RECORDS_FD. Exit code 0: done; 1: failed; 69: these options can't be run here;
 75: ended early because it was asked to.
 """
@@ -11,6 +11,7 @@ import json
 import math
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -38,7 +39,7 @@ def main() -> int:
         prepare(options)
     except Refused as error:
         refused = error
-    emitter = Emitter(records_fd)
+    emitter = Emitter(socket.socket(fileno=records_fd))
     reporter = Reporter(None)
     reporter.attach(emitter)
     run = WorkloadRun(find(options["workload"]), options, reporter)

@@ -1,7 +1,7 @@
 """Child side: hand records to the supervisor without ever blocking training, and answer it.
 
 The training thread only appends to a queue. A side thread wakes four times a second, packs the
-batches into records and writes as much as the pipe takes; what it doesn't take waits in memory,
+batches into records and writes as much as the socket takes; what it doesn't take waits in memory,
 encoded, and is never dropped. The same thread answers what the supervisor asks, and looks where the
 training thread is while no batch comes.
 """
@@ -12,6 +12,7 @@ import contextlib
 import math
 import os
 import select
+import socket
 import threading
 import time
 from collections import deque
@@ -49,32 +50,22 @@ class Reads:
 
 
 class Emitter:
-    """Writes records to a pipe, or a socket, from a side thread.
+    """Writes records to a socket from a side thread.
 
     Args:
-        fd: its write end; it becomes non-blocking and is closed by `close`.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-        write: writes to it as `os.write` does.
-        close_fd: closes it.
+        connection: becomes non-blocking, and is closed by `close`.
         on_error: takes an error of ours in the side thread, after which nothing more is sent;
             without it, the thread ends with that.
 
-    `reads` asks to stop when nobody reads the pipe any more.
+    `reads` asks to stop when nobody reads the socket any more.
     """
 
     def __init__(
-        self,
-        fd: int,
-        clock: Callable[[], int] = time.monotonic_ns,
-        write: Callable[[int, memoryview], int] = os.write,
-        close_fd: Callable[[int], None] = os.close,
-        on_error: Callable[[Exception], None] | None = None,
+        self, connection: socket.socket, on_error: Callable[[Exception], None] | None = None
     ) -> None:
-        os.set_blocking(fd, False)
-        os.set_inheritable(fd, False)
-        self._fd = fd
-        self._clock = clock
-        self._write_to, self._close_fd, self._on_error = write, close_fd, on_error
+        connection.setblocking(False)
+        connection.set_inheritable(False)
+        self._connection, self._on_error = connection, on_error
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
@@ -87,11 +78,11 @@ class Emitter:
         self._unsent = bytearray()
         self.reads = Reads()
         self.reads.is_due = True
-        self._read_ns = clock()
+        self._read_ns = time.monotonic_ns()
         self._closing = threading.Event()
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
-        os.register_at_fork(after_in_child=self._close_pipe)
+        os.register_at_fork(after_in_child=self._connection.close)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
 
@@ -103,14 +94,10 @@ class Emitter:
         warm_up_us = self._collector.steady.warm_up_left_us
         return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
-    def take_requests(self, read: Callable[[int], bytes] | None = None) -> None:
-        """Answer the supervisor's requests from now on: `stack` and `profile`.
-
-        Args:
-            read: reads so many bytes from where records are written to.
-        """
+    def take_requests(self) -> None:
+        """Answer the supervisor's requests from now on: `stack` and `profile`."""
         answers = {"stack": self._stack, "profile": self._profiles.begin}
-        requests = Requests(answers, read or (lambda size: os.read(self._fd, size)), self.send)
+        requests = Requests(answers, self._connection.recv, self.send)
         self.send(requests.hello())
         self._requests = requests
 
@@ -141,27 +128,31 @@ class Emitter:
         while self._collector.awaits_a_gpu and time.monotonic() < min(deadline, begun + GPU_S):
             time.sleep(0.001)
             self._flush(wait_s=0.0, finish=True)
-        while self._unsent and self._fd >= 0 and time.monotonic() < deadline:
+        while self._unsent and self._is_open and time.monotonic() < deadline:
             self._write(wait_s=min(1.0, wait_s))
-        self._close_pipe()
+        self._connection.close()
 
     def abandon(self, last: Record) -> None:
         """Send one more record if there is room at once, and nothing after it, from any thread."""
         self._closing.set()
-        if self._fd >= 0:
+        if self._is_open:
             # A line that was sent in part is sent to its end.
             begun, _, _ = bytes(self._unsent).partition(b"\n")
             begun += b"\n" if self._unsent else b""
             with contextlib.suppress(OSError):
-                self._write_to(self._fd, memoryview(begun + encode(last)))
-        self._close_pipe()
+                self._connection.send(begun + encode(last), socket.MSG_NOSIGNAL)
+        self._connection.close()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._connection.fileno() >= 0
 
     def _lines_held(self, thread: int) -> list[tuple[str, int, str]]:
         return [] if self.held_lock is None else self.held_lock.lines_of(thread)
 
     def _stack(self, number: int, request: Mapping[str, Any]) -> ProcessStack:
         threads = stacks_of_threads(self._looks.thread, threading.get_ident())
-        return ProcessStack(self._clock(), number, os.getpid(), threads)
+        return ProcessStack(time.monotonic_ns(), number, os.getpid(), threads)
 
     def _run(self) -> None:
         wait_s, waited_s = FLUSH_S, 0.0
@@ -178,14 +169,14 @@ class Emitter:
                     raise
                 self._on_error(error)
                 return
-            if self._clock() - self._read_ns >= READ_NS:
+            if time.monotonic_ns() - self._read_ns >= READ_NS:
                 self.reads.is_due = True
 
     def _look(self) -> float:
         """Take requests, and look where training is in a pause; return how long to wait then."""
         if self._requests is not None and not self._requests.take():
             self._requests = None
-        now = self._clock()
+        now = time.monotonic_ns()
         self._profiles.tick(now)
         collector = self._collector
         stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, now)
@@ -196,25 +187,28 @@ class Emitter:
         return self._looks.wait_s or FLUSH_S
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:
-        if self._fd < 0:
+        if not self._is_open:
             self._queue.clear()
             return
-        self._collector.take(self._queue, self._clock())
+        self._collector.take(self._queue, time.monotonic_ns())
         for record in self._collector.records(finish):
             self._unsent += encode(record)
         if self._unsent:
             self._write(wait_s)
 
     def _write(self, wait_s: float) -> None:
-        """Write what the pipe takes, waiting at most `wait_s` for room."""
-        deadline = self._clock() + int(wait_s * 1e9)
+        """Write what the socket takes, waiting at most `wait_s` for room."""
+        deadline = time.monotonic_ns() + int(wait_s * 1e9)
         poll = select.poll()
-        poll.register(self._fd, select.POLLOUT)
+        poll.register(self._connection, select.POLLOUT)
         while self._unsent:
             try:
-                written = self._write_to(self._fd, memoryview(self._unsent)[: 64 * 1024])
+                # A script may have made SIGPIPE end it again.
+                written = self._connection.send(
+                    memoryview(self._unsent)[: 64 * 1024], socket.MSG_NOSIGNAL
+                )
             except BlockingIOError:
-                left_ms = (deadline - self._clock()) // 1_000_000
+                left_ms = (deadline - time.monotonic_ns()) // 1_000_000
                 if left_ms <= 0:
                     return
                 poll.poll(left_ms)
@@ -224,12 +218,6 @@ class Emitter:
                 # Not cleared: the error's traceback may hold a view of it.
                 self._unsent = bytearray()
                 self.reads.ask_to_stop()
-                self._close_pipe()
+                self._connection.close()
                 return
             del self._unsent[:written]
-
-    def _close_pipe(self) -> None:
-        """Close this process's end; also run in a forked child, which must not hold it open."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            self._close_fd(fd)

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.around import wrap
-from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
+from dlmon.instrument.pytorch import parameters_of, passes_of
 from dlmon.instrument.queued import LEARNING_RATE
 from dlmon.instrument.reporter import Reporter
 
@@ -20,7 +20,8 @@ ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
 
 def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
-    passes, losses = passes_of(reporter), losses_of(reporter)
+    passes = passes_of(reporter)
+    losses = passes.reports.losses
 
     def read_metrics(trainer: Any) -> dict[str, Any]:
         """Return its metrics, without the learning rate that a monitor of its own logs."""

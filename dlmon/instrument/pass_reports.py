@@ -175,7 +175,6 @@ class PassReports:
         clock: CLOCK_MONOTONIC in nanoseconds.
         owner: what reports: loops of PyTorch, or of TensorFlow.
         framework: what counts the batches, and what that runs on.
-        losses: what adds up the losses of each epoch.
     """
 
     def __init__(
@@ -186,10 +185,9 @@ class PassReports:
         clock: Callable[[], int] = time.monotonic_ns,
         owner: str = OWNER,
         framework: tuple[str, str | None] = (OWNER, None),
-        losses: Losses | None = None,
     ) -> None:
         self.reporter, self.owner, self._framework = reporter, owner, framework
-        self.losses = losses or Losses(reporter, clock)
+        self.losses = Losses(reporter, clock)
         self._version, self._device_of, self.clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self._asked_after = 0

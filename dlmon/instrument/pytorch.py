@@ -18,7 +18,6 @@ from dlmon.instrument.around import WATCHED, hide_this_frame, wrap
 from dlmon.instrument.devices import device_of_training
 from dlmon.instrument.loader_workers import answer
 from dlmon.instrument.loaders import Loader, describe
-from dlmon.instrument.losses import Losses
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
@@ -27,14 +26,7 @@ from dlmon.instrument.reporter import Reporter, guarded
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    reports = PassReports(reporter, _version, device_of_training, losses=losses_of(reporter))
-    return Passes(reports, _in_worker)
-
-
-@cache
-def losses_of(reporter: Reporter) -> Losses:
-    """Return what reads the losses of this process."""
-    return Losses(reporter)
+    return Passes(PassReports(reporter, _version, device_of_training), _in_worker)
 
 
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
@@ -80,8 +72,7 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
     passes = passes_of(reporter)
-    step_began, step_ended = passes.step_began, passes.step_ended
-    losses = losses_of(reporter)
+    step_began, step_ended, losses = passes.step_began, passes.step_ended, passes.reports.losses
 
     # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
@@ -131,7 +122,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
     `module` is torch.autograd; `Tensor.backward` calls it too.
     """
-    passes, losses = passes_of(reporter), losses_of(reporter)
+    passes = passes_of(reporter)
+    losses = passes.reports.losses
     torch, depth = sys.modules["torch"], 0
 
     def began(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> int | None:
@@ -161,7 +153,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
     """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
-    losses = losses_of(reporter)
+    losses = passes_of(reporter).reports.losses
 
     def scaled(prepared: None, scaled: Any, scaler: Any, outputs: Any) -> None:
         losses.scaled(outputs, scaled)
@@ -173,7 +165,7 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
     """Keep the norm of the gradients where it is clipped; `module` is torch.nn.utils.clip_grad."""
     # Not all of it is there yet.
     torch: Any = module.torch
-    following, losses = module.clip_grad_norm_, losses_of(reporter)
+    following, losses = module.clip_grad_norm_, passes_of(reporter).reports.losses
 
     @wraps(following)
     def clip_grad_norm_(*arguments: Any, **named: Any) -> Any:

@@ -140,22 +140,10 @@ class Reporter:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(CLOSE_S)
             connection.connect(self._path)
-            # Python's own timeout would hold for what is sent, too: a monitor may be busy longer.
-            connection.setblocking(False)
         except OSError:
             self._path = None
             return False
-
-        def write(fd: int, data: memoryview) -> int:
-            # A script may have made SIGPIPE end it again.
-            return connection.send(data, socket.MSG_NOSIGNAL)
-
-        emitter = Emitter(
-            connection.fileno(),
-            write=write,
-            close_fd=lambda fd: connection.close(),
-            on_error=self.turn_off,
-        )
+        emitter = Emitter(connection, on_error=self.turn_off)
         self.attach(emitter)
         rank, world_size = _rank_and_world_size()
         emitter.send(
@@ -172,7 +160,7 @@ class Reporter:
             )
         )
         emitter.held_lock = HeldLock(str(Path(self._path).with_name(f"{HELD}{os.getpid()}")))
-        emitter.take_requests(connection.recv)
+        emitter.take_requests()
         while self._early:
             emitter.send(self._early.popleft())
         if self._collecting not in gc.callbacks:

@@ -65,7 +65,7 @@ class Requests:
         except BlockingIOError:
             return True
         except OSError:
-            # A pipe, of which there is nothing to read.
+            # The monitor is gone.
             data = b""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         self._is_on = bool(data) and len(self._unfinished) <= LONGEST_BYTES

@@ -12,7 +12,7 @@ from typing import Any
 from dlmon.instrument.around import wrap
 from dlmon.instrument.emitter import READ_NS
 from dlmon.instrument.losses import LOSS
-from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
+from dlmon.instrument.pytorch import parameters_of, passes_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 
@@ -24,7 +24,8 @@ MANY = 1_000_000
 
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
-    passes, losses = passes_of(reporter), losses_of(reporter)
+    passes = passes_of(reporter)
+    losses = passes.reports.losses
     reported_ns = 0
 
     def report_metrics(metrics: dict[str, Any]) -> None:

@@ -108,11 +108,6 @@ def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
     return inner
 
 
-def merge_machine(before: Machine | None, sample: Machine) -> Machine:
-    """Return a sample with what it leaves out as it was before."""
-    return sample if before is None else merge(before, sample)
-
-
 _NAMED_ONCE = ("user", "command", "started", "why")
 
 
@@ -136,11 +131,13 @@ def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
     return replace(facts, gpus=gpus)
 
 
-def merge(before: _T, after: _T) -> _T:
-    """Fill what `after` leaves out from `before`; a None with a reason is a change.
+def merge(before: _T | None, after: _T) -> _T:
+    """Fill what `after` leaves out from `before`, if any; a None with a reason is a change.
 
     Both have a `why`, and so have the records in them; GPUs are matched by their index.
     """
+    if before is None:
+        return after
     old, merged = vars(before), dict(vars(after))
     reasons, old_reasons = merged["why"], old["why"]
     kept_reasons = dict(reasons)

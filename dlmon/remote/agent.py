@@ -84,20 +84,6 @@ class Agent:
         self._requests = requests
         self._answers = answers
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._asks: dict[str, Callable[..., Answers]] = {
-            "ping": _ping,
-            "watch": _watch,
-            "running": _running,
-            "sessions": _sessions,
-            "sweeps": _sweeps,
-            "follow": _follow,
-            "launch": _launch,
-            "stop": _stop,
-            "traces": _traces,
-            "name": _name,
-            "control": _control,
-            "doctor": _doctor,
-        }
 
     async def run(self) -> None:
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
@@ -126,9 +112,9 @@ class Agent:
 
     async def _answer(self, number: int, ask: str, request: dict[str, Any]) -> None:
         try:
-            if ask not in self._asks:
+            if ask not in _ASKS:
                 raise RefusedRequest(f'this version of dlmon knows no "{ask}"')
-            async for answer in self._asks[ask](**request):
+            async for answer in _ASKS[ask](**request):
                 await self._send({"id": number, **answer})
             await self._send({"id": number, "end": True})
         except (RefusedRequest, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
@@ -446,6 +432,15 @@ async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
 
 def _directory(log_dir: str | None) -> Path:
     return log_directory(None if log_dir is None else Path(log_dir))
+
+
+_ASKS: dict[str, Callable[..., Answers]] = {
+    function.__name__[1:]: function
+    for function in (
+        *(_ping, _watch, _running, _sessions, _sweeps, _follow),
+        *(_launch, _stop, _traces, _name, _control, _doctor),
+    )
+}
 
 
 async def _serve(requests: int, answers: int) -> None:

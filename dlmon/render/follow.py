@@ -38,7 +38,7 @@ from dlmon.records import (
     Stack,
     Status,
 )
-from dlmon.records.changes import merge_machine
+from dlmon.records.changes import merge
 from dlmon.records.sanitize import shown_path
 from dlmon.render.console import line_console, print_error
 from dlmon.render.progress import reading_progress
@@ -245,7 +245,7 @@ class _Lines:
                 line = self._epoch_line(record)
                 return (record.end, line) if line else None
             case Machine() if is_recording:
-                self._latest = merge_machine(self._latest, record)
+                self._latest = merge(self._latest, record)
                 return record.t, machine_line(self._latest)
             case Facts() if is_recording:
                 return record.t, _facts_line(record)

@@ -35,7 +35,7 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
-from dlmon.records.changes import merge_machine
+from dlmon.records.changes import merge
 from dlmon.records.sanitize import clean
 from dlmon.render.files import ReportError
 from dlmon.session.figures import read_session
@@ -307,7 +307,7 @@ def _machine(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     latest: Machine | None = None
     for record in records:
         if isinstance(record, Machine):
-            latest = merge_machine(latest, record)
+            latest = merge(latest, record)
             for device, quantity, value in _readings(latest):
                 yield {
                     "at_s": (record.t - header.t) / 1e9,

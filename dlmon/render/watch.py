@@ -22,7 +22,7 @@ from dlmon.figures.machine import identity, machine_line
 from dlmon.host import host_name
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine
-from dlmon.records.changes import merge_machine
+from dlmon.records.changes import merge
 from dlmon.remote.host import HostState, WatchedHost
 from dlmon.render.console import line_console
 from dlmon.signals import on_signals
@@ -84,7 +84,7 @@ async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
 
     def print_sample(sample: Machine) -> None:
         nonlocal latest
-        latest = merge_machine(latest, sample)
+        latest = merge(latest, sample)
         if as_json:
             lines.print_json(host=host_name(), **asdict(latest))
         else:

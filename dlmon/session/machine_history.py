@@ -47,14 +47,14 @@ class MachineHistory:
     def fold(self, sample: Machine) -> int:
         """Take a sample; return since when its readings stand."""
         # Imported after the first paint, which no reading waits for.
-        from dlmon.records.changes import merge_machine
+        from dlmon.records.changes import merge
 
         before = self.latest
         start_ns = sample.t - self._interval_ns
         # Up to two missed ticks are lateness, more is a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             start_ns = before.t
-        self.latest = merged = merge_machine(before, sample)
+        self.latest = merged = merge(before, sample)
         self.energy.fold(sample)
         for series, group, name in (
             (self.cpu_pct, merged.cpu, "pct"),

@@ -59,7 +59,7 @@ from dlmon.records import (
     Stack,
     StopCause,
 )
-from dlmon.records.changes import merge_machine
+from dlmon.records.changes import merge
 from dlmon.session.index import Index
 from dlmon.session.session import Session
 from dlmon.stop import (
@@ -372,7 +372,7 @@ class Supervisor:
             # The last epoch's energy needs a reading from after the workload's end.
             self._session.machine.energy.fold(sample)
             return
-        sample, self._unwritten = merge_machine(self._unwritten, sample), None
+        sample, self._unwritten = merge(self._unwritten, sample), None
         if self._writer is None:
             self._unwritten = sample
         else:

@@ -22,6 +22,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -228,7 +229,7 @@ class Run:
 
 def main() -> int:
     records_fd = int(os.environ.pop("DLMON_RECORDS_FD"))
-    emitter = Emitter(records_fd)
+    emitter = Emitter(socket.socket(fileno=records_fd))
     options = json.loads(sys.argv[1]) if sys.argv[1:] else {}
     asked = json.loads(sys.stdin.readline())
     options |= {name: value for name, value in asked.items() if value is not None}

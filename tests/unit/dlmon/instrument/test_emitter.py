@@ -1,8 +1,8 @@
-"""The emitter on real pipes: it never blocks, and whatever it was given arrives."""
+"""The emitter on real sockets: it never blocks, and whatever it was given arrives."""
 
-import fcntl
 import os
 import select
+import socket
 import sys
 import threading
 import time
@@ -17,21 +17,21 @@ from dlmon.records import Batches, Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
-F_SETPIPE_SZ = 1031
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workloads run on Linux")
 
 
 class Pipe:
-    """A pipe with an emitter at its write end, and a reader that reads when it is asked to."""
+    """A socket with an emitter at one end, and a reader that reads when it is asked to."""
 
     def __init__(self, size=4096):
-        self.read_fd, self.write_fd = os.pipe()
-        fcntl.fcntl(self.read_fd, F_SETPIPE_SZ, size)
-        os.set_blocking(self.read_fd, False)
+        ours, self.its = socket.socketpair()
+        self.its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        ours.setblocking(False)
+        self.read_fd = ours.detach()
         # As a supervisor hands it over.
-        os.set_inheritable(self.write_fd, True)
-        self.emitter = Emitter(self.write_fd)
+        self.its.set_inheritable(True)
+        self.emitter = Emitter(self.its)
         self.data = b""
         self.ended = False
 
@@ -54,7 +54,7 @@ class Pipe:
         return [decode(line) for line in self.data.split(b"\n")[:-1]]
 
     def full(self):
-        return not select.select([], [self.write_fd], [], 0)[1]
+        return not select.select([], [self.its], [], 0)[1]
 
     def close_in_background(self):
         closing = threading.Thread(target=self.emitter.close)

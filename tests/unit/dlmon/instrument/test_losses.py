@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from fakes.loops import KeptReporter, Optimizer
 
-from dlmon.instrument.pytorch import losses_of, watch_backward, watch_clipping
+from dlmon.instrument.pytorch import passes_of, watch_backward, watch_clipping
 
 
 class Tensor:
@@ -81,7 +81,7 @@ def reporter():
 
 @pytest.fixture
 def losses(torch, reporter):
-    losses = losses_of(reporter)
+    losses = passes_of(reporter).reports.losses
     losses.begin_epoch()
     return losses
 

@@ -19,8 +19,7 @@ import json
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -41,76 +40,43 @@ PRECISION_S = 6.0
 
 
 Multiply = Callable[[int], None]
+"""Multiplies two random matrices so many times and waits for the last.
+
+Zeros would cost less power, and so run faster.
+"""
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device of a backend.
+    """A device of a framework; some GPUs may have the same name.
 
     Attributes:
-        handle: what the backend knows it by.
         kind: "cpu" or "gpu".
-        name: its own name, None where the backend has none for it.
+        name: its own name, None where the framework has none for it.
+        products: returns what multiplies matrices of a precision and a size on it.
+        float32_note: what float32 products are computed in, of a GPU.
     """
 
-    handle: Any
     kind: str
-    name: str | None = None
+    name: str | None
+    products: Callable[[str, int], Multiply]
+    float32_note: str | None = None
 
 
-class Backend(ABC):
-    """One framework's matrix products.
-
-    Args:
-        module: the imported framework.
-    """
-
-    name: str
-    """What it is imported as."""
-    float32_note: str
-    """What float32 products on a GPU are computed in."""
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-        self.version = str(module.__version__)
-
-    @abstractmethod
-    def devices(self) -> Iterator[Device]:
-        """Yield each device; some GPUs may have the same name."""
-
-    @abstractmethod
-    def products(self, device: Device, precision: str, size: int) -> Multiply:
-        """Return what multiplies two random matrices so many times and waits for the last.
-
-        Zeros would cost less power, and so run faster.
-        """
+def _tensor_cores(are_used: bool) -> str:
+    return "TF32 where the GPU has it" if are_used else "without TF32"
 
 
-class TensorFlow(Backend):
-    """Products in TensorFlow, run eagerly."""
+def _devices_of_tensorflow(tensorflow: Any) -> Iterator[Device]:
+    """Yield its devices, of which products run eagerly."""
 
-    name = "tensorflow"
-
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        enabled = module.config.experimental.tensor_float_32_execution_enabled()
-        self.float32_note = "TF32 where the GPU has it" if enabled else "without TF32"
-
-    def devices(self) -> Iterator[Device]:
-        yield Device("/CPU:0", "cpu")
-        config = self._module.config
-        for number, gpu in enumerate(config.list_physical_devices("GPU")):
-            name = config.experimental.get_device_details(gpu).get("device_name")
-            yield Device(f"/GPU:{number}", "gpu", name)
-
-    def products(self, device: Device, precision: str, size: int) -> Multiply:
-        tensorflow = self._module
-        with tensorflow.device(device.handle):
+    def products(place: str, precision: str, size: int) -> Multiply:
+        with tensorflow.device(place):
             normal = tensorflow.random.normal
             a, b = (tensorflow.cast(normal((size, size)), precision) for _ in range(2))
 
         def multiply(times: int) -> None:
-            with tensorflow.device(device.handle):
+            with tensorflow.device(place):
                 for _ in range(times):
                     product = tensorflow.linalg.matmul(a, b)
                 # The products of a device come in order, so one number of the last ends all.
@@ -118,24 +84,20 @@ class TensorFlow(Backend):
 
         return multiply
 
+    config = tensorflow.config
+    note = _tensor_cores(config.experimental.tensor_float_32_execution_enabled())
+    yield Device("cpu", None, partial(products, "/CPU:0"))
+    for number, gpu in enumerate(config.list_physical_devices("GPU")):
+        name = config.experimental.get_device_details(gpu).get("device_name")
+        yield Device("gpu", name, partial(products, f"/GPU:{number}"), note)
 
-class Jax(Backend):
-    """Products in JAX, compiled."""
 
-    name = "jax"
-    float32_note = "in JAX's default precision, TF32 where the GPU has it"
+def _devices_of_jax(jax: Any) -> Iterator[Device]:
+    """Yield its devices, of which products are compiled."""
 
-    def devices(self) -> Iterator[Device]:
-        jax = self._module
-        yield Device(jax.devices("cpu")[0], "cpu")
-        for device in jax.devices():
-            if device.platform in ("gpu", "cuda", "rocm"):
-                yield Device(device, "gpu", str(device.device_kind))
-
-    def products(self, device: Device, precision: str, size: int) -> Multiply:
-        jax = self._module
+    def products(place: Any, precision: str, size: int) -> Multiply:
         a, b = (
-            jax.device_put(jax.random.normal(key, (size, size), dtype=precision), device.handle)
+            jax.device_put(jax.random.normal(key, (size, size), dtype=precision), place)
             for key in jax.random.split(jax.random.key(0))
         )
         product_of = jax.jit(jax.numpy.matmul)
@@ -147,27 +109,19 @@ class Jax(Backend):
 
         return multiply
 
+    note = "in JAX's default precision, TF32 where the GPU has it"
+    yield Device("cpu", None, partial(products, jax.devices("cpu")[0]))
+    for device in jax.devices():
+        if device.platform in ("gpu", "cuda", "rocm"):
+            yield Device("gpu", str(device.device_kind), partial(products, device), note)
 
-class Torch(Backend):
-    """Products in PyTorch, run eagerly."""
 
-    name = "torch"
+def _devices_of_torch(torch: Any) -> Iterator[Device]:
+    """Yield its devices, of which products run eagerly."""
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        allowed = module.backends.cuda.matmul.allow_tf32
-        self.float32_note = "TF32 where the GPU has it" if allowed else "without TF32"
-
-    def devices(self) -> Iterator[Device]:
-        yield Device("cpu", "cpu")
-        cuda = self._module.cuda
-        for number in range(cuda.device_count()):
-            yield Device(f"cuda:{number}", "gpu", str(cuda.get_device_name(number)))
-
-    def products(self, device: Device, precision: str, size: int) -> Multiply:
-        torch = self._module
+    def products(place: str, precision: str, size: int) -> Multiply:
         dtype = getattr(torch, precision)
-        a, b = (torch.randn(size, size, device=device.handle).to(dtype) for _ in range(2))
+        a, b = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
 
         def multiply(times: int) -> None:
             with torch.inference_mode():
@@ -177,21 +131,32 @@ class Torch(Backend):
 
         return multiply
 
+    note = _tensor_cores(torch.backends.cuda.matmul.allow_tf32)
+    yield Device("cpu", None, partial(products, "cpu"))
+    for number in range(torch.cuda.device_count()):
+        name = str(torch.cuda.get_device_name(number))
+        yield Device("gpu", name, partial(products, f"cuda:{number}"), note)
 
-BACKENDS: tuple[type[Backend], ...] = (TensorFlow, Jax, Torch)
+
+FRAMEWORKS: dict[str, Callable[[Any], Iterator[Device]]] = {
+    "tensorflow": _devices_of_tensorflow,
+    "jax": _devices_of_jax,
+    "torch": _devices_of_torch,
+}
+"""Yield the devices of an imported framework, by the name that it is imported as."""
 
 
-def first_installed() -> Backend | None:
-    """Return the first framework that is installed; None where there is none.
+def first_installed() -> Any:
+    """Return the first framework that is installed, imported; None where there is none.
 
     Raises:
         ImportError: it is installed, and broken.
     """
-    for backend in BACKENDS:
+    for name in FRAMEWORKS:
         try:
-            return backend(importlib.import_module(backend.name))
+            return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name != backend.name:
+            if error.name != name:
                 raise
     return None
 
@@ -255,33 +220,34 @@ def measure_size(
     return median(rates)
 
 
-def calibrate(backend: Backend, report: Callable[[dict[str, Any]], None]) -> None:
+def calibrate(found: Iterable[Device], report: Callable[[dict[str, Any]], None]) -> None:
     """Measure every device in every precision, and report what was found as it comes.
 
     Of devices with the same name, the first stands for all.
     """
     devices: dict[str | None, Device] = {}
-    for device in backend.devices():
+    for device in found:
         devices.setdefault(device.name, device)
     for device in devices.values():
         about: dict[str, Any] = {"device": device.kind, "device_name": device.name}
         report({"type": "device", **about})
         for precision in PRECISIONS:
-            found = {**about, "precision": precision}
-            if device.kind == "gpu" and precision == "float32":
-                found["note"] = backend.float32_note
+            measured = {**about, "precision": precision}
+            if device.float32_note is not None and precision == "float32":
+                measured["note"] = device.float32_note
             best, why = None, ""
-            products = partial(backend.products, device, precision)
             try:
-                for rate in measure_sizes(products, LARGEST_SIZE[device.kind]):
-                    report({"type": "rate", **found, "size": rate.size, "flop_s": rate.flop_s})
+                for rate in measure_sizes(
+                    partial(device.products, precision), LARGEST_SIZE[device.kind]
+                ):
+                    report({"type": "rate", **measured, "size": rate.size, "flop_s": rate.flop_s})
                     best = rate if best is None or rate.flop_s > best.flop_s else best
             except Exception as error:  # noqa: BLE001 - what the framework raises ends the sizes
                 why = "memory ran out" if ran_out_of_memory(error) else one_line(error)
             if best is None:
-                report({"type": "skipped", **found, "text": why})
+                report({"type": "skipped", **measured, "text": why})
             else:
-                report({"type": "peak", **found, "size": best.size, "flop_s": best.flop_s})
+                report({"type": "peak", **measured, "size": best.size, "flop_s": best.flop_s})
 
 
 def main() -> int:
@@ -296,15 +262,15 @@ def main() -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    backend = first_installed()
-    if backend is None:
+    framework = first_installed()
+    if framework is None:
         names = "neither TensorFlow nor JAX nor PyTorch, one of which calibration uses,"
         report({"type": "failed", "text": f"{names} is installed in {sys.executable}"})
         return 1
     python = ".".join(map(str, sys.version_info[:3]))
-    versions = {"python": python, backend.name: backend.version}
+    versions = {"python": python, framework.__name__: str(framework.__version__)}
     report({"type": "versions", "versions": versions})
-    calibrate(backend, report)
+    calibrate(FRAMEWORKS[framework.__name__](framework), report)
     return 0
 
 

@@ -78,21 +78,6 @@ def test_a_slow_device_is_measured_in_about_the_time_it_is_given(flop_s):
     assert device.now <= 6.0 + smallest_s + 1.0
 
 
-class MadeUpBackend:
-    """A CPU whose products fail from one size on."""
-
-    def __init__(self, device, fails_at, error):
-        self.device, self.fails_at, self.error = device, fails_at, error
-
-    def devices(self):
-        yield workloads.calibrate.Device("cpu", "cpu")
-
-    def products(self, device, precision, size):
-        if size >= self.fails_at:
-            raise self.error
-        return self.device(size)
-
-
 def reported_of_cpu(monkeypatch, fails_at, error):
     """Return what is reported of float32 products that fail from one size on."""
     monkeypatch.setattr(workloads.calibrate, "PRECISIONS", ("float32",))
@@ -103,7 +88,13 @@ def reported_of_cpu(monkeypatch, fails_at, error):
 
     monkeypatch.setattr(workloads.calibrate, "measure_sizes", measured)
     reported = []
-    calibrate(MadeUpBackend(device, fails_at, error), reported.append)
+
+    def products(precision, size):
+        if size >= fails_at:
+            raise error
+        return device(size)
+
+    calibrate([workloads.calibrate.Device("cpu", None, products)], reported.append)
     return reported
 
 
@@ -127,11 +118,11 @@ def test_a_size_that_fails_leaves_the_peak_so_far_and_where_there_is_none_the_re
 @pytest.mark.parametrize("installed", [["jax"], ["torch"], ["jax", "torch"]])
 def test_without_tensorflow_the_next_framework_that_is_installed_serves(monkeypatch, installed):
     cuda = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False))
-    for backend in workloads.calibrate.BACKENDS:
+    for name in workloads.calibrate.FRAMEWORKS:
         module = None
-        if backend.name in installed:
-            module = types.ModuleType(backend.name)
+        if name in installed:
+            module = types.ModuleType(name)
             module.__version__, module.backends = "2.0", SimpleNamespace(cuda=cuda)
-        monkeypatch.setitem(sys.modules, backend.name, module)
+        monkeypatch.setitem(sys.modules, name, module)
     found = workloads.calibrate.first_installed()
-    assert (found.name, found.version) == (installed[0], "2.0")
+    assert (found.__name__, found.__version__) == (installed[0], "2.0")

@@ -158,11 +158,11 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
     """Yield what runs here and how fast, whenever that changed."""
-    logs, followers = RunningLogs(_directory(log_dir)), dict[Path, SessionFollower]()
+    followers, over = dict[Path, SessionFollower](), set[Path]()
     sent: list[Answer] | None = None
     try:
         while True:
-            running = await asyncio.to_thread(logs.find)
+            running = await asyncio.to_thread(running_logs, _directory(log_dir), over)
             for gone in followers.keys() - set(running):
                 followers.pop(gone).close()
             for path in running:
@@ -183,28 +183,17 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
             follower.close()
 
 
-class RunningLogs:
-    """Finds the logs of the sessions that run, and reads one that is over only once."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._over: set[Path] = set()
-
-    def find(self) -> list[Path]:
-        running = []
-        for path in log_paths(SessionHeader, self._directory):
-            if path in self._over:
-                continue
-            try:
-                is_running = read_entry(path).status == Status.RUNNING
-            except (LogError, OSError):
-                # One that has just been begun may be read the next time.
-                continue
-            if is_running:
+def running_logs(directory: Path, over: set[Path]) -> list[Path]:
+    """Return the logs of the sessions that run; one that is `over` is added there, and not read."""
+    running = []
+    for path in log_paths(SessionHeader, directory):
+        # One that has just been begun may be read the next time.
+        with contextlib.suppress(LogError, OSError):
+            if path not in over and read_entry(path).status == Status.RUNNING:
                 running.append(path)
             else:
-                self._over.add(path)
-        return running
+                over.add(path)
+    return running
 
 
 def _progress_of(follower: SessionFollower) -> Answer:

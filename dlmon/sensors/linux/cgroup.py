@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -112,30 +113,25 @@ class CgroupProvider(Provider):
         directory = self._throttled
         if directory is None:
             return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), self._why_no_limit))
-        try:
-            cpu_stat = kernel_files.read(directory / "cpu.stat")
-        except OSError as error:
-            why = dict.fromkeys(("throttled_pct", "limit_used_pct"), kernel_files.reason(error))
-            return Cpu(why=why)
+        numbers = cache(lambda: _numbers(kernel_files.read(directory / "cpu.stat")))
 
         def limit_used_pct() -> float:
-            (cpu_us_s,) = self._cpu_time.per_second(t, cpu_time_us(directory, cpu_stat))
+            (cpu_us_s,) = self._cpu_time.per_second(t, cpu_time_us(directory, numbers()))
             return round(min(100.0, cpu_us_s / 1e4 / self._cores), 1)
 
         values, why = ask(
             {
-                "throttled_pct": lambda: self._throttled_pct(cpu_stat),
+                "throttled_pct": lambda: self._throttled_pct(numbers()),
                 "limit_used_pct": limit_used_pct,
             }
         )
         return Cpu(**values, why=why)
 
-    def _throttled_pct(self, cpu_stat: str) -> float:
+    def _throttled_pct(self, counts: dict[str, int]) -> float:
         """Return the percent of quota periods since the last reading in which we were stopped.
 
         Periods pass only while the group runs: an idle one was not throttled.
         """
-        counts = _numbers(cpu_stat)
         if "nr_periods" not in counts or "nr_throttled" not in counts:
             raise ValueError("the kernel doesn't count throttled periods")
         last, self._periods = self._periods, (counts["nr_periods"], counts["nr_throttled"])
@@ -185,9 +181,9 @@ def memory_used(version: int, directory: Path) -> int:
     return max(0, used)
 
 
-def cpu_time_us(directory: Path, cpu_stat: str) -> int:
+def cpu_time_us(directory: Path, counts: dict[str, int]) -> int:
     """Return the CPU time of a group in microseconds: version 1 has it in a file of its own."""
-    usage_us = _numbers(cpu_stat).get("usage_usec")
+    usage_us = counts.get("usage_usec")
     if usage_us is not None:
         return usage_us
     return int(kernel_files.read(directory / "cpuacct.usage")) // 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -14,7 +15,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.records import Model
 from dlmon.records.codec import encode
 from dlmon.remote import agent
-from dlmon.remote.agent import RunningLogs
+from dlmon.remote.agent import running_logs
 
 
 def session(name):
@@ -38,25 +39,25 @@ def read(monkeypatch):
 
 def test_a_session_that_is_over_is_read_once(tmp_path, read):
     over = write_log(tmp_path, session("over"), "over")
-    logs = RunningLogs(tmp_path)
-    assert logs.find() == []
-    assert logs.find() == []
+    logs = partial(running_logs, tmp_path, set())
+    assert logs() == []
+    assert logs() == []
     assert read == [over]
 
 
 def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
-    logs = RunningLogs(tmp_path)
-    assert logs.find() == []
+    logs = partial(running_logs, tmp_path, set())
+    assert logs() == []
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "session.jsonl").touch()
-    assert logs.find() == []
+    assert logs() == []
     begun = GrowingLog(tmp_path, session("begun")[:5])
     try:
-        assert logs.find() == [begun.path]
-        assert logs.find() == [begun.path]
+        assert logs() == [begun.path]
+        assert logs() == [begun.path]
     finally:
         begun.drop_lock()
-    assert logs.find() == []
+    assert logs() == []
 
 
 def sent_of(tmp_path, records):

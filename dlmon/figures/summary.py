@@ -128,10 +128,9 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
     if model is not None and model.length_from is not None:
-        number, noun = (
-            (model.steps or 0, "step") if model.epochs is None else (model.epochs, "epoch")
-        )
-        yield "length", f"{units.counted(number, noun)}, as {model.length_from} says"
+        noun = "step" if model.epochs is None else "epoch"
+        length = units.counted(model.epochs or model.steps or 0, noun)
+        yield "length", f"{length}, as {model.length_from} says"
     loop = measured_loop(outcome.snapshot)
     if loop:
         yield "figures of", loop

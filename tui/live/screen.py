@@ -25,8 +25,7 @@ from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_window import WHOLE_RUN, TimeWindow
 from tui.live.account_line import AccountLine
 from tui.live.comparison.bars import ComparisonBars
-from tui.live.comparison.panel import ComparisonPanel
-from tui.live.comparison.session_comparison import SessionComparison
+from tui.live.comparison.panel import ComparisonPanel, SessionComparison
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
 from tui.live.help import FIRST_STEPS, LIVE

@@ -15,7 +15,6 @@ from dlmon.log.label import read_label
 from dlmon.options.option import Option
 from dlmon.options.run import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
-from workloads.catalog import WORKLOADS
 
 # Imported where a shell asks: no other start needs it.
 if TYPE_CHECKING:
@@ -31,6 +30,9 @@ LAST = "last"
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what can be trained."""
+    # No start but this one needs it.
+    from workloads.catalog import WORKLOADS
+
     return _starting_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from dlmon.records import MachineFacts, SessionHeader
 from dlmon.records.record import record
+
+# Who watches a machine needs no header.
+if TYPE_CHECKING:
+    from dlmon.records import MachineFacts, SessionHeader
 
 # Their vocabulary, and so their size, follows from the training text.
 SIZED_BY_DATA = frozenset({"imdb-fasttext"})

@@ -26,7 +26,7 @@ from dlmon.stop import TERMINAL_CLOSED
 from tui import flows, requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
-from tui.widgets.too_small import TooSmall, is_too_small
+from tui.widgets.too_small import cover_without_room, is_too_small
 
 # Screens, and what a person asks for, are imported when they are first needed.
 if TYPE_CHECKING:
@@ -290,12 +290,10 @@ class DlmonApp(PunctualApp[int]):
         await super().on_event(event)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Cover what lies over a screen as well, where that has no room; questions have."""
-        if is_too_small(event.size):
-            for screen in self.screen_stack:
-                covers = isinstance(screen, ModalScreen) and not _fits_any_size(screen)
-                if covers and not screen.query(TooSmall):
-                    screen.mount(TooSmall())
+        """Cover every screen that has no room; a question has a layout for less."""
+        for screen in self.screen_stack:
+            if not _fits_any_size(screen):
+                cover_without_room(screen, event.size)
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""

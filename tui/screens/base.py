@@ -15,7 +15,7 @@ from dlmon.exit_codes import DONE
 from tui.requests import GoBack
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
+from tui.widgets.too_small import cover_without_room
 
 if TYPE_CHECKING:
     from tui.screens.question import QuestionScreen
@@ -63,7 +63,7 @@ class BaseScreen(SteadyScreen[None]):
         send_short_updates(self)
 
     def compose(self) -> ComposeResult:
-        """Lay out the parts above the keys, and what covers them where there is no room."""
+        """Lay out the parts above the keys."""
         yield from self.compose_parts()
         yield from self.compose_frame()
 
@@ -72,9 +72,12 @@ class BaseScreen(SteadyScreen[None]):
         raise NotImplementedError
 
     def compose_frame(self) -> ComposeResult:
-        """Lay out the last row, and what says that there is no room."""
+        """Lay out the last row."""
         yield KeyFooter()
-        yield TooSmall()
+
+    def on_screen_resume(self) -> None:
+        """Say where there is no room."""
+        cover_without_room(self, self.app.size)
 
     @property
     def keeps_sampling(self) -> bool:

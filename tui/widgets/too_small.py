@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from textual.content import Content
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.widgets import Static
 
 from dlmon.figures import units
@@ -31,3 +34,9 @@ class TooSmall(Static):
             f"dlmon needs at least {LEAST_WIDTH} × {LEAST_HEIGHT}.\n"
             "Make it larger, or press Ctrl+Q to quit."
         )
+
+
+def cover_without_room(screen: Screen[Any], size: Size) -> None:
+    """Have a screen say that there is no room for it, in a terminal of a size that has none."""
+    if is_too_small(size) and not screen.query(TooSmall):
+        screen.mount(TooSmall())

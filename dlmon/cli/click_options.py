@@ -40,7 +40,7 @@ def _as_click(option: Option) -> Callable[[_Command], _Command]:
             f"{option.flag}/--no-{option.flag[2:]}" if option.is_setting else option.flag,
             is_flag=True,
             default=None,
-            callback=_switch_text,
+            callback=lambda context, parameter, value: None if value is None else as_text(value),
             help=option.help,
         )
     return click.option(
@@ -49,12 +49,6 @@ def _as_click(option: Option) -> Callable[[_Command], _Command]:
         shell_complete=values_of(option),
         help=f"{option.help} [default: {option.default_text}]",
     )
-
-
-def _switch_text(
-    context: click.Context, parameter: click.Parameter, value: bool | None
-) -> str | None:
-    return None if value is None else as_text(value)
 
 
 class Place(click.Path):

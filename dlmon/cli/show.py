@@ -123,7 +123,7 @@ def show_session(
 
     desktop = view.settings.alerts.desktop
     if remote is not None:
-        return follow_on_host(remote, view.as_json, desktop)
+        return result_of(follow_on_host(remote, view.as_json, desktop))
     if started is not None:
         log = Path(_answer_of(started).log)
     assert log is not None

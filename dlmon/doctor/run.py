@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def run_doctor(
     Raises:
         CalibrationError: nothing could be measured, or not be kept.
     """
-    path = _calibration_path()
+    path = None
+    with contextlib.suppress(RuntimeError):  # there is no home directory
+        path = calibration_path()
     if calibrating is not None and path is None:
         raise CalibrationError(
             "there is no home directory to keep a calibration in: set HOME or XDG_STATE_HOME"
@@ -61,13 +64,6 @@ def _ask_frameworks(asking: Callable[[str], object]) -> list[Framework]:
         asking(f"asking {TITLES[module]} which GPUs it sees …")
         frameworks.append(ask_framework(module))
     return frameworks
-
-
-def _calibration_path() -> Path | None:
-    try:
-        return calibration_path()
-    except RuntimeError:  # there is no home directory
-        return None
 
 
 async def _first_facts() -> Facts | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from operator import itemgetter
 
@@ -35,7 +35,7 @@ from dlmon.figures.comparison import (
     timed_unit,
     timing_of,
 )
-from dlmon.figures.sections import Bar, Bars, Row, Section
+from dlmon.figures.sections import Bar, Bars, Row
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options
 from dlmon.records import Result
@@ -287,13 +287,6 @@ def comparison_bars(comparison: Comparison) -> Bars:
     bars = tuple(_bar(row, comparison.names, is_priced) for row in rows)
     per = timed_unit(rows[0].metric) if rows else ""
     return Bars("Comparison", bars, per or "throughput")
-
-
-def describe_comparison(comparison: Comparison) -> Iterator[Section]:
-    """Yield this run among published and earlier ones."""
-    bars = comparison_bars(comparison)
-    if bars.bars:
-        yield bars
 
 
 def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:

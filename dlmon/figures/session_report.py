@@ -20,7 +20,7 @@ from dlmon.figures.comparison import (
 from dlmon.figures.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.machine import identity
 from dlmon.figures.redact import Redaction
-from dlmon.figures.run_comparison import Comparison, comparison_of, describe_comparison
+from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of
 from dlmon.figures.sections import (
     Code,
     Figures,
@@ -172,7 +172,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     sections = (
         heading,
         *_verdict(snapshot, comparison),
-        *describe_comparison(comparison),
+        comparison_bars(comparison) if comparison.rows else None,
         OverTime(),
         account_section(snapshot),
         _under(

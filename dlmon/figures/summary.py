@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from dlmon.comparison.compare import Match, find_match, missing_part
+from dlmon.comparison.compare import find_match, missing_part
 from dlmon.figures import units
 from dlmon.figures.account import (
     PART_NAMES,
@@ -33,7 +33,7 @@ from dlmon.figures.comparison import (
     why_no_time,
 )
 from dlmon.figures.epochs import epoch_text_of
-from dlmon.figures.run_comparison import comparison_of, describe_comparison
+from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
@@ -208,17 +208,11 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         yield "what limited it" if snapshot.limit.ended else "what limits it", snapshot.limit.text
         if snapshot.limit.advice:
             yield "try", snapshot.limit.advice
-    if snapshot.header.workload in WORKLOADS:
-        yield "published", comparable_text(_match_of(snapshot), typed=True)
-
-
-def _match_of(snapshot: Snapshot) -> Match | None:
-    """Return how a session compares with published times; None for a workload not of ours."""
     workload = WORKLOADS.get(snapshot.header.workload)
-    if workload is None:
-        return None
-    defaults = default_conditions(workload)
-    return find_match(conditions_of(figures_of_snapshot(snapshot), snapshot, defaults), defaults)
+    if workload is not None:
+        defaults = default_conditions(workload)
+        ours = conditions_of(figures_of_snapshot(snapshot), snapshot, defaults)
+        yield "published", comparable_text(find_match(ours, defaults), typed=True)
 
 
 def _of_result(outcome: Outcome) -> Iterator[Row]:
@@ -301,8 +295,8 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
     earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
     comparison = comparison_of(snapshot, earlier)
     # Nothing is published of a script: before its second run there is nothing to compare.
-    if not (snapshot.header.is_script and len(comparison.rows) == 1):
-        yield from describe_comparison(comparison)
+    if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
+        yield comparison_bars(comparison)
 
 
 def account_section(snapshot: Snapshot) -> Bars | None:

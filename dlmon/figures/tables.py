@@ -198,17 +198,14 @@ def figure_text(figure: MetricFigure, each: str = "epoch") -> str:
 def evaluation_text(evaluation: Evaluation) -> str:
     """Return what the pass over the test set came to: loss 0.45, accuracy 0.87 (1,000 samples)."""
     names = sorted(evaluation.metrics, key=lambda name: name != LOSS)[:MOST_IN_A_LINE]
-    values = [f"{name} {_evaluated(name, evaluation)}" for name in names]
+    why = evaluation.why
+    values = [f"{name} {value_text(evaluation.metrics[name], why.get(name, ''))}" for name in names]
     about = [units.seconds(max(0, evaluation.end - evaluation.begin) / 1e9)]
     if evaluation.samples is not None:
         about.insert(0, units.counted(evaluation.samples, "sample"))
     if not evaluation.whole:
         about.append("cut short")
     return f"{', '.join(values) or 'no metric'} ({', '.join(about)})"
-
-
-def _evaluated(name: str, evaluation: Evaluation) -> str:
-    return value_text(evaluation.metrics[name], evaluation.why.get(name, ""))
 
 
 def evaluation_json(evaluation: Evaluation) -> Mapping[str, object]:

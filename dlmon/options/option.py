@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.record import record
@@ -177,20 +177,10 @@ class Option:
         return self.unset if value is None else as_text(value)
 
 
-_P = ParamSpec("_P")
-
-
-def _as_field(make: Callable[_P, Option]) -> Callable[_P, Any]:
-    # The field's function takes what `Option` takes, and mypy checks it.
-    def of(*args: _P.args, **described: _P.kwargs) -> Any:
-        made = make(*args, **described)
-        return field(default=made.default, metadata={"option": made})
-
-    return of
-
-
-option = _as_field(Option)
-"""Describe the field of a dataclass, and give it its default."""
+def option(**described: Any) -> Any:
+    """Describe the field of a dataclass by what `Option` takes, and give it its default."""
+    made = Option(**described)
+    return field(default=made.default, metadata={"option": made})
 
 
 def as_text(value: object) -> str:

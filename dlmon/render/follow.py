@@ -78,7 +78,7 @@ def follow(
     return asyncio.run(_follow(follower, launch, as_json, desktop))
 
 
-def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = False) -> int:
+async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
     """Follow a session of another machine to its end and return the exit code.
 
     Ctrl-C, SIGTERM and SIGHUP leave it alone: it goes on there.
@@ -88,10 +88,6 @@ def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = Fa
         RefusedRequest: it can't show, or start, what is asked for.
         LogError: the copy of the log can't be kept.
     """
-    return asyncio.run(_follow_on_host(start, as_json, desktop))
-
-
-async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
     from dlmon.remote.connection import connected
     from dlmon.remote.follower import follow_remote
     from dlmon.remote.requests import launch_remote

@@ -83,17 +83,20 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
 
 def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
     """Start the supervisor, with our standard input and what stands for our other streams."""
-    job = replace(
-        job,
-        stdin_fd=_standard_input(),
-        terminal=_terminal_size() if streams else None,
-        copy_fds=(streams[0].fd, streams[-1].fd) if streams else None,
-    )
+    stdin = None
+    with contextlib.suppress(OSError):
+        stdin = os.dup(0)
+    if streams:
+        job = replace(job, copy_fds=(streams[0].fd, streams[-1].fd))
+    if streams and os.isatty(1) and os.isatty(2):
+        # All that is written goes to our terminal.
+        columns, rows = os.get_terminal_size(1)
+        job = replace(job, terminal=(columns, rows))
     try:
-        return launch(job)
+        return launch(replace(job, stdin_fd=stdin))
     finally:
-        if job.stdin_fd is not None:
-            os.close(job.stdin_fd)
+        if stdin is not None:
+            os.close(stdin)
 
 
 class _Stream:
@@ -188,21 +191,6 @@ def _streams() -> list[_Stream]:
     """Return our streams; one where stdout and stderr are the same."""
     same = os.path.sameopenfile(1, 2)
     return [_Stream(1)] if same else [_Stream(1), _Stream(2)]
-
-
-def _standard_input() -> int | None:
-    """Return a descriptor of ours that the script is to read from."""
-    try:
-        return os.dup(0)
-    except OSError:
-        return None
-
-
-def _terminal_size() -> tuple[int, int] | None:
-    """Return the columns and rows of our terminal, where all that is written goes to one."""
-    if not (os.isatty(1) and os.isatty(2)):
-        return None
-    return tuple(os.get_terminal_size(1))  # type: ignore[return-value]
 
 
 async def _follow(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
+from textual.containers import Container, Horizontal
 from textual.worker import Worker
 
 from dlmon.comparison.compare import ComparisonRow, Reference
@@ -28,13 +29,11 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.panel import ComparisonPanel, SessionComparison
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
-from tui.live.help import FIRST_STEPS, LIVE
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
-from tui.live.loss_chart import learned_text, next_metric
+from tui.live.loss_chart import LossChart, learned_text, next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.side_cell import Part, SideCell
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.help import MACHINE, OF_GPUS
@@ -49,6 +48,18 @@ from tui.screens.stop import AgainScreen
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
 PROFILED_STEPS = 5
+
+
+LIVE = Path(__file__).with_name("live.md")
+FIRST_STEPS = Path(__file__).with_name("first_steps.md")
+
+
+class Part(StrEnum):
+    """What may stand in the row of the epochs."""
+
+    EPOCHS = "epochs"
+    LOSS = "loss"
+    OUTPUT = "output"
 
 
 class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
@@ -105,6 +116,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         # One of ours that was over before its screen was there ended for the person, too.
         self._was_running = source.running or source.is_ours
         self._catching_up: Worker[None] | None = None
+        self._loss, self._output = LossChart(), OutputPane()
         self._part: Part | None = None
         self._metric: str | None = None
         self._arranged: tuple[frozenset[str], ...] = ()
@@ -153,7 +165,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             yield ComparisonPanel()
             yield self._machine
             yield EpochTable()
-            yield SideCell()
+            with Horizontal(id="loss-and-output"):
+                yield self._loss
+                yield self._output
         yield AccountLine()
         yield ProgressLine()
 
@@ -233,9 +247,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.query_one(LimitLine).show(snapshot, running)
         self.paint_epochs(snapshot)
         start = self._source.session.training_start
-        self.query_one(OutputPane).show(
-            snapshot.output, snapshot.notices, running, start, not self._log_is_open
-        )
+        self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
         self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
         self._share_row()
@@ -251,7 +263,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
     def _paint_loss(self, snapshot: Snapshot) -> None:
         """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
-        chart, learning = self.query_one(SideCell).loss, self._source.session.learning
+        chart, learning = self._loss, self._source.session.learning
         each = epoch_word(snapshot.header)
         # Where the chart has no room, the epochs say how training stands.
         learned = learned_text(learning, self._metric, each)
@@ -319,8 +331,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         By the few styles that differ: a class on the screen would have every widget's looked up
         again, and a key answered late.
         """
-        cell, epochs = self.query_one(SideCell), self.query_one(EpochTable)
-        parts = {Part.EPOCHS: epochs, Part.LOSS: cell.loss, Part.OUTPUT: cell.output}
+        cell, epochs = self.query_one("#loss-and-output"), self.query_one(EpochTable)
+        parts = {Part.EPOCHS: epochs, Part.LOSS: self._loss, Part.OUTPUT: self._output}
         alone = {part for part, widget in parts.items() if widget is self.maximized}
         shown, hidden = self._parts | alone, self.hidden_panes
         if (shown, hidden) == self._arranged:
@@ -499,18 +511,18 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         if self._log_is_open:
             self.minimize()
         else:
-            self.maximize(self.query_one(OutputPane), container=False)
+            self.maximize(self._output, container=False)
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""
         self.action_log()
 
     def action_scroll_log(self, lines: int) -> None:
-        self.query_one(OutputPane).scroll_lines(lines)
+        self._output.scroll_lines(lines)
 
     def action_page_log(self, pages: int) -> None:
         """Scroll the output by whole screens."""
-        output = self.query_one(OutputPane)
+        output = self._output
         output.scroll_lines(pages * max(1, output.size.height - 1))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:

@@ -59,7 +59,7 @@ async def test_of_a_loop_that_has_no_epochs_none_is_named(show_session):
     async with show_session(records, size=WIDE) as shown:
         assert "epoch" not in shown.rows("TopLine")[0]
         assert not shown.screen.query_one("EpochTable").display
-        assert shown.screen.query_one("SideCell").outer_size.width == WIDE[0]
+        assert shown.screen.query_one("#loss-and-output").outer_size.width == WIDE[0]
         assert str(shown.titles("#compared")[0]) == "Steps per second"
         assert "steps/s   measured" in "\n".join(shown.rows("EpochHeadline"))
         assert "┊1" not in shown.text

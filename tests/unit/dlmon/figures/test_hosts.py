@@ -71,7 +71,7 @@ def test_missing_samples_are_said_with_their_time_and_are_a_warning_after_half_a
     assert status() == ("no sample since 21:04:05", "", "no sample since 21:04:05")
     clock.advance(30)
     assert status()[:2] == ("no sample since 21:04:05", "high")
-    host.machine.status = "the sensors ended (killed)"
+    host.status = "the sensors ended (killed)"
     assert status()[2] == "no sample since 21:04:05; the sensors ended (killed)"
 
 

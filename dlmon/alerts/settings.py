@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlmon.records.record import record
 from dlmon.records.words import AlertEvent, Word
@@ -17,10 +17,6 @@ DETAILS = ("brief", "full")
 MOST_ADDRESSES = 10
 LONGEST_ADDRESS = 2000
 EXAMPLE = "https://ntfy.sh/my-topic"
-
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
 
 
 class AddressError(ValueError):
@@ -191,21 +187,13 @@ def address_of(text: str, *, here: bool = True) -> Address:
         name, _ = parts.hostname, parts.port
     except ValueError:
         name = None
-    service = _NAMED[kind] if over is not None else _service_at(name or "")
+    host = name or ""
+    service = Service.NTFY if "ntfy" in host.split(".") else _HOSTS.get(host, Service.JSON)
+    service = service if over is None else _NAMED[kind]
     if not name or (service is Service.NTFY and not parts.path.strip("/")):
         raise no_address
     if service is Service.TELEGRAM and not parse_qs(parts.query).get("chat_id"):
         raise AddressError(_NO_TELEGRAM_CHAT)
-    return Address(service, plain, _shown_host(parts))
-
-
-def _service_at(host: str) -> Service:
-    if "ntfy" in host.split("."):
-        return Service.NTFY
-    return _HOSTS.get(host, Service.JSON)
-
-
-def _shown_host(parts: SplitResult) -> str:
-    """Return the domain that an address is of: a name before that may be a secret."""
-    host = parts.hostname or ""
-    return host if re.fullmatch(_NAMED_HOST, host) else ".".join(host.split(".")[-2:])
+    # A name before the domain may be a secret.
+    shown = host if re.fullmatch(_NAMED_HOST, host) else ".".join(host.split(".")[-2:])
+    return Address(service, plain, shown)

@@ -73,7 +73,7 @@ def _written(section: Section) -> Iterator[str]:
 def _note(note: Note) -> Iterator[str]:
     first, *others = map(inline, note.sentences) if note.sentences else ("",)
     if note.kind == "list":
-        yield _list(note.sentences)
+        yield "\n".join(f"- {inline(item)}" for item in note.sentences)
     elif note.kind == "warning":
         yield from (f"⚠ {sentence}" for sentence in (first, *others))
     elif first:
@@ -91,10 +91,6 @@ def _bars(section: Bars) -> Iterator[str]:
         ("▶" if bar.kind == "this" else "", bar.label, bar.text, bar.said) for bar in section.bars
     )
     yield from _table(Table(("", "", section.per, ""), rows, (False, False, True, False)))
-
-
-def _list(items: Iterable[str]) -> str:
-    return "\n".join(f"- {inline(item)}" for item in items)
 
 
 def _code(lines: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dlmon.figures.comparison import compared_metric, mode_of, timed_unit, timin
 from dlmon.figures.machine import without_detail
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
-from dlmon.figures.validity import doubts_of_all, in_doubt, said_of_all
+from dlmon.figures.verdicts import doubts_of_all, in_doubt, said_of_all
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label

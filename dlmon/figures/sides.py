@@ -38,7 +38,7 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
-from dlmon.figures.validity import doubts_of_all
+from dlmon.figures.verdicts import doubts_of_all
 from dlmon.records import AccountPart, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean

@@ -37,7 +37,7 @@ from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
-from dlmon.figures.validity import validity_text
+from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status

@@ -23,7 +23,7 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
-from dlmon.figures.validity import doubts_of_results
+from dlmon.figures.verdicts import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.options.run import in_words, option_name

@@ -26,7 +26,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.run_comparison import Comparison, comparison_of
 from dlmon.figures.tables import measured_in_short
-from dlmon.figures.validity import in_doubt
+from dlmon.figures.verdicts import in_doubt
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlmon.figures.validity import DOUBT_NAMES
+from dlmon.figures.verdicts import DOUBT_NAMES
 from dlmon.records import Doubt
 from tui.live.screen import LIVE
 from tui.screens.base import topics_of

@@ -12,10 +12,9 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.devices import device_of_boosting
 from dlmon.instrument.loops import Steps
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter, guarded, hide_this_frame
 
 _NO_EPOCHS = "rounds of boosting are not epochs"
 _WHY = {

@@ -20,11 +20,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.held_lock import HeldLock
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Requests
-from dlmon.instrument.stacks import Looks, stacks_of_threads
+from dlmon.instrument.stacks import HeldLock, Looks, stacks_of_threads
 from dlmon.records import Model, ProcessStack, Record, Trainer, encode
 
 FLUSH_S = 0.25

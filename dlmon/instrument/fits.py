@@ -15,10 +15,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import wrap
 from dlmon.instrument.fit_report import FitReport, Known
 from dlmon.instrument.fit_watch import watch_of
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter, guarded, wrap
 
 _REPORTS = "_dlmon_reports"
 # Keras's hooks, and what of `FitReport` they call.

@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import wrap
-from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
-from dlmon.instrument.keras_data import Data, NotedData, Stream, keep_data
+from dlmon.instrument.keras_data import (
+    BatchPlan,
+    Data,
+    NotedData,
+    Stream,
+    keep_data,
+    plan_of_arrays,
+    plan_of_dataset,
+)
 from dlmon.instrument.loaders import leading_size
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter, guarded, wrap
 
 # Names of the adapters of Keras 3 and of tf_keras, by where their batches come from.
 _ARRAYS = {

@@ -19,8 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import wrap
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter, guarded, wrap
 from dlmon.records import CHECKPOINT, COMPILE, NamedPause
 
 # Compiling comes in many small steps: shorter ones are not even put together.

@@ -14,13 +14,12 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
-from dlmon.instrument.around import WATCHED, hide_this_frame, wrap
 from dlmon.instrument.devices import device_of_training
-from dlmon.instrument.loader_workers import answer
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
+from dlmon.instrument.requests import answer
 
 
 @cache
@@ -66,7 +65,12 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     loader.__init_subclass__ = __init_subclass__
     worker: Any = getattr(getattr(module, "_utils", None), "worker", None)
     if hasattr(worker, "_worker_loop"):
-        wrap(worker, "_worker_loop", reporter, before=lambda *all, **named: answer(reporter.path))
+
+        def began(*arguments: Any, **named: Any) -> None:
+            # Below the hook are the frames of what a worker was forked from.
+            answer(reporter.path, bottom=wrap.__code__.co_filename)
+
+        wrap(worker, "_worker_loop", reporter, before=began)
 
 
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:

@@ -1,4 +1,4 @@
-"""What a process reports to the monitor that started it, over a socket or a pipe.
+"""What a process reports to the monitor that started it, over a socket, and how hooks are set.
 
 There is one reporter in a process. In a script it connects when that first trains, so a process
 that only imports a framework, as one that loads data does, never shows up; a workload of ours has
@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.emitter import Emitter, Reads
-from dlmon.instrument.held_lock import HELD, HeldLock
 from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued
+from dlmon.instrument.stacks import HELD, HeldLock
 from dlmon.records import GARBAGE, SCRIPT_PHASE, Model, NamedPause, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"
@@ -43,11 +43,14 @@ WAITING_PAUSES = 4096
 # At the starts of so many epochs it is looked whether a progress bar counts them.
 MOST_LOOKS = 5
 
+WATCHED = "_dlmon_watched"
+"""The attribute of a function that calls hooks of ours."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _nothing(item: Queued) -> None:
-    """Take a batch that nobody asks for."""
+def _nothing(*arguments: Any, **named: Any) -> None:
+    """Stand for a hook, or for what takes a batch, where none is needed."""
 
 
 class Reporter:
@@ -344,6 +347,68 @@ def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:
         return guard  # type: ignore[return-value]
 
     return keep
+
+
+def hide_this_frame(error: BaseException) -> None:
+    """Let what a script prints of its own error be the same as without us.
+
+    To be called by the frame that caught it, which then raises it again without naming it.
+    """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+def wrap(
+    holder: Any,
+    name: str,
+    reporter: Reporter,
+    *,
+    before: Callable[..., Any] = _nothing,
+    after: Callable[..., None] = _nothing,
+    always: bool = False,
+) -> None:
+    """Have a function or a method call hooks of ours; an error of theirs turns the reporter off.
+
+    Args:
+        holder: the module or class that it is in.
+        name: of the function.
+        reporter: where it is off, no hook is called.
+        before: is called first, with the same arguments.
+        after: is called with what `before` returned, what the function returned, and its arguments.
+        always: call `after` too where the function raises: it returned None then.
+    """
+    following = getattr(holder, name)
+    if hasattr(following, WATCHED):
+        return
+
+    @wraps(following)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if not reporter.is_on:
+            return following(*arguments, **named)
+        prepared = result = None
+        try:
+            prepared = before(*arguments, **named)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+        has_ended = always
+        try:
+            result = following(*arguments, **named)
+            has_ended = True
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        finally:
+            if has_ended:
+                try:
+                    after(prepared, result, *arguments, **named)
+                except Exception as error:  # noqa: BLE001 - as above
+                    reporter.turn_off(error)
+        return result
+
+    setattr(wrapped, WATCHED, True)
+    # `torch.compile` calls such a function as it is, without a word.
+    wrapped._torchdynamo_disable = True  # type: ignore[attr-defined]
+    setattr(holder, name, wrapped)
 
 
 def _whole_number(name: str) -> int | None:

@@ -6,18 +6,26 @@ answer is a record with its number.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import struct
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dlmon.records import Answer, Record
+from dlmon.instrument.stacks import stacks_of_threads
+from dlmon.records import Answer, ProcessStack, Record, encode
 
 VERSION = 1
 LONGEST_BYTES = 4096
 """No request is so long: what sends one that is, is no supervisor of ours."""
 LARGEST = 2**31
+LOADER_WORKER = "loader worker"
+# A monitor that is busy is not waited for longer than that.
+SEND_S = 2
 
 Handler = Callable[[int, Mapping[str, Any]], "Record | None"]
 """Takes the number of a request and its fields; returns the answer, None for "it is done"."""
@@ -91,3 +99,36 @@ class Requests:
             self._send(self.answer(number, str(why)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._send(self.answer(number, f"{type(error).__name__}: {error}"[:300]))
+
+
+def answer(path: str, bottom: str) -> None:
+    """Answer a monitor's questions from a thread, as long as this process loads data.
+
+    The thread waits for a question and costs nothing else.
+
+    Args:
+        path: the monitor's socket.
+        bottom: the file of a frame at which a stack ends.
+    """
+    thread = threading.Thread(target=_answer, args=(path, bottom), name="dlmon-answer")
+    thread.daemon = True
+    thread.start()
+
+
+def _answer(path: str, bottom: str) -> None:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
+        monitor.connect(path)
+        monitor.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
+
+        def send(record: Record) -> None:
+            # A script may have made SIGPIPE end it again.
+            monitor.sendall(encode(record), socket.MSG_NOSIGNAL)
+
+        def stack(number: int, request: Mapping[str, Any]) -> Record:
+            threads = stacks_of_threads(None, threading.get_ident(), bottom)
+            return ProcessStack(time.monotonic_ns(), number, os.getpid(), threads)
+
+        requests = Requests({"stack": stack}, monitor.recv, send, LOADER_WORKER)
+        send(requests.hello())
+        while requests.take():
+            pass

@@ -17,14 +17,13 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import wrap
-from dlmon.instrument.batch_plan import plan_of_dataset
 from dlmon.instrument.devices import device_of_keras
+from dlmon.instrument.keras_data import plan_of_dataset
 from dlmon.instrument.loaders import LEADING, Loader
 from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.pytorch import fetching, opening
-from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.reporter import Reporter, wrap
 
 OWNER = "tape"
 _TENSORFLOW = "tensorflow"

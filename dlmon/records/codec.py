@@ -20,11 +20,10 @@ from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts
-from dlmon.records.profile import Profile
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
-from dlmon.records.stacks import Answer, ProcessStack, Stack
+from dlmon.records.stacks import Answer, ProcessStack, Profile, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
 from dlmon.records.words import FailureKind, GpuState, Requirement, Status, Word

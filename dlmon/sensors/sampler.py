@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from dlmon.records import Cost, Facts, GpuState, Machine, MachineFacts, Notice
 from dlmon.records.changes import Changes, merge
-from dlmon.sensors.linux.cgroup import CgroupProvider
+from dlmon.sensors.linux.cgroup import CgroupProvider, PressureProvider
 from dlmon.sensors.linux.cpu import CpuProvider
 from dlmon.sensors.linux.memory import MemoryProvider
-from dlmon.sensors.linux.pressure import PressureProvider
 from dlmon.sensors.linux.rapl import EnergyProvider
 from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
 from dlmon.sensors.nvidia.device import Missing

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
-from dlmon.instrument.held_lock import lines_in
-from dlmon.instrument.stacks import MOST_FRAMES, MOST_THREADS, is_of_script
+from dlmon.instrument.stacks import MOST_FRAMES, MOST_THREADS, is_of_script, lines_in
 from dlmon.launch.children import python_command
 from dlmon.records import (
     Frame,

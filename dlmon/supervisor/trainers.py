@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlmon.instrument.held_lock import HELD
+from dlmon.instrument.stacks import HELD
 from dlmon.records import (
     Batches,
     BatchSummary,

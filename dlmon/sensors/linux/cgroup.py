@@ -1,21 +1,22 @@
-"""What the control group allows: CPU quota, throttling, memory limit (versions 1 and 2).
+"""What the control group allows (versions 1 and 2), and how long its programs wait.
 
-Linux, Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
-scheduler/sched-bwc.rst. A limit on any ancestor holds as well, so the tightest
+Linux, Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst
+and accounting/psi.rst. A limit on any ancestor holds as well, so the tightest
 one counts.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
-from dlmon.control_groups import Group, own_group
-from dlmon.records import Cpu, MachineFacts, Memory
+from dlmon.control_groups import UNIFIED, Group, own_group
+from dlmon.records import Cpu, MachineFacts, Memory, Pressure
 from dlmon.sensors import kernel_files
 from dlmon.sensors.kernel_files import ask
 from dlmon.sensors.linux.memory import counts
@@ -24,6 +25,8 @@ from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_p
 Limit = TypeVar("Limit", int, float)
 
 MACHINE_ONLY = "reported for the whole machine only"
+RESOURCES = ("cpu", "memory", "io")
+_US_PER_PCT = 1e4
 NO_FAULTS = "the kernel doesn't count this group's major faults"
 
 
@@ -238,3 +241,49 @@ def _positive(text: str) -> int:
 def _numbers(text: str) -> dict[str, int]:
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+class PressureProvider(Provider):
+    """How much of the time programs waited for the CPU, memory or a disk (PSI).
+
+    Counted is the time in which at least one task waited ("some"), by the control group of this
+    process, which is the workload's too, where that counts it, else by the machine.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._files: dict[str, Path] = {}
+        self._waited = {resource: Rates() for resource in RESOURCES}
+
+    def facts(self) -> MachineFacts:
+        of_machine = self._root / "proc/pressure"
+        self._files = {resource: of_machine / resource for resource in RESOURCES}
+        with suppress(OSError, ValueError):
+            group = own_group(UNIFIED, self._root).directories[0]
+            for resource in RESOURCES:
+                if (of_group := group / f"{resource}.pressure").exists():
+                    self._files[resource] = of_group
+        return MachineFacts()
+
+    def slow(self, t: int) -> Reading:
+        values, why = ask(
+            {f"{resource}_pct": partial(self._pct, resource, t) for resource in RESOURCES}
+        )
+        return Reading(pressure=Pressure(**values, why=why))
+
+    def _pct(self, resource: str, t: int) -> float:
+        waited = waited_us(kernel_files.read(self._files[resource]))
+        (us_per_s,) = self._waited[resource].per_second(t, waited)
+        return min(100.0, round(us_per_s / _US_PER_PCT, 1))
+
+
+def waited_us(text: str) -> int:
+    """Return the time in microseconds in which at least one task waited, from a pressure file.
+
+    Raises:
+        ValueError: it isn't there.
+    """
+    total = re.search(r"^some .*\btotal=(\d+)", text, re.MULTILINE)
+    if total is None:
+        raise ValueError("not reported here")
+    return int(total[1])

@@ -208,11 +208,17 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert {each.rank for each in script.records() if isinstance(each, ProcessStack)} == {0, 1}
 
 
-def test_what_a_loaders_worker_is_at_is_shown(interpreter, script):
-    script.start(LOADS, interpreter, "train.py", "spawn", until=is_long_pause)
+@pytest.mark.parametrize("context", ["spawn", "fork"])
+def test_what_a_loaders_worker_is_at_is_shown(interpreter, script, context):
+    script.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
     lines = script.dlmon("stack", "last").splitlines()
     assert sum(line.startswith("loader worker, process") for line in lines) == 2
     assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)
+    stacks = json.loads(script.dlmon("stack", "last", "--json"))
+    workers = [each for each in stacks if "worker" in each]
+    frames = [frame for each in workers for thread in each["threads"] for frame in thread["frames"]]
+    # What a worker was forked from is not what it does.
+    assert all(frame["function"] != "loop" for frame in frames)
 
 
 @pytest.mark.parametrize("profiler", ["torch", "jax", "tensorflow"])

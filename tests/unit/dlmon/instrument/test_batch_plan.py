@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.instrument.batch_plan import plan_of_arrays, plan_of_dataset
+from dlmon.instrument.keras_data import plan_of_arrays, plan_of_dataset
 
 INFINITE, UNKNOWN = -1, -2
 

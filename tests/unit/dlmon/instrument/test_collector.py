@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
-from dlmon.instrument.batch_plan import BatchPlan
 from dlmon.instrument.collector import BatchCollector, step_quantiles
-from dlmon.instrument.keras_data import Data, NotedData
+from dlmon.instrument.keras_data import BatchPlan, Data, NotedData
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,

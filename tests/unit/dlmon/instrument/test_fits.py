@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 from fakes.loops import KeptReporter
 
-from dlmon.instrument.batch_plan import plan_of_arrays
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.fit_report import Known
-from dlmon.instrument.fit_watch import FitWatch
+from dlmon.instrument.fit_watch import FitWatch, watch_single_batches
 from dlmon.instrument.fits import callback_class, watch_fits
-from dlmon.instrument.keras_data import Data, NotedData, keep_data
-from dlmon.instrument.single_batches import watch_single_batches
+from dlmon.instrument.keras_data import Data, NotedData, keep_data, plan_of_arrays
 from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 
 MS = 1_000_000
@@ -70,7 +68,7 @@ class Keras:
         self.reporter = KeptReporter()
         watch = FitWatch(self.reporter, clock=lambda: self.now)
         monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
-        monkeypatch.setattr("dlmon.instrument.single_batches.watch_of", lambda reporter: watch)
+        monkeypatch.setattr("dlmon.instrument.fit_watch.watch_of", lambda reporter: watch)
         self.running = watch.running
 
         class CallbackList:

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from dlmon.instrument.held_lock import lines_in
+from dlmon.instrument.stacks import lines_in
 from dlmon.supervisor.control import held_threads
 
 BEGIN = """
 import ctypes, faulthandler, os, sys, threading, time
-from dlmon.instrument import held_lock
-held_lock.HELD_S = 0.2
-held = held_lock.HeldLock(sys.argv[1])
+from dlmon.instrument import stacks
+stacks.HELD_S = 0.2
+held = stacks.HeldLock(sys.argv[1])
 
 def compute_in_c():
     # Of a PyDLL, the lock is held meanwhile.

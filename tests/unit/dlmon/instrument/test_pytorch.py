@@ -8,13 +8,12 @@ import pytest
 from fakes.loops import KeptReporter, Reported
 
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.lightning import watch_lightning
 from dlmon.instrument.pytorch import (
     passes_of,
     watch_loaders,
     watch_optimizers,
 )
-from dlmon.instrument.transformers import watch_transformers
+from dlmon.instrument.trainers import watch_lightning, watch_transformers
 from dlmon.records import Evaluation
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.records import MachineFacts, Pressure
-from dlmon.sensors.linux.pressure import PressureProvider, waited_us
+from dlmon.sensors.linux.cgroup import PressureProvider, waited_us
 
 SECOND = 1_000_000_000
 

@@ -48,6 +48,10 @@ class Scan:
         self.why: str | None = "not read yet"
         """Why nothing is known of any process, if so."""
 
+    @property
+    def stats(self) -> dict[int, Stat]:
+        return {pid: sample.stat for pid, sample in self.samples.items()}
+
     def update(self, t: int, fresh: Mapping[int, Stat]) -> None:
         """Read the processes, but for those that were read just now: these are `fresh`."""
         try:
@@ -99,21 +103,6 @@ def wall_at_boot() -> float:
 def wall_at_start(stat: Stat, at_boot: float) -> float:
     """Return when a process started; those are rounded alike that start within a tick."""
     return round(at_boot + stat.started / _TICKS_PER_S, 2)
-
-
-def read_all(proc: str) -> dict[int, Stat]:
-    """Return every process that can be read."""
-    stats = {}
-    try:
-        pids = kernel_files.numbered(proc)
-    except OSError:
-        return {}
-    for pid in pids:
-        try:
-            stats[pid] = read_stat(proc, pid)
-        except (OSError, ValueError):
-            continue
-    return stats
 
 
 def read_stat(proc: str, pid: int) -> Stat:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dlmon.records import ProcessTree
 from dlmon.sensors import kernel_files
-from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
+from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_stat
 from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Reading, mib_per_second
 
 FIELDS = tuple(spec.name for spec in fields(ProcessTree) if spec.name != "why")
@@ -69,8 +69,10 @@ class ProcessProvider(Provider):
         self._root, self._leads_session = pid, root.session == pid
         self._members = {pid: root}
         self._t = t
-        # Not by an update of the scan: one so soon after another has no window to take a rate over.
-        self._find_members(read_all(self._proc))
+        # By one of its own: an update so soon after another has no window to take a rate over.
+        scan = Scan(self._proc)
+        scan.update(t, self._members)
+        self._find_members(scan.stats)
         self._read_threads(t)
 
     def fast(self, t: int) -> Reading:
@@ -97,7 +99,7 @@ class ProcessProvider(Provider):
         self.scan.update(t, self._members)
         if not self._members:
             return Reading()
-        self._find_members({pid: sample.stat for pid, sample in self.scan.samples.items()})
+        self._find_members(self.scan.stats)
         return Reading(process=self._read_threads(t))
 
     def _forget(self) -> None:

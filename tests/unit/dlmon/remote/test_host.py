@@ -6,8 +6,9 @@ import pytest
 from fakes.hosts import BEGIN_WALL, GIB, FakeHost, facts, live, sample, session
 from fakes.screens import Clock
 
-from dlmon.records import Gpu, Process
+from dlmon.records import Gpu, Notice, Process
 from dlmon.records.machine import MAX_ON_GPUS
+from dlmon.remote.connection import Clock as ClockDifference
 from dlmon.remote.host import Age, HostState, RunningSession, is_free
 
 SECOND = 1_000_000_000
@@ -132,6 +133,81 @@ def test_a_clock_that_differs_is_reported_from_two_seconds_on(host, wall_s, said
     host.connect()
     host.link.differ(wall_s)
     assert host.snapshot().clock_ahead_s == said
+
+
+# ---- its readings ----
+
+
+def sample_at(seconds):
+    return sample(int(seconds * SECOND))
+
+
+def test_it_stays_on_where_a_screen_of_it_is_left(clock):
+    host = FakeHost("gpu1", clock, interval_s=0.5, pcie=True)
+    host.start()
+    watch, _ = host.link.standing
+    assert watch.fields() == {"interval_s": 0.5, "pcie": True}
+    host.stop()
+    assert host.is_on
+    assert host.link.standing[0] is watch
+
+
+def test_its_samples_make_its_history(host):
+    host.link.report(*map(sample_at, (5, 5.5, 6)))
+    assert host.history.latest.t == 6 * SECOND
+    assert host.start_ns == 5 * SECOND
+    assert host.history.cpu_pct.mean is not None
+
+
+def test_a_sample_that_is_older_than_the_last_is_passed_over(host, clock):
+    host.link.report(sample_at(6))
+    clock.advance(1)
+    host.link.report(*map(sample_at, (6, 5, 0)))
+    assert host.history.latest.t == 6 * SECOND
+    assert host.age_s == 1
+
+
+def test_the_age_of_a_sample_counts_from_when_it_came(host, clock):
+    assert host.age_s is None
+    # Whatever its own clock says.
+    host.link.report(sample_at(9_999))
+    assert host.age_s == 0
+    clock.advance(2.5)
+    assert host.age_s == 2.5
+
+
+def test_the_time_there_is_known_by_its_clock_or_its_last_sample(host, clock):
+    assert host.now() == 0
+    host.link.report(sample_at(7))
+    assert host.now() == 7 * SECOND
+    host.link.times = ClockDifference(monotonic_ns=-400 * SECOND, wall_s=0.0, round_trip_s=0.1)
+    assert host.now() == 600 * SECOND
+    clock.advance(1)
+    assert host.now() == 601 * SECOND
+
+
+def test_a_boot_begins_its_history_anew(host):
+    host.link.report(sample_at(5_000))
+    host.link.connect("boot-2")
+    assert host.history.latest is None
+    host.link.report(sample_at(3))
+    assert host.history.latest.t == 3 * SECOND
+    assert host.start_ns == 3 * SECOND
+
+
+def test_what_it_has_to_say_is_read_once(host):
+    host.link.report(Notice(t=1, text="a GPU was lost"))
+    host.link.say("watch", error="this can't be watched")
+    assert host.status == "this can't be watched"
+    assert host.poll() == ["a GPU was lost", "this can't be watched"]
+    assert host.poll() == []
+
+
+@pytest.mark.parametrize("t", [0, 1, 2**62, 2**63 - 1])
+def test_any_time_can_be_that_of_a_sample(host, t):
+    host.link.report(sample_at(1e-9), sample(t))
+    assert host.history.latest.t == max(1, t)
+    assert host.history.use() is not None
 
 
 # ---- what runs there ----

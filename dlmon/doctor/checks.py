@@ -21,7 +21,7 @@ from dlmon.doctor.frameworks import Framework, compare_gpus
 from dlmon.host import is_container, is_wsl
 from dlmon.records import TITLES, Facts, GpuFacts, GpuState, MachineFacts
 from dlmon.records.sanitize import clean
-from dlmon.sensors.linux.rapl import why_no_cpu_energy
+from dlmon.sensors.linux.cpu import why_no_cpu_energy
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")

@@ -27,7 +27,7 @@ from dlmon.sweep.plan import SweepError
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
-    from dlmon.remote.listing import ListedSweep
+    from dlmon.remote.follower import ListedSweep
 
 # The whole reason stands in the details.
 _IN_BRIEF = {

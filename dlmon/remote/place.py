@@ -13,8 +13,7 @@ from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import id_of
 from dlmon.records import Status
 from dlmon.remote.connection import Connection
-from dlmon.remote.follower import RemoteFollower, follow_remote
-from dlmon.remote.listing import listed_sessions
+from dlmon.remote.follower import RemoteFollower, follow_remote, listed_sessions
 from dlmon.remote.requests import launch_remote
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower

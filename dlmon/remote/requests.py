@@ -21,8 +21,15 @@ from dlmon.log.label import Label
 from dlmon.private_files import replace_private
 from dlmon.records import Record, SessionHeader
 from dlmon.remote.connection import Connection, connected
-from dlmon.remote.follower import LogCopy, asked_records, copies_directory, find_remote
-from dlmon.remote.listing import ListedSweep, listed_sessions, listed_sweeps
+from dlmon.remote.follower import (
+    ListedSweep,
+    LogCopy,
+    asked_records,
+    copies_directory,
+    find_remote,
+    listed_sessions,
+    listed_sweeps,
+)
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 Answer = TypeVar("Answer")

@@ -10,9 +10,8 @@ from dataclasses import replace
 from dlmon.records import Cost, Facts, GpuState, Machine, MachineFacts, Notice
 from dlmon.records.changes import Changes, merge
 from dlmon.sensors.linux.cgroup import CgroupProvider, PressureProvider
-from dlmon.sensors.linux.cpu import CpuProvider
+from dlmon.sensors.linux.cpu import CpuProvider, EnergyProvider
 from dlmon.sensors.linux.memory import MemoryProvider
-from dlmon.sensors.linux.rapl import EnergyProvider
 from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
 from dlmon.sensors.nvidia.device import Missing
 from dlmon.sensors.nvidia.provider import NvidiaProvider

@@ -27,9 +27,8 @@ from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
 from dlmon.remote.connection import connect, connected, packed, sent_files
-from dlmon.remote.follower import find_remote, follow_remote
+from dlmon.remote.follower import find_remote, follow_remote, listed_sessions
 from dlmon.remote.host import WatchedHost
-from dlmon.remote.listing import listed_sessions
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))

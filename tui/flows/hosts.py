@@ -76,8 +76,7 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
         from dlmon.figures.sessions import sweeps_of_host
-        from dlmon.remote.follower import copies_directory
-        from dlmon.remote.listing import listed_sessions, listed_sweeps
+        from dlmon.remote.follower import copies_directory, listed_sessions, listed_sweeps
 
         directory = copies_directory(link.host)
         sessions = await listed_sessions(link, log_dir, directory=directory)

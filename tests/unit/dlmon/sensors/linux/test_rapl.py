@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux import rapl
-from dlmon.sensors.linux.rapl import (
+from dlmon.sensors.linux import cpu as rapl
+from dlmon.sensors.linux.cpu import (
     BEGAN_AGAIN,
     DENIED,
     NO_COUNTER,

@@ -12,7 +12,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.devices import device_of_boosting
+from dlmon.instrument.facts import device_of_boosting
 from dlmon.instrument.loops import Steps
 from dlmon.instrument.reporter import Reporter, guarded, hide_this_frame
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, claim_latest
-from dlmon.instrument.keras_facts import (
+from dlmon.instrument.facts import (
     count_of_samples,
     framework_of,
     parameters_of,
     qualities_of,
     with_learning_rate,
 )
+from dlmon.instrument.fit_watch import Activity, FitWatch
+from dlmon.instrument.keras_data import Data, claim_latest
 from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
     EpochEnd,

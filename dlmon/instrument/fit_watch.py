@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.keras_facts import framework_of, parameters_of, qualities_of
+from dlmon.instrument.facts import framework_of, parameters_of, qualities_of
 from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.loops import Steps
 from dlmon.instrument.reporter import Reporter, wrap

@@ -14,7 +14,7 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
-from dlmon.instrument.devices import device_of_training
+from dlmon.instrument.facts import device_of_training
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes

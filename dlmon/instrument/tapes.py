@@ -17,7 +17,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.devices import device_of_keras
+from dlmon.instrument.facts import device_of_keras
 from dlmon.instrument.keras_data import plan_of_dataset
 from dlmon.instrument.loaders import LEADING, Loader
 from dlmon.instrument.pass_reports import PassReports

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlmon.instrument.devices import device_of_keras, device_of_training
+from dlmon.instrument.facts import device_of_keras, device_of_training
 
 
 @pytest.fixture(autouse=True)

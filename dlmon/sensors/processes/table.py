@@ -14,8 +14,13 @@ from typing import Generic, NamedTuple, TypeVar
 from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
-from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample, wall_at_boot, wall_at_start
-from dlmon.sensors.processes.tree import ProcessProvider
+from dlmon.sensors.processes.tree import (
+    BUSY_PCT,
+    CpuSample,
+    ProcessProvider,
+    wall_at_boot,
+    wall_at_start,
+)
 from dlmon.sensors.provider import BYTES_IN_MIB, Reading
 
 PATIENCE_S = 0.02

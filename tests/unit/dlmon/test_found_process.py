@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dlmon.found_process import FoundProcess, NoSignal
-from dlmon.sensors.processes.stat import read_stat, wall_at_boot, wall_at_start
+from dlmon.sensors.processes.tree import read_stat, wall_at_boot, wall_at_start
 
 
 @pytest.fixture

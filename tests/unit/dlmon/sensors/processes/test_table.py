@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from dlmon.records import Gpu, GpuState, Process
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
-from dlmon.sensors.processes import stat as scan
-from dlmon.sensors.processes.stat import Scan
+from dlmon.sensors.processes import tree as scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
     FROM_PROC,
@@ -30,7 +29,7 @@ from dlmon.sensors.processes.table import (
     TimedLookups,
     total_mib,
 )
-from dlmon.sensors.processes.tree import ProcessProvider
+from dlmon.sensors.processes.tree import ProcessProvider, Scan
 from dlmon.sensors.provider import Reading
 
 SECOND = 1_000_000_000

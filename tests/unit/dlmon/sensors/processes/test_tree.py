@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import ProcessTree
-from dlmon.sensors.processes.stat import Stat, parse_stat
-from dlmon.sensors.processes.tree import FIELDS, ProcessProvider, descendants
+from dlmon.sensors.processes.tree import FIELDS, ProcessProvider, Stat, descendants, parse_stat
 
 SECOND = 1_000_000_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -142,10 +142,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
-        Binding("up", "move(-1)", "Previous workload", show=False),
-        Binding("down", "move(1)", "Next workload", show=False),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("up", "move('cursor_up')", "Previous workload", show=False),
+        Binding("down", "move('cursor_down')", "Next workload", show=False),
+        Binding("pageup", "move('page_up')", "Page up", show=False),
+        Binding("pagedown", "move('page_down')", "Page down", show=False),
         Binding(
             "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
         ),
@@ -240,7 +240,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # The footer was not there when the bindings were first updated.
         self.refresh_bindings()
         self.show_entries(self._entries)
-        self.on_row_list_highlighted()
+        self.on_option_list_option_highlighted()
         self._start_machine()
         if self._asked is not None:
             self._request(self._asked)
@@ -294,15 +294,17 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.filter(event.value)
+        if self._list.workload is None:
+            self.on_option_list_option_highlighted()
         # Whether q leaves.
         self.refresh_bindings()
 
-    def on_row_list_highlighted(self) -> None:
+    def on_option_list_option_highlighted(self) -> None:
         """Say what the highlighted workload is, and what its defaults are."""
         if not self._is_complete:
             return
-        if self._list.highlighted is not None:
-            self._form.show_defaults(self._list.highlighted)
+        if self._list.workload is not None:
+            self._form.show_defaults(self._list.workload)
         self._check()
 
     def on_click(self, event: events.Click) -> None:
@@ -310,7 +312,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if event.widget is self._list:
             self._filter.focus()
 
-    def on_row_list_chosen(self) -> None:
+    def on_workload_list_chosen(self) -> None:
         self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
@@ -362,7 +364,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if not self._is_complete:
             self._asked = message
             return
-        workload = self._list.highlighted
+        workload = self._list.workload
         if workload is None:
             return
         typed = self._form.typed
@@ -401,15 +403,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # At once, for what is typed next is meant for it.
         self.set_focus(stops[(here + step) % len(stops)])
 
-    def action_move(self, steps: int) -> None:
-        self._list.move(steps)
-
-    def action_move_page(self, direction: int) -> None:
-        self._list.move_page(direction)
+    async def action_move(self, where: str) -> None:
+        """Move the highlight of the list, which has no focus."""
+        await self._list.run_action(where)
 
     def action_copy_command(self) -> None:
         """Put the command on the clipboard, where there is one."""
-        workload = self._list.highlighted
+        workload = self._list.workload
         if workload is None or not self._is_complete:
             return
         typed = self._form.typed
@@ -444,7 +444,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from dlmon.figures.comparison import comparable_text, match_of_options
         from tui.home.about_workload import last_text
 
-        workload, typed = self._list.highlighted, self._form.typed
+        workload, typed = self._list.workload, self._form.typed
         self._find_last(typed.options)
         if workload is None:
             self._about.show(None)
@@ -461,7 +461,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if not self._is_complete:
             return
         self._describe()
-        workload = self._list.highlighted
+        workload = self._list.workload
         typed = self._form.typed
         if workload is None:
             self._form.mark(typed.unreadable)

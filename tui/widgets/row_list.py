@@ -31,8 +31,6 @@ class RowList(ScrollingLines):
     FIRST: ClassVar[int] = 0
     """The least index; -1 where at first no row is highlighted."""
 
-    HEADINGS: ClassVar[int] = 1
-    """The rows for the names of columns."""
     KEEPS_MARGIN: ClassVar[bool] = True
     """Whether the thumb has its room while there is none."""
     CLICKS: ClassVar[int] = 2
@@ -61,7 +59,7 @@ class RowList(ScrollingLines):
     def highlight(self, index: int, *, scroll: bool = True) -> None:
         """Highlight a row, and scroll to it."""
         self.index = max(self.FIRST, min(index, self.count - 1))
-        room = self.size.height - self.HEADINGS
+        room = self.size.height - 1
         if scroll and room > 0 and self.index >= 0:
             self.bring_into_view(self.index, room)
         self.redraw()
@@ -73,20 +71,18 @@ class RowList(ScrollingLines):
 
     def move_page(self, direction: int) -> None:
         """Move the highlight by as many rows as are shown."""
-        self.move(direction * max(1, self.size.height - self.HEADINGS - 1))
+        self.move(direction * max(1, self.size.height - 2))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the visible rows."""
         if not self.count:
             return self.empty_rows(width, height)
-        room = max(0, height - self.HEADINGS)
+        room = max(0, height - 1)
         visible = self.in_view(self.count, room)
         inner = width - (MARGIN if self.KEEPS_MARGIN or self.scrolls else 0)
-        headings = [self.heading(inner)] if self.HEADINGS else []
-        rows = [*headings, *(self.row_drawn(index, inner) for index in visible)]
+        rows = [self.heading(inner), *(self._row_drawn(index, inner) for index in visible)]
         rows = [cut(row, inner) for row in rows[:height]]
-        top = len(headings)
-        return [*rows[:top], *self.with_thumb(rows[top:], self.count, width)]
+        return [*rows[:1], *self.with_thumb(rows[1:], self.count, width)]
 
     def on_resize(self, event: events.Resize) -> None:
         """Keep the highlight visible."""
@@ -97,13 +93,13 @@ class RowList(ScrollingLines):
         clicked = event.get_content_offset(self)
         if clicked is None:
             return
-        index = self.index_at(clicked.y - self.HEADINGS, self.count)
+        index = self.index_at(clicked.y - 1, self.count)
         if index is not None and self.can_highlight:
             self.highlight(index)
             if event.chain == self.CLICKS:
                 self.post_message(self.Chosen())
 
-    def row_drawn(self, index: int, width: int) -> TextRow:
+    def _row_drawn(self, index: int, width: int) -> TextRow:
         """Return a row as it is shown: the highlighted one stands out."""
         row = self.row_of(index, width)
         if index != self.index:

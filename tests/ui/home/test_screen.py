@@ -62,7 +62,7 @@ class ShownHome:
 
     @property
     def highlighted(self):
-        workload = self.screen.query_one(WorkloadList).highlighted
+        workload = self.screen.query_one(WorkloadList).workload
         return workload and workload.name
 
     @property
@@ -165,11 +165,12 @@ async def test_the_arrows_go_through_all_workloads_each_in_sight_and_enter_train
     async with show_home((80, 24)) as shown:
         for names, key in ((NAMES, "down"), (NAMES[::-1], "up")):
             seen = []
-            for _ in names:
+            for name in names:
                 seen.append(shown.highlighted)
                 rows = shown.rows("#workloads")
                 assert any(f"▸ {shown.highlighted} " in f"{row} " for row in rows)
-                await press(shown, key)
+                if name != names[-1]:
+                    await press(shown, key)
             assert seen == names
         await press(shown, *["pagedown"] * 4)
         assert shown.highlighted == NAMES[-1]

@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tui.home.workload_list import matching, pieces, with_headings
+from tui.home.workload_list import matching, with_headings
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]
@@ -39,19 +37,3 @@ def test_a_family_stands_together_under_its_name():
 
 def test_without_workloads_there_are_no_headings():
     assert with_headings([]) == []
-
-
-def test_the_matching_parts_of_a_name_are_shown():
-    assert pieces("mnist-mlp-small", "SMALL m") == [
-        ("m", True),
-        ("nist-", False),
-        ("m", True),
-        ("lp-", False),
-        ("small", True),
-    ]
-    assert pieces("cifar10-cnn", "") == [("cifar10-cnn", False)]
-
-
-@given(text=st.text(), typed=st.text())
-def test_pieces_are_the_whole_text(text, typed):
-    assert "".join(piece for piece, _ in pieces(text, typed)) == text

@@ -181,6 +181,14 @@ async def test_the_arrows_go_through_all_workloads_each_in_sight_and_enter_train
         assert shown.launched == [(WORKLOADS[NAMES[1]], RunOptions())]
 
 
+async def test_a_page_is_not_turned_where_the_list_has_no_room(show_home):
+    async with show_home((80, 24)) as shown:
+        shown.screen.query_one("#pick").styles.height = 0
+        await shown.pilot.pause()
+        await press(shown, "pagedown", "pageup", "down")
+        assert shown.highlighted == NAMES[1]
+
+
 # ---- the filter ----
 
 

@@ -100,7 +100,7 @@ def picture_of(
         return replace(below, columns=columns, reason=reason, left_labels=("",))
     bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
     if _unit_of(curves) == "%":
-        bottom, top = 0.0, max(100.0, top)
+        bottom, top = 0.0, max(100.0, *values)
     is_one = len(lines) == 1
     if is_one:
         # Nothing tells one run's points from another's: they have the hue of points.

@@ -37,6 +37,10 @@ _NO_MATCH = "no metric has such a name"
 _INTERVAL_NS = 1_000_000_000
 
 
+class ChartGrid(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """Charts that scroll with the chosen one; the arrows are the screen's."""
+
+
 class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     """A chart of everything that runs reported, the newest values in its border.
 
@@ -86,7 +90,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         yield Static(id="runs")
         yield self.filter_field
         yield Static(_NO_MATCH, id="nothing")
-        yield VerticalScroll(id="charts", can_focus=False)
+        yield ChartGrid(id="charts")
 
     def on_mount(self) -> None:
         """Read what nobody else reads."""
@@ -171,7 +175,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     def _lay_out(self, names: Collection[str]) -> None:
         """Have a chart of each name that matches what is typed; the grid scrolls if it must."""
-        grid, words = self.query_one("#charts", VerticalScroll), self._typed.casefold().split()
+        grid, words = self.query_one(ChartGrid), self._typed.casefold().split()
         new = [name for name in names if name not in self._charts]
         for name in new:
             self._charts[name] = CurveChart()

@@ -163,3 +163,18 @@ async def test_sessions_are_followed_until_the_screen_is_left(tmp_path):
         await pilot.press("q")
         await until(pilot, lambda: not isinstance(app.screen, MetricsScreen))
         assert all(follower._is_closed for follower in followers)
+
+
+async def test_the_arrows_choose_a_chart_and_read_values_where_the_grid_scrolls(open_metrics):
+    app = open_metrics(recorded_session())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await begin(app, pilot)
+        first, _, below = app.screen._seen[:3]
+        assert app.screen.query_one("#charts").max_scroll_y > 0
+        assert "←→ Cursor" in screen_text(app).splitlines()[-1]
+        await pilot.press("down")
+        assert app.screen.focused is below
+        await pilot.press("up", "left", "home")
+        await begin(app, pilot)
+        assert app.screen.focused is first
+        assert "at 00:" in screen_text(app)

@@ -238,7 +238,8 @@ class SessionList(SortedTable[Recorded]):
             case "epochs":
                 return _number(epochs_of(entry), ",d")
             case "throughput":
-                return _number(rate_of(entry), ",.1f") + " steps" * _counts_steps(entry)
+                rate = rate_of(entry)
+                return "" if rate is None else units.rate(rate) + " steps" * _counts_steps(entry)
             case "loss":
                 loss = loss_of(entry)
                 return "" if loss is None else units.metric(loss)

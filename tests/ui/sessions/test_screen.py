@@ -132,11 +132,11 @@ async def test_sessions_are_listed_newest_first_and_one_of_them_is_shown_in_deta
         device = "NVIDIA GTX 1060 6GB"
         why = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
         assert rows == [
-            f"▸ 2026-11-20 14:56 cifar10-cnn 3 {device} completed {host} 5,500.2 0.6000 "
+            f"▸ 2026-11-20 14:56 cifar10-cnn 3 {device} completed {host} 5,500 0.6000 "
             "9.16 s ± 0.01 per epoch",
             f"2026-11-20 13:56 cifar10-cnn 3 interrupted {host} 1.0514 left no result",
-            f"2026-11-20 12:56 cifar10-cnn 1 {device} failed {host} 5,500.0 1.0514 {why}",
-            f"2026-11-19 08:56 mnist-mlp-small 3 {device} completed {host} 45,285.6 0.6000 "
+            f"2026-11-20 12:56 cifar10-cnn 1 {device} failed {host} 5,500 1.0514 {why}",
+            f"2026-11-19 08:56 mnist-mlp-small 3 {device} completed {host} 45,286 0.6000 "
             "5.66 s per run",
         ]
         assert shown.rows("#details") == [
@@ -625,7 +625,7 @@ async def test_the_throughput_of_unknown_samples_is_in_steps(shown, log_dir):
     write_log(log_dir, of_this_boot([*records, replace(result, counts_steps=True)]))
     async with shown.app.run_test(size=(120, 24)) as pilot:
         await shown.begin(pilot)
-        assert "5,500.2 steps" in shown.rows("#sessions")[1]
+        assert "5,500 steps" in shown.rows("#sessions")[1]
 
 
 # ---- deleting ----

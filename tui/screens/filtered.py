@@ -18,7 +18,7 @@ SORT = Binding(
     "o,greater_than_sign",
     "sort(1)",
     "Sort",
-    tooltip="Sort by the next column; < goes back, so does a click on its name",
+    tooltip="Sort by the next column, < by the one before; a click on a name sorts too",
 )
 REVERSE = Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order")
 SORT_KEYS = (

@@ -10,6 +10,7 @@ from tui.screens.base import BaseScreen, hidden
 _HIDDEN = "hidden-panes"
 _MOST_PANES = 6
 _TOGGLE = "toggle_pane"
+_IN_CAPITALS = {"cpu": "CPU", "gpus": "GPUs"}
 
 ALONE = Binding("enter", "show_alone", "Alone", tooltip="Show the chosen pane alone, or all again")
 PANE_KEYS: tuple[BindingType, ...] = (
@@ -50,13 +51,14 @@ class PanesScreen(BaseScreen):
         if not action.startswith(_TOGGLE):
             return super().name_of_action(action)
         name = self._pane_of(action)
-        return f"{'Show' if name in self.hidden_panes else 'Hide'} {name}"
+        return f"{'Show' if name in self.hidden_panes else 'Hide'} {_IN_CAPITALS.get(name, name)}"
 
     def tooltip_of_action(self, action: str) -> str:
         """Return what a digit does, in full."""
         if not action.startswith(_TOGGLE):
             return super().tooltip_of_action(action)
-        return f"Hide the {self._pane_of(action)}, or show it; dlmon keeps it so"
+        name = self._pane_of(action)
+        return f"Hide the {_IN_CAPITALS.get(name, name)}, or show it again; dlmon remembers that"
 
     def _pane_of(self, action: str) -> str:
         number = int(action.removeprefix(_TOGGLE).strip("()"))

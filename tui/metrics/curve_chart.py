@@ -110,7 +110,7 @@ def picture_of(
 
 
 def _unit_of(curves: Sequence[tuple[int, Curve]]) -> str:
-    return next((curve.unit for _, curve in curves), "")
+    return next((curve.unit for _, curve in curves if curve.unit), "")
 
 
 def _values(

@@ -86,6 +86,14 @@ async def test_runs_lie_over_each_other_from_their_own_first_batch(open_metrics)
         assert "at 00:00" in screen_text(app)
 
 
+async def test_a_run_without_a_quantity_takes_no_unit_from_the_others(open_metrics):
+    app = open_metrics(recorded_session("importing"), recorded_session())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        throughput = next(line for line in screen_text(app).splitlines() if "Throughput" in line)
+        assert re.search(r"– · [1-9],\d{3} samples", throughput)
+
+
 async def test_the_filter_keeps_what_has_all_words(open_metrics):
     app = open_metrics(recorded_session())
     async with app.run_test(size=(120, 40)) as pilot:

@@ -218,6 +218,5 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Readi
         in_use.level,
         figures=(in_use, *(figure for figure in others if figure.label == "swap")),
         words=() if own is None else (f"this run {units.gibibytes(own)}",),
-        below=(view.no_gpus,) if view.no_gpus else (),
         reason="" if known and view.goes_on else view.no_sample,
     )

@@ -59,7 +59,7 @@ class SessionList(SortedTable[Recorded]):
     title = "Sessions"
     advice: Sequence[str] = (
         "Nothing is recorded yet.",
-        "Training runs are recorded here: start one on the home screen, or in a shell with",
+        "Start a run on the home screen, or in a shell:",
         "dlmon run cifar10-cnn",
     )
     """What stands there in place of rows while nothing is recorded."""
@@ -186,8 +186,8 @@ class SessionList(SortedTable[Recorded]):
             texts = ["No session matches that.", "Esc clears the filter."]
         else:
             texts = self.advice
-        lines = [line for text in texts for line in wrapped(text, width, height)]
-        return [((line, MUTED if n else PLAIN),) for n, line in enumerate(lines[:height])]
+        lines = [line for text in texts for line in wrapped(text, width - 2, height)]
+        return [((f" {line}", MUTED if n else PLAIN),) for n, line in enumerate(lines[:height])]
 
     def columns(self, width: int) -> Sequence[Column]:
         """Return the columns that have room, as wide as these sessions need them."""

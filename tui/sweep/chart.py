@@ -90,7 +90,7 @@ def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
     lines = chart.lines[: len(SERIES)]
     xs = [x for line in lines for x in (*line.xs, *line.out_of_memory)]
     if not any(line.out_of_memory or any(line.mean) for line in lines):
-        return ChartPicture(reason="waiting for the first throughput", left_labels=("",))
+        return ChartPicture(reason="no combination has a throughput yet", left_labels=("",))
     values = (value for line in lines for value in (*line.mean, *line.high) if value is not None)
     top = nice_top(max(values, default=0.0))
     scale = math.log2 if is_doubling(xs) else float

@@ -192,8 +192,8 @@ async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_sh
 async def test_without_sessions_it_says_how_to_make_one(shown):
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
-        text = " ".join(shown.rows("#sessions"))
-        assert text.startswith("Nothing is recorded yet.")
+        text = "".join(shown.rows("#sessions"))
+        assert text.startswith(" Nothing is recorded yet.")
         assert text.endswith("dlmon run cifar10-cnn")
         assert "Show" not in shown.text.splitlines()[-1]
         await shown.press("enter", "down", "pagedown", "o", "i", "space", "u", "x")
@@ -236,7 +236,7 @@ async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
         assert len(shown.rows("#sessions")) == 2
         assert "1 of 3 recorded" in shown.text
         await shown.press(*"zzq")
-        assert shown.rows("#sessions") == ["No session matches that.", "Esc clears the filter."]
+        assert shown.rows("#sessions") == [" No session matches that.", " Esc clears the filter."]
         assert shown.rows("#details") == []
         await shown.press("enter")
         assert "esc Clear" in shown.text

@@ -244,9 +244,14 @@ class Player:
     def at_end(self) -> bool:
         return self.position_ns >= self.end_ns
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all was shown, and no more comes."""
+        return self.at_end and not self.is_growing
+
     def play(self) -> None:
         """Go on; from the start where the end was reached."""
-        if self.at_end and not self.is_growing:
+        if self.is_over:
             self.seek(self.start_ns)
         self.go_on()
         self.is_playing = True

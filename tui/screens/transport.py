@@ -9,6 +9,7 @@ from textual.binding import Binding
 
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
+from tui.drawing.time_window import ZOOM_NOTE_S
 from tui.screens.base import BaseScreen, hidden
 from tui.screens.form import Field, FormScreen
 from tui.widgets.text_field import TextField
@@ -116,14 +117,17 @@ class TransportControls(BaseScreen):
     def paint_transport(self) -> None:
         """Show where it is."""
         player = self.player
-        if player.is_playing != self._is_playing:
-            self._is_playing = player.is_playing
+        plays = player.is_playing and not player.is_over
+        if plays != self._is_playing:
+            self._is_playing = plays
             self.refresh_bindings()
-        self.query_one(TransportLine).show(player, self._note)
+        # Of the mark that was gone to, it has played on.
+        is_past = player.is_playing and time.monotonic() > self._sought_s + ZOOM_NOTE_S
+        self.query_one(TransportLine).show(player, "" if is_past else self._note)
 
     def action_pause(self) -> None:
-        """Pause the replay, or go on with it."""
-        if self.player.is_playing:
+        """Pause the replay, or go on with it; at its end, play it again."""
+        if self.player.is_playing and not self.player.is_over:
             self.player.stop_clock()
         else:
             self.player.play()

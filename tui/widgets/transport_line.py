@@ -64,6 +64,7 @@ class TransportLine(Lines):
 
 def _left(player: Player, room: int) -> TextRow:
     state = f"replay {speed_text(player.speed)}" if player.is_playing else "replay paused"
+    state = "replay ended" if player.is_over else state
     position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
     at, end = (units.clock(ns / 1e9) for ns in (position_ns, length_ns))
     end += " and growing" if player.is_growing else ""

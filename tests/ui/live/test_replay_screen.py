@@ -113,6 +113,25 @@ async def test_keys_go_to_marks_times_and_both_ends(play):
         assert "completed" not in played.text
 
 
+async def test_at_its_end_it_says_so_and_space_plays_it_again(play):
+    async with play() as played:
+        await played.press("end")
+        assert played.line.split()[:2] == ["replay", "ended"]
+        assert "space Play" in played.footer
+        await played.press("space")
+        assert played.line.split()[:3] == ["replay", "1×", "00:00"]
+        assert "space Pause" in played.footer
+
+
+async def test_the_name_of_a_mark_goes_once_it_has_played_on(play):
+    async with play() as played:
+        await played.press("space", "n", "n", "space", "p", "n")
+        assert played.line.endswith("end of epoch 1")
+        played.screen._sought_s -= 60
+        await played.pass_s(1.0)
+        assert played.line.endswith("00:32")
+
+
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):
     """Enter has priority: it must not overtake what was typed before."""
     async with play() as played:

@@ -212,7 +212,9 @@ def share(value: float) -> str:
 
 
 def gibibytes(mib: float | None) -> str:
-    """Write an amount of memory given in MiB."""
+    """Write an amount of memory given in MiB; so little that it would be 0.0 GiB stays in them."""
+    if mib is not None and 1 <= mib < 51:
+        return f"{mib:.0f} MiB"
     return "–" if mib is None else f"{mib / 1024:.1f} GiB"
 
 

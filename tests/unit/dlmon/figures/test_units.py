@@ -42,7 +42,7 @@ WRITTEN = {
     units.share: {
         0.0: "0 %", 0.00005: "under 0.1 %", 0.0057: "0.57 %", 0.059: "5.9 %", 0.54: "54 %",
     },
-    units.gibibytes: {None: "–", 0: "0.0 GiB", 4850: "4.7 GiB"},
+    units.gibibytes: {None: "–", 0: "0.0 GiB", 10: "10 MiB", 52: "0.1 GiB", 4850: "4.7 GiB"},
     units.memory_in_use: {
         (4850, 6144): "4.7 of 6.0 GiB", (None, 6144): "– of 6.0 GiB", (4850, None): "4.7 GiB",
     },

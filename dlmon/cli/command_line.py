@@ -57,7 +57,11 @@ def sentence_of(error: click.UsageError) -> str:
         says = _MISSING.get(error.param.metavar or "")
         if says is not None:
             return says
-    words = error.format_message().split()
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        meant = ", ".join(error.possibilities)
+        message = f"{error.message.rstrip('.')}, did you mean {meant}?"
+    words = message.split()
     said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
     see = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"
     return f"{said[:1].lower()}{said[1:].rstrip('.')}{see}"

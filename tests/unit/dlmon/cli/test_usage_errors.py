@@ -17,7 +17,7 @@ def refused(*arguments):
     ("arguments", "named"),
     [
         (["rum"], "rum"),
-        (["run", "x", "--epoch", "3"], "--epochs"),
+        (["run", "x", "--epoch", "3"], "no such option '--epoch', did you mean --epochs"),
         (["list", "-x"], "-x"),
         (["--asci"], "--ascii"),
         (["run", "x", "--batch-size"], "--batch-size"),
@@ -35,6 +35,7 @@ def test_what_is_wrong_with_the_words_is_one_sentence_that_names_it(arguments, n
     sentence = refused(*arguments)
     assert named in sentence
     assert sentence.isprintable()
+    assert ". " not in sentence
 
 
 def test_what_was_typed_is_cleaned_and_cut():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -34,6 +35,7 @@ _NOTHING_YET = "no metric yet: each that the training reports has a chart"
 # Of a run that doesn't report a quantity: the values of the others stay in their places.
 _NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
+_APART, _LEAST_NAME = "   ", 8
 _INTERVAL_NS = 1_000_000_000
 
 
@@ -212,11 +214,15 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     def _say(self, text: str) -> None:
         """Write the runs with their lines' looks, and a text after them."""
+        count = len(self._names)
+        room = self.size.width - cell_len(text) - (count + 1) * cell_len(_APART)
         parts = []
         for number, name in enumerate(self._names):
-            line = Content.styled(SIGNS[number % len(SIGNS)], f"$chart-{HUES[number % len(HUES)]}")
-            parts.append(Content.assemble(line, " ", name))
-        shown = Content("   ").join([*parts, Content.styled(text, "$text-muted")])
+            sign = SIGNS[number % len(SIGNS)]
+            line = Content.styled(sign, f"$chart-{HUES[number % len(HUES)]}")
+            each = max(_LEAST_NAME, room // count - cell_len(sign) - 1)
+            parts.append(Content.assemble(line, " ", Content(name).truncate(each, ellipsis=True)))
+        shown = Content(_APART).join([*parts, Content.styled(text, "$text-muted")])
         if shown != self._said:
             self._said = shown
             self.query_one("#runs", Static).update(shown)

@@ -24,9 +24,9 @@ MARKUP = "[b]loss[/x] [@click=app.quit]"
 def open_metrics(tmp_path):
     """Return a function that makes the app with recorded runs over each other."""
 
-    def make(*runs):
+    def make(*runs, called="run"):
         logs = [write_log(tmp_path, records, f"run-{n}") for n, records in enumerate(runs)]
-        names = [f"run-{number}" for number in range(len(runs))]
+        names = [f"{called}-{number}" for number in range(len(runs))]
         return OneScreen(MetricsScreen([*map(SessionFollower, logs)], names, reads=True))
 
     return make
@@ -84,6 +84,16 @@ async def test_runs_lie_over_each_other_from_their_own_first_batch(open_metrics)
         await pilot.press("left", "home")
         await begin(app, pilot)
         assert "at 00:00" in screen_text(app)
+
+
+async def test_long_names_of_runs_leave_its_row_to_the_time_that_is_seen(open_metrics):
+    app = open_metrics(recorded_session(), recorded_session(), called="a-name-of-a-run-" * 4)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await begin(app, pilot)
+        first, second, *_ = screen_text(app).splitlines()
+        assert first.count("a-name-of-a-run") == 2
+        assert first.rstrip().endswith("whole run")
+        assert second.startswith("╭")
 
 
 async def test_a_run_without_a_quantity_takes_no_unit_from_the_others(open_metrics):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
 from dlmon.records.record import record
@@ -58,6 +59,11 @@ class Loop:
         """The first batches, as long as the network isn't known."""
         self.compiling = {0 if model is None else model.first_epoch or 0}
         """The epochs in which it compiles."""
+        self._validations: ValidationPasses | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the epochs."""
+        return vars(self) | {"_validations": None}
 
     def again(self, model: Model) -> None:
         """Go on as another of the script's loops; another network compiles anew."""
@@ -80,9 +86,18 @@ class Loop:
             wait_us=record.wait_us,
         )
 
+    def add_epoch(self, epoch: Epoch) -> None:
+        """Take an epoch that has ended, or that is known to have been validated."""
+        self.epochs[epoch.begin] = epoch
+        self._validations = None
+
     @property
     def validations(self) -> ValidationPasses:
-        return ValidationPasses(epoch.validation for epoch in self.epochs.values())
+        """Those of the epochs; of thousands worked out once, not with each look at them."""
+        if self._validations is None:
+            every = (epoch.validation for epoch in self.epochs.values())
+            self._validations = ValidationPasses(every)
+        return self._validations
 
     @property
     def compile_s(self) -> float | None:

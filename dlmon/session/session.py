@@ -376,7 +376,7 @@ class Session:
         self.account.end_epoch(record)
         self._mark_epoch(record.epoch, record.begin)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
-        self.loops.of(record).epochs[record.begin] = record
+        self.loops.of(record).add_epoch(record)
 
     def epochs_like(
         self, epoch: Epoch, epochs: Sequence[Epoch]
@@ -411,7 +411,7 @@ class Session:
             if (known.epoch, known.begin, known.end) == (record.epoch, record.begin, record.end):
                 metrics, why = {**known.metrics, **record.metrics}, {**known.why, **record.why}
                 self._epochs[-place] = changed = replace(record, metrics=metrics, why=why)
-                self.loops.of(record).epochs[record.begin] = changed
+                self.loops.of(record).add_epoch(changed)
                 self.learning.fold(record)
                 return
 

@@ -99,6 +99,7 @@ class ValidationPasses:
 
     def __init__(self, passes: Iterable[Validation | None]) -> None:
         self._passes = [each for each in passes if each is not None and each.steps > 0]
+        self._times = [_times_of(each) for each in self._passes]
 
     @property
     def compile_s(self) -> float:
@@ -106,17 +107,20 @@ class ValidationPasses:
         if not self._passes:
             return 0.0
         first = self._passes[0]
-        times = _times_of(first)
+        times = self._times[0]
         return times.opening_s if times.timed else max(0.0, (first.first_end - first.begin) / 1e9)
 
     def _took_s(self, steps: int | None) -> list[float]:
         """Return what each pass that counts takes with so many batches; None for its own."""
         if len(self._passes) == 1:
-            _, closing_s, step_s, timed = _times_of(self._passes[0])
+            _, closing_s, step_s, timed = self._times[0]
             # One batch alone, which compiled, says nothing of another.
             return [closing_s + step_s * steps if steps else step_s * timed] if timed else []
-        times = [(_times_of(each), steps or each.steps) for each in self._passes[1:]]
-        return [one.opening_s + one.closing_s + one.step_s * count for one, count in times]
+        pairs = zip(self._times[1:], self._passes[1:], strict=True)
+        return [
+            times.opening_s + times.closing_s + times.step_s * (steps or each.steps)
+            for times, each in pairs
+        ]
 
     def seconds(self, steps: int) -> float | None:
         """Return the mean time of a pass of `steps` batches; None before that is known."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes.recorded import folded
 from fakes.scripts import SECOND, Script, script_session
 
+from dlmon.records import Epoch, Validation
 from dlmon.session.epoch_comparison import slow_epochs
+from dlmon.session.loops import Loop
 
 
 def ended(script):
@@ -100,3 +104,12 @@ def test_an_epoch_of_several_processes_has_the_samples_of_all():
     assert alone.measured_model.samples_per_epoch == 12_800
     assert together.measured_model.samples_per_epoch == 12_800
     assert together.loops[0].samples_per_epoch == 12_800
+
+
+def test_what_a_validation_takes_follows_when_more_is_known_of_one():
+    loop, epoch = Loop(), Epoch(0, 0, 1, 10 * SECOND, True, 320, {})
+    loop.add_epoch(replace(epoch, validation=Validation(0, 1, 2, 2 * SECOND, 5)))
+    loop.add_epoch(replace(epoch, begin=1, validation=Validation(0, 1, 2, 4 * SECOND, 5)))
+    assert loop.validations.seconds(5) == pytest.approx(4)
+    loop.add_epoch(replace(epoch, begin=1, validation=Validation(0, 1, 2, 6 * SECOND, 5)))
+    assert loop.validations.seconds(5) == pytest.approx(6)

@@ -11,11 +11,12 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.records import TITLES
+from dlmon.records import TITLES, gpu_name
 from workloads.failure import Refused, one_line
 
 
@@ -23,8 +24,9 @@ from workloads.failure import Refused, one_line
 class Backend:
     """An imported backend and the device that it trains on.
 
-    `device` is `cpu`, `gpu`, `gpu:N` by NVML's count, or what else JAX found, such as
-    `tpu`. `notice` says why it is another one than was hoped for.
+    `device` is `cpu`, `gpu`, `gpu:N` by NVML's count, `gpu:N+M` of several, or what else JAX found,
+    such as `tpu`; `devices` is how many share each batch. `notice` says why it is another one than
+    was hoped for.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Backend:
     device: str
     device_name: str | None = None
     notice: str | None = None
+    devices: int = 1
 
 
 def prepare(options: Mapping[str, Any]) -> None:
@@ -57,6 +60,9 @@ def prepare(options: Mapping[str, Any]) -> None:
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     elif backend == "jax":
         environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        if (options.get("devices") or 1) > 1:
+            flag = f"--xla_force_host_platform_device_count={options['devices']}"
+            environment["XLA_FLAGS"] = f"{environment.get('XLA_FLAGS', '')} {flag}".strip()
         if options.get("device") == "cpu":
             environment["JAX_PLATFORMS"] = "cpu"
         if threads:
@@ -99,21 +105,49 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     """
     name = backend_of(options)
     wanted = str(options.get("device") or "auto")
-    index: int | None = options.get("gpu_index")
+    gpus: Sequence[int] = options.get("gpus") or ()
+    asked: int | None = options.get("devices")
     module = _imported(name, name)
     version = str(module.__version__)
-    found, device_name = _LOOK[name](module, threads_of(options), wanted)
+    found, device_name, there = _LOOK[name](module, threads_of(options), wanted, asked or 1)
     _check_keras(_imported("keras", name))
+    devices = there if asked is None else asked
+    if devices > 1 and name == "torch":
+        raise Refused(
+            "with the backend torch, Keras trains on one device: run a script of your own on "
+            "several, dlmon exec -- torchrun --nproc-per-node N train.py"
+        )
     if wanted == "cpu" or found != "cpu":
-        # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
-        device = f"gpu:{index}" if found == "gpu" and index is not None else found
-        return Backend(name, version, device, device_name)
-    if wanted == "auto" and index is None:
-        return Backend(name, version, "cpu")
-    reason = _why_no_gpu(name, module, index)
-    if wanted == "gpu":
+        if devices > there:
+            raise Refused(
+                f"{TITLES[name]} sees {there} of the {devices} devices that were asked for"
+            )
+        # Without numbers, a CUDA_VISIBLE_DEVICES of the user's own chose the GPUs.
+        device = f"gpu:{'+'.join(map(str, gpus))}" if found == "gpu" and gpus else found
+        return Backend(name, version, device, device_name, devices=devices)
+    if wanted == "auto" and not gpus:
+        return Backend(name, version, "cpu", devices=devices)
+    reason = _why_no_gpu(name, module, gpus)
+    if wanted == "gpu" or devices > 1:
         raise Refused(reason)
     return Backend(name, version, "cpu", notice=f"{reason}; using the CPU instead")
+
+
+def spread(backend: Backend) -> AbstractContextManager[object]:
+    """Return what a model is built in, so that its batches are divided among the devices."""
+    if backend.devices == 1:
+        return nullcontext()
+    kind = backend.device.partition(":")[0]
+    names = [f"{kind}:{number}" for number in range(backend.devices)]
+    if backend.name == "tensorflow":
+        tensorflow = importlib.import_module("tensorflow")
+        scope: AbstractContextManager[object] = tensorflow.distribute.MirroredStrategy(
+            names
+        ).scope()
+        return scope
+    distribution = importlib.import_module("keras").distribution
+    distribution.set_distribution(distribution.DataParallel(devices=names))
+    return nullcontext()
 
 
 def check_jit(backend: str, device: str, version: str) -> None:
@@ -181,50 +215,64 @@ def _jax_threads(threads: int, flags: str | None) -> dict[str, str]:
     }
 
 
-# What an imported backend sees: the kind of device, and its name.
+# What an imported backend sees: the kind of device, its name, and how many there are. Of a CPU
+# there may be as many as are asked for.
 
 
 def _look_at_tensorflow(
-    tensorflow: Any, threads: int | None, wanted: str
-) -> tuple[str, str | None]:
+    tensorflow: Any, threads: int | None, wanted: str, devices: int
+) -> tuple[str, str | None, int]:
     if threads:
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
     gpus = [] if wanted == "cpu" else tensorflow.config.list_physical_devices("GPU")
     if not gpus:
-        return "cpu", None
+        if devices > 1:
+            config = tensorflow.config
+            (cpu, *_), part = (
+                config.list_physical_devices("CPU"),
+                config.LogicalDeviceConfiguration(),
+            )
+            config.set_logical_device_configuration(cpu, [part] * devices)
+        return "cpu", None, devices
     details = tensorflow.config.experimental.get_device_details(gpus[0])
-    return "gpu", details.get("device_name")
+    return "gpu", details.get("device_name"), len(gpus)
 
 
-def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> tuple[str, str | None]:
+def _look_at_jax(
+    jax: Any, threads: int | None, wanted: str, devices: int
+) -> tuple[str, str | None, int]:
     try:
-        first = jax.devices()[0]
+        first, *others = jax.devices()
     except RuntimeError as error:
         # JAX_PLATFORMS of the user's own may name what isn't there.
         raise Refused(f"JAX finds no device: {one_line(error)}") from error
     if first.platform == "cpu":
-        return "cpu", None
+        return "cpu", None, 1 + len(others)
     kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)
-    return kind, str(first.device_kind)
+    return kind, str(first.device_kind), 1 + len(others)
 
 
-def _look_at_torch(torch: Any, threads: int | None, wanted: str) -> tuple[str, str | None]:
+def _look_at_torch(
+    torch: Any, threads: int | None, wanted: str, devices: int
+) -> tuple[str, str | None, int]:
     if threads:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
     sees_gpu = wanted != "cpu" and torch.cuda.is_available()
     # Keras reads it once, when it is imported: a device scope would hold for one thread only.
     os.environ["KERAS_TORCH_DEVICE"] = "cuda" if sees_gpu else "cpu"
-    return ("gpu", str(torch.cuda.get_device_name(0))) if sees_gpu else ("cpu", None)
+    if not sees_gpu:
+        return "cpu", None, 1
+    return "gpu", str(torch.cuda.get_device_name(0)), 1
 
 
 _LOOK = {"tensorflow": _look_at_tensorflow, "jax": _look_at_jax, "torch": _look_at_torch}
 
 
-def _why_no_gpu(name: str, module: Any, index: int | None) -> str:
+def _why_no_gpu(name: str, module: Any, gpus: Sequence[int]) -> str:
     """Say why a backend sees none of the GPUs that NVML sees."""
-    gpu = "a GPU" if index is None else f"GPU {index}"
+    gpu = gpu_name(gpus) if gpus else "a GPU"
     reason = f"NVML sees {gpu}, but {TITLES[name]} {module.__version__} sees none"
     if name == "tensorflow" and not module.test.is_built_with_cuda():
         return f"{reason}: it was built without CUDA (pip install 'tensorflow[and-cuda]')"
@@ -236,6 +284,6 @@ def _why_no_gpu(name: str, module: Any, index: int | None) -> str:
     if name == "jax" and platforms is not None:
         return f"{reason}: JAX_PLATFORMS={platforms} may hide it"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if index is None and visible is not None:
+    if not gpus and visible is not None:
         return f"{reason}: CUDA_VISIBLE_DEVICES={visible} may hide it"
     return f"{reason}: its CUDA libraries are missing or the driver is too old for them"

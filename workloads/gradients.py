@@ -43,15 +43,21 @@ def leave_out_update(model: Any) -> None:
     In half precision the loss is not scaled: that serves the update, which is what undoes it.
     """
     model.optimizer = NoUpdate()
-    model.make_train_function(force=True)
-    compute = model.train_function
+    make = model.make_train_function
 
-    def compute_and_wait(*arguments: Any) -> Any:
-        results = compute(*arguments)
-        _wait(results)
-        return results
+    def make_one_that_waits(force: bool = False) -> None:
+        """Make the step where Keras does, which knows all that is in it by then."""
+        make(force=True)
+        compute = model.train_function
 
-    model.train_function = compute_and_wait
+        def compute_and_wait(*arguments: Any) -> Any:
+            results = compute(*arguments)
+            _wait(results)
+            return results
+
+        model.train_function = compute_and_wait
+
+    model.make_train_function = make_one_that_waits
 
 
 def _wait(results: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
-from workloads.backends import check_jit, choose_backend
+from workloads.backends import check_jit, choose_backend, spread
 from workloads.catalog import Workload
 from workloads.failure import Refused
 from workloads.minimum_time import MinimumTime
@@ -62,7 +62,9 @@ class WorkloadRun:
         self.workload = workload
         self.options = options
         self.reporter = reporter
-        self.batch_size = int(options.get("batch_size") or workload.batch_size)
+        asked: int | None = options.get("devices")
+        self._batch_size: int | None = options.get("batch_size")
+        self.batch_size = int(self._batch_size or workload.batch_size * (asked or 1))
         self.epochs = int(options.get("epochs") or workload.epochs)
         self.steps_cap: int | None = options.get("steps") or workload.steps
         self.seconds = float(options.get("seconds") or 0.0)
@@ -91,14 +93,25 @@ class WorkloadRun:
         if jit == "on":
             check_jit(backend.name, backend.device, backend.version)
         self._enter("loading")
-        feeds = self._load()
+        devices = backend.devices
+        self.batch_size = int(self._batch_size or self.workload.batch_size * devices)
+        if self.batch_size % devices:
+            raise Refused(
+                f"a batch of {self.batch_size:,} samples can't be divided among {devices} devices: "
+                f"use --batch-size {self.batch_size - self.batch_size % devices + devices:,}"
+            )
+        feeds = self._load(devices)
         if feeds.capped and backend.name == "tensorflow":
             feeds = feeds.untuned(shuffle=self.mode != "inference")
         self._enter("building")
         keras = importlib.import_module("keras")
         # A user's keras.json may name another.
         keras.config.set_dtype_policy(self.precision)
-        model = importlib.import_module("workloads.models").build(self.workload, feeds.vocabulary)
+        models = importlib.import_module("workloads.models")
+        with spread(backend):
+            model = models.build(self.workload, feeds.vocabulary)
+            if self.mode == "gradients":
+                importlib.import_module("workloads.gradients").leave_out_update(model)
         self._set_jit(model, jit)
         record = Model(
             parameters=model.count_params(),
@@ -113,6 +126,7 @@ class WorkloadRun:
             steps_cap=self.steps_cap,
             data=feeds.origin,
             device=backend.device,
+            devices=devices if devices > 1 else None,
             device_name=backend.device_name,
             backend=backend.name,
             backend_version=backend.version,
@@ -126,10 +140,6 @@ class WorkloadRun:
         if self.mode == "inference":
             self._predict(model, feeds, minimum_time)
             return
-        if self.mode == "gradients":
-            from workloads.gradients import leave_out_update
-
-            leave_out_update(model)
         self._fit(model, feeds, minimum_time)
 
     def _set_jit(self, model: Any, jit: str) -> None:
@@ -206,16 +216,22 @@ class WorkloadRun:
             return False
         return evaluation.samples < (self.evaluation_samples or 0)
 
-    def _load(self) -> Feeds:
-        """Load the data, and cut them into the batches of this run."""
+    def _load(self, devices: int) -> Feeds:
+        """Load the data, and cut them into the batches of this run.
+
+        Of a last batch that can't be divided among the devices, the rest is left out.
+        """
         from workloads.data.dataset import DataError
         from workloads.data.load import load
 
         def testing(samples: int | None) -> Feed | None:
-            return data.testing(samples, self.batch_size, self.steps_cap) if samples else None
+            if not samples:
+                return None
+            return data.testing(samples - samples % devices, self.batch_size, self.steps_cap)
 
         try:
             data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
+            data = data.dividing_into(devices)
             passes = data.inference if self.mode == "inference" else data.training
             main = passes(self.batch_size, self.steps_cap)
             return Feeds(

@@ -301,8 +301,7 @@ def gpus_of_run(session: Session) -> set[int]:
     models = [loop.now.model for loop in loops]
     rows = session.machine.latest.processes if session.machine.latest is not None else None
     held = {index for row in rows or () if row.of_run for index in row.gpus}
-    known = {model.gpu_index for model in models if model is not None}
-    return held | {index for index in known if index is not None}
+    return held.union(*(model.gpus for model in models if model is not None))
 
 
 def _gpus(known: Known) -> Iterator[Cause]:
@@ -351,7 +350,7 @@ def _idle(row: Gpu, known: Known) -> Cause:
 
 def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings) -> Cause:
     state = latest.gpus_state if row is None else row.state
-    evidence = None if state is GpuState.ASLEEP else gpu_lost((), latest, index, ended=False)
+    evidence = None if state is GpuState.ASLEEP else gpu_lost((), latest, (index,), ended=False)
     text = "" if evidence is None else evidence.text
     again = f"GPU {index} gives readings again"
     lasts_s = settings.gpu_lost_s

@@ -351,6 +351,7 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
             data="real" if row.workload in SIZED_BY_DATA else conditions.data,
             # A projection stands for the whole epoch.
             steps_cap=None,
+            devices=1,
         )
         beside = published_metrics(metric, row.mode)
         of_metric = beside.get(row.metric, ("another metric",))
@@ -363,7 +364,7 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
 
 
 def _changes(conditions: Conditions, wanted: Conditions) -> Changes:
-    names = ("batch_size", "epochs", "data", "mode", "precision")
+    names = ("batch_size", "epochs", "data", "mode", "precision", "devices")
     return tuple(
         (name, getattr(wanted, name))
         for name in names

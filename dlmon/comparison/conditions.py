@@ -33,6 +33,7 @@ class Conditions:
         data: "real" or "synthetic". Synthetic data has the real shapes, so it
             matters only where the network's size follows from the data.
         steps_cap: `--steps`; here None means that there is no cap.
+        devices: how many devices share each batch.
         command: the words of a script's command; None of a workload. What is not known of two
             scripts is taken to be alike: one was seen to do the same the last time.
     """
@@ -45,6 +46,7 @@ class Conditions:
     mode: str | None = "train"
     data: str | None = None
     steps_cap: int | None = None
+    devices: int | None = 1
     command: tuple[str, ...] | None = None
 
 
@@ -100,6 +102,9 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
         differs("precision", "{}, not {}"),
         differs("mode", "mode {}, not {}"),
     ]
+    if theirs.devices != ours.devices:
+        devices = "device" if theirs.devices == 1 else "devices"
+        found.append(f"{theirs.devices or 'unknown'} {devices}, not {ours.devices or 'unknown'}")
     if metric in ("seconds_per_epoch", "run_seconds"):
         if not _same_samples(theirs, ours):
             found.append(differs("samples", "{:,} samples, not {:,}"))

@@ -361,6 +361,7 @@ def _unlike(base: Sequence[RunFigures], new: Sequence[RunFigures]) -> tuple[str,
         "batch size": lambda run: run.batch_size,
         "precision": lambda run: run.precision,
         "mode": lambda run: run.mode,
+        "devices": lambda run: run.devices,
         "data": lambda run: run.data,
     }
     found = []

@@ -22,6 +22,7 @@ from dlmon.comparison.run import (
 )
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units
+from dlmon.launch.device import numbered
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words
 from dlmon.records import (
@@ -32,6 +33,7 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
+from dlmon.records.words import gpu_name
 from dlmon.session.reasons import NEVER_STEADY, NO_PRICE, NOTHING_SEEN
 from workloads.catalog import WORKLOADS, Workload
 
@@ -225,15 +227,17 @@ def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
     """Return how a run with these options would compare with published times."""
     defaults = default_conditions(workload)
+    devices = options.devices or len(numbered(options.device)) or 1
     conditions = replace(
         defaults,
-        batch_size=options.batch_size or workload.batch_size,
+        batch_size=options.batch_size or workload.batch_size * devices,
         epochs=options.epochs or workload.epochs,
         precision=options.precision,
         mode=options.mode,
         # What `auto` finds is known once it was looked for.
         data=None if options.data == "auto" else options.data,
         steps_cap=options.steps,
+        devices=devices,
     )
     return find_match(conditions, defaults)
 
@@ -270,9 +274,10 @@ def device_text(snapshot: Snapshot) -> str:
     if model is None or model.device is None:
         return str(snapshot.header.options.get("device") or "")
     if model.device == "cpu":
-        return f"CPU {machine.cpu_model or ''}".strip()
-    number = "" if model.gpu_index is None else f" {model.gpu_index}"
-    return f"GPU{number} {model.device_name or ''}".strip()
+        as_several = f"as {model.devices} devices" if model.devices else ""
+        return " ".join(filter(None, ("CPU", machine.cpu_model, as_several)))
+    number = gpu_name(model.gpus) if model.gpus else "GPU"
+    return f"{number} {model.device_name or ''}".strip()
 
 
 # ---- what a run cost, and how much of its hardware it used ----

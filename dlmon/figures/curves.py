@@ -113,7 +113,8 @@ def _quantities_of(session: Session) -> Iterator[_Quantity]:
 
 def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
     """Yield the one quantity of each chart that stands for a session among others."""
-    gpu = None if session.model is None else session.model.gpu_index
+    gpus = () if session.model is None else session.model.gpus
+    gpu = gpus[0] if gpus else None
     labels = {
         THROUGHPUT: _OWN,
         IN_STEPS: _OWN,

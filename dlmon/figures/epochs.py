@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
 from dlmon.records import Epoch, Model, Notice
+from dlmon.records.words import gpu_name
 from dlmon.session.epoch_comparison import (
     COMPILING_S,
     ENDING_S,
@@ -61,7 +62,8 @@ def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
     alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
     validation_compile_s = session.loops.of(epoch).validations.compile_s
     found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
-    gpu = snapshot.model.gpu_index if snapshot.model is not None else None
+    numbers = snapshot.model.gpus if snapshot.model is not None else ()
+    gpu = gpu_name(numbers) if numbers else "GPU"
     # An alert tells of what is said here anyway, and explains nothing.
     notices = [
         note.text
@@ -75,7 +77,7 @@ def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
 def epoch_comparison_text(
     it: EpochComparison,
     each: str = "epoch",
-    gpu: int | None = None,
+    gpu: str = "GPU",
     notices: Sequence[str] = (),
     model: Model | None = None,
     compiles: bool = True,
@@ -85,7 +87,7 @@ def epoch_comparison_text(
     Args:
         it: what `compare_epoch` found.
         each: what one is called.
-        gpu: the GPU that is trained on.
+        gpu: what the GPUs that are trained on are called.
         notices: those that came in it.
         model: what is trained, which knows how many steps were asked for.
         compiles: whether the first batch compiles.
@@ -149,8 +151,7 @@ def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
     return f"{_PARTS[part.name]} {took} ({usually})"
 
 
-def _cause_text(cause: Differing, gpu: int | None) -> str:
+def _cause_text(cause: Differing, gpu: str) -> str:
     text, number = _CAUSES[cause.name]
-    device = "GPU" if gpu is None else f"GPU {gpu}"
     value, usual = number.format(cause.value), number.format(cause.usual)
-    return f"{text.format(value, gpu=device)} (usually {usual})"
+    return f"{text.format(value, gpu=gpu)} (usually {usual})"

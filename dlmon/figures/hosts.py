@@ -10,6 +10,7 @@ from dlmon.figures import units
 from dlmon.figures.machine import Level, gpu_kinds
 from dlmon.figures.phases import phase_text
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
+from dlmon.records.words import gpu_name
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 
 ORDERS = ("as named", "name", "free GPUs", "load")
@@ -167,8 +168,8 @@ def session_rate(session: RunningSession) -> str:
 
 
 def session_device(session: RunningSession) -> str:
-    """Name the GPU that a session trains on; empty where it is not known to."""
-    return "" if session.gpu is None else f"GPU {session.gpu}"
+    """Name the GPUs that a session trains on; empty where it is not known to."""
+    return gpu_name(session.gpus) if session.gpus else ""
 
 
 def session_parts(session: RunningSession) -> list[str]:

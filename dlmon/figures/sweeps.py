@@ -34,9 +34,11 @@ from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
+    DEVICES,
     MIN_RUNS,
     SAME_WORK,
     CombinationRow,
+    Scaling,
     axis_of,
     best_of,
     best_rows,
@@ -44,6 +46,7 @@ from dlmon.sweep.results import (
     of_workload,
     ranking_rows,
     rows_of,
+    scaling_of,
     time_of,
 )
 
@@ -91,6 +94,13 @@ def sweep_table(sweep: Sweep) -> Table:
         columns["USD/M samples"] = [
             "" if price is None else units.dollars(price).removesuffix(" USD") for price in prices
         ]
+    scaling = scaling_of(judged)
+    if scaling:
+        each = [scaling.get(row.combination.index) for row in rows]
+        columns["speed-up"] = [
+            "" if one is None else units.ratio(one.speed_up.value) for one in each
+        ]
+        columns["efficiency"] = ["" if one is None else units.share(one.efficiency) for one in each]
     if plan.repeats > 1:
         columns["best is"] = [_lead(leaders, row) for row in judged]
     # What is said of the runs that a figure is of holds while another one runs.
@@ -260,6 +270,7 @@ def findings(sweep: Sweep) -> list[str]:
             *(_with_shared(like, _best(like, sweep)) for like in groups),
             f"memory ran out at {'; '.join(out)}" if out else "",
             *(_with_shared(like, _cheapest(like, plan)) for like in groups),
+            *_scaling(own, plan),
         ]
         of_workloads = f"{name}: " if len(plan.workloads) > 1 else ""
         found += [f"{of_workloads}{sentence}" for sentence in said if sentence]
@@ -301,6 +312,23 @@ def _cheapest(like: Sequence[CombinationRow], plan: Plan) -> str:
     cost, row = min(priced, key=lambda pair: pair[0])
     named = label(row.combination, _distinguishing_keys(plan))
     return f"cheapest: {named}, {units.dollars(cost)} per million samples"
+
+
+def _scaling(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
+    """Say how many times as fast more devices are: `4 devices are 3.4× as fast as 1: 85 %`."""
+    said = []
+    by_index = {row.combination.index: row for row in rows}
+    for index, scaling in scaling_of(rows).items():
+        ratio, varied = scaling.speed_up, dict(by_index[index].combination.varied)
+        devices, fewest = varied.pop(DEVICES), scaling.base.combination.varied[DEVICES]
+        known = "1 run each" if plan.repeats == 1 else ""
+        if ratio.low is not None and ratio.high is not None:
+            known = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
+        sentence = f"{devices} devices are {units.ratio(ratio.value)} as fast as {fewest}"
+        sentence += f" ({known})" if known else ""
+        sentence += f": {units.share(scaling.efficiency)} efficiency"
+        said.append(": ".join(filter(None, (in_words(varied), sentence))))
+    return said
 
 
 def _distinguishing_keys(plan: Plan) -> list[str]:
@@ -374,18 +402,34 @@ def sweep_json(
 ) -> dict[str, Any]:
     """Return a sweep as `--json` prints it; `name` is what it and its runs are called."""
     rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
+    scaling = scaling_of(ranking_rows(sweep))
     return {
         "sweep": header.id,
         "name": name,
         "log": path,
         "seed": header.seed,
-        "rows": [_row_json(sweep.plan, row, row.combination.index in best) for row in rows],
+        "rows": [
+            _row_json(
+                sweep.plan,
+                row,
+                row.combination.index in best,
+                scaling.get(row.combination.index),
+            )
+            for row in rows
+        ],
         "findings": findings(sweep),
     }
 
 
-def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
+def _row_json(
+    plan: Plan, row: CombinationRow, best: bool, scaling: Scaling | None
+) -> dict[str, Any]:
     typical = _typical_result(row)
+    scaled = {}
+    if scaling is not None:
+        ratio = scaling.speed_up
+        scaled = {"speed_up": ratio.value, "speed_up_low": ratio.low, "speed_up_high": ratio.high}
+        scaled["efficiency"] = scaling.efficiency
     return {
         "workload": row.combination.workload,
         "options": {**plan.options, **row.combination.varied},
@@ -397,6 +441,7 @@ def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
         "high": row.high,
         "projected": row.projected,
         "samples_per_second": row.samples_per_second,
+        **scaled,
         "cost_usd": row.cost_usd,
         "usd_per_million_samples": row.usd_per_million,
         "best": best,

@@ -13,13 +13,12 @@ from dlmon.records.record import record
 class Job:
     """One session to be.
 
-    `command` is started with `options`, as JSON, on its stdin. `device` is
-    auto, cpu, gpu or gpu:N; with `pcie`, what crosses the GPUs' PCIe links is
-    measured. A session that `outlives_viewer` goes on where the lifeline ends
-    without a word. A workload that is asked to stop gets SIGTERM after
-    `terminate_after_s`, and SIGKILL `kill_after_s` later. Without a command there is no workload:
-    the machine alone is recorded, for `for_s` or until it is stopped. The session is called `name`
-    from its start.
+    `command` is started with `options`, as JSON, on its stdin. `device` and `devices` are as
+    `choose_device` takes them; with `pcie`, what crosses the GPUs' PCIe links is measured. A
+    session that `outlives_viewer` goes on where the lifeline ends without a word. A workload that
+    is asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
+    Without a command there is no workload: the machine alone is recorded, for `for_s` or until it
+    is stopped. The session is called `name` from its start.
 
     With `script`, the command is a person's own: it runs in `directory` with its environment, reads
     `stdin_fd` where there is one, and writes to a terminal of `terminal` columns and rows where a
@@ -35,6 +34,7 @@ class Job:
     options: dict[str, Any]
     log_dir: str
     device: str = "auto"
+    devices: int | None = None
     interval_s: float = 1.0
     pcie: bool = False
     outlives_viewer: bool = False

@@ -43,6 +43,13 @@ def check_device(device: str, here: bool) -> str | None:
     return _refusal(check_device_name, device)
 
 
+def check_number_of_devices(devices: int, here: bool) -> str | None:
+    """Say why a batch can't be divided among so many devices."""
+    from dlmon.launch.device import check_devices
+
+    return _refusal(check_devices, devices)
+
+
 def check_number_of_cpus(cpus: int, here: bool) -> str | None:
     """Say why a process can't be kept to so many CPUs."""
     if not here:

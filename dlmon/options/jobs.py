@@ -36,16 +36,19 @@ def make_job(
     """
     # By which command a workload is run on another machine, the host knows.
     command = python_command("workloads") if options.host is None else ()
+    # On several devices each has as large a batch; how many those are is known where it runs.
+    batch_size = None if options.wants_several else workload.batch_size
     return Job(
         workload=workload.name,
         command=tuple(command),
         options={
             "workload": workload.name,
             **{name: getattr(options, name) for name in SETTINGS},
-            "batch_size": options.batch_size or workload.batch_size,
+            "batch_size": options.batch_size or batch_size,
             "epochs": options.epochs or workload.epochs,
         },
         device=options.device,
+        devices=options.devices,
         **_of_any_job(usual, options, alerts),
     )
 

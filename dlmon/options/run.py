@@ -20,6 +20,7 @@ from dlmon.options.checks import (
     check_log_dir,
     check_name,
     check_number_of_cpus,
+    check_number_of_devices,
     check_price,
     check_python,
     within,
@@ -48,11 +49,24 @@ class RunOptions:
         hint="auto: a GPU if there is one",
         hints={"cpu": "cpu: the processor", "gpu": "by its number in nvidia-smi"},
         help="What to train on: the processor (cpu), a GPU by its number in nvidia-smi (gpu:N), "
-        "or, with auto, a GPU if there is one.",
+        "several (gpu:0+1) or all of them (gpu:all), or, with auto, a GPU if there is one.",
         metavar="auto|cpu|gpu|gpu:N",
         choices=("auto", "cpu", "gpu"),
         check=check_device,
         says_itself=True,
+    )
+    devices: int | None = option(
+        default=None,
+        hint="GPUs that share each batch",
+        help="How many GPUs share each batch, on TensorFlow and JAX. Each has a batch of the "
+        "workload's size unless --batch-size says how large all of it is. On the CPU they are "
+        "virtual: a way to try it.",
+        metavar="N",
+        read=whole_number_of("the number of devices"),
+        check=check_number_of_devices,
+        unset="one",
+        default_words="1",
+        noun="device",
     )
     batch_size: int | None = option(
         default=None,
@@ -276,7 +290,17 @@ class RunOptions:
             name: OPTIONS[name].problem(getattr(self, name), workload, here)
             for name in (OPTIONS if names is None else names)
         }
+        if "devices" in problems and self.wants_several and self.backend == "torch":
+            problems["devices"] = (
+                "with the backend torch, Keras trains on one device: run a script of your own on "
+                "several, dlmon exec -- torchrun --nproc-per-node N train.py"
+            )
         return {name: problem for name, problem in problems.items() if problem is not None}
+
+    @property
+    def wants_several(self) -> bool:
+        """Whether a batch is to be divided among devices, as far as that is known before a run."""
+        return (self.devices or 1) > 1 or "+" in self.device or self.device == "gpu:all"
 
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
         """Return the command that runs the same, without what is the default anyway.

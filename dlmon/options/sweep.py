@@ -307,12 +307,12 @@ def _from_anywhere(python: str | None) -> str | None:
 def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
     """Return what the runs of a workload are compared by.
 
-    Where the batch size or the mode is varied, that is the time of a sample: steps
+    Where the batch size, the devices or the mode are varied, that is the time of a sample: steps
     are of different sizes then, and a pass in which nothing is learnt is no epoch.
     """
     varied = {variation.key for variation in variations}
     metric = WORKLOADS[workload].metric
-    if varied & {"batch_size", "mode"}:
+    if varied & {"batch_size", "devices", "mode"}:
         return "ms_per_sample"
     if metric == "step_ms" or shared.mode in WITHOUT_EPOCHS:
         return "step_ms"

@@ -283,7 +283,7 @@ class Result:
         session: the session's id.
         log: the path of its log.
         workload: what was trained; empty where the machine alone was recorded.
-        device: what it ran on: cpu, or gpu:N by NVML's number.
+        device: what it ran on: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
         options: those of the header.
         wall_s: wall time of the session.
         seconds_per_epoch: wall time of an epoch.
@@ -292,7 +292,8 @@ class Result:
         step_ms: time of a batch.
         compile_s: how much longer the first batch took than a usual one, and that of each other
             size and of the first validation: as a rule it compiles; with PyTorch it does not.
-        device_name: the product's name of the device.
+        devices: how many devices shared each batch; absent where that was one.
+        device_name: the product's name of the device; of several GPUs behind how many they are.
         data: what the samples were: real or synthetic.
         error: why it failed, in words.
         failure: what made it fail: refused, out_of_memory, exception, killed, signal, not_started
@@ -370,4 +371,5 @@ class Result:
     validation_compile_s: float | None = None
     stopped_by: StopCause | None = None
     loops: tuple[LoopResult, ...] | None = None
+    devices: int | None = None
     why: dict[str, str] = field(default_factory=dict)

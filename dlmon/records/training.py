@@ -119,8 +119,9 @@ class Model:
         evaluation_steps: batches of the evaluation after training.
         steps_cap: `--steps`, the most batches of an epoch.
         data: what the samples are: real or synthetic.
-        device: what it runs on: cpu, or gpu:N by NVML's number.
-        device_name: the product's name of that device.
+        device: what it runs on: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
+        devices: how many devices share each batch; absent where that is one.
+        device_name: the product's name of that device, or of the first.
         device_uuid: its uuid, where a script's framework says it.
         backend: what Keras runs on: tensorflow, jax or torch.
         backend_version: its version.
@@ -157,6 +158,7 @@ class Model:
     steps_cap: int | None = None
     data: str | None = None
     device: str | None = None
+    devices: int | None = None
     device_name: str | None = None
     backend: str | None = None
     backend_version: str | None = None
@@ -200,10 +202,12 @@ class Model:
         return WITHOUT_EPOCHS.get(self.mode or "")
 
     @property
-    def gpu_index(self) -> int | None:
-        """NVML's number of the GPU that is trained on; None on the CPU, or where unknown."""
-        number = (self.device or "").removeprefix("gpu:")
-        return int(number) if number.isascii() and number.isdecimal() else None
+    def gpus(self) -> tuple[int, ...]:
+        """NVML's numbers of the GPUs that are trained on; none on the CPU, or where unknown."""
+        kind, _, listed = (self.device or "").partition(":")
+        numbers = listed.split("+")
+        known = kind == "gpu" and all(each.isascii() and each.isdecimal() for each in numbers)
+        return tuple(map(int, numbers)) if known else ()
 
 
 @record(frozen=True)

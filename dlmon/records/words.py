@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -209,3 +210,13 @@ class AlertEvent(OpenWord):
     DISK = "disk"
     HOST_LOST = "host_lost"
     UNKNOWN = "unknown"
+
+
+def gpu_name(numbers: Sequence[int]) -> str:
+    """Name GPUs by NVML's numbers: GPU 0, GPUs 0 and 1, GPUs 0 to 7."""
+    *others, last = numbers
+    if not others:
+        return f"GPU {last}"
+    if len(others) > 1 and list(numbers) == list(range(others[0], last + 1)):
+        return f"GPUs {others[0]} to {last}"
+    return f"GPUs {', '.join(map(str, others))} and {last}"

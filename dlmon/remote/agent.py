@@ -221,7 +221,7 @@ def _progress_of(follower: SessionFollower) -> Answer:
         "mode": None if model is None else model.mode,
         "samples_per_second": _rounded(snapshot.samples_per_second_now),
         "counts_steps": snapshot.counts_steps,
-        "gpu": None if model is None else model.gpu_index,
+        "gpus": [] if model is None else list(model.gpus),
     }
 
 

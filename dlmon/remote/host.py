@@ -90,7 +90,7 @@ class RunningSession:
         epoch: the epoch that it is in, from 1; None where it has no epochs.
         epochs: how many it will have.
         samples_per_second: its throughput now.
-        gpu: NVML's number of the GPU that trains.
+        gpus: NVML's numbers of the GPUs that train.
         mode: whether it trains, or what else it does.
         counts_steps: whether its throughput is of steps, as how many samples they have isn't known.
     """
@@ -102,7 +102,7 @@ class RunningSession:
     epoch: int | None = None
     epochs: int | None = None
     samples_per_second: float | None = None
-    gpu: int | None = None
+    gpus: tuple[int, ...] = ()
     mode: str | None = None
     counts_steps: bool = False
 

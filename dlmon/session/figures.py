@@ -198,6 +198,7 @@ def _figures(
         samples=made_of.samples_per_epoch if made_of else None,
         epochs=model.epochs if model else _whole(asked.get("epochs")),
         steps_cap=_whole(asked.get("steps")),
+        devices=(made_of.devices if made_of else _whole(asked.get("devices"))) or 1,
         batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
         timings=timings_of(figures),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from statistics import fmean
 from typing import NamedTuple
 
 from dlmon.records import Machine
@@ -49,8 +50,12 @@ class Reading(NamedTuple):
         return inside_ns >= WITHIN * (self.end - self.start)
 
 
-def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
-    """Return what a sample says by name; `gpu_index` is the GPU that is trained on."""
+def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
+    """Return what a sample says by name.
+
+    Of several `gpus` that are trained on it is the mean of each value, what they take together
+    of power, and the most of memory; one that is slowed slows them all.
+    """
     found: dict[str, float | None] = {}
     cpu, process, disk, pressure = sample.cpu, sample.process, sample.disk, sample.pressure
     run_pct = process.cpu_pct if process is not None else None
@@ -76,19 +81,28 @@ def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
     if pressure is not None:
         found |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
         found["io_wait_pct"] = pressure.io_pct
-    for gpu in sample.gpus or ():
-        if gpu.index == gpu_index:
-            found |= {"gpu_pct": gpu.utilization_pct, "sm_mhz": gpu.sm_mhz}
-            found |= {"gpu_power_w": gpu.power_w, "gpu_memory_mib": gpu.memory_used_mib}
-            if gpu.throttle is not None:
-                slowed = {THROTTLES[reason] for reason in gpu.throttle if reason in THROTTLES}
-                found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
-                found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
-    if sample.processes is not None and gpu_index is not None:
+    rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
+    for name, join, values in (
+        ("gpu_pct", fmean, [gpu.utilization_pct for gpu in rows]),
+        ("sm_mhz", fmean, [gpu.sm_mhz for gpu in rows]),
+        ("gpu_power_w", sum, [gpu.power_w for gpu in rows]),
+        ("gpu_memory_mib", max, [gpu.memory_used_mib for gpu in rows]),
+    ):
+        # Where one is not known, neither is what they come to.
+        known = [value for value in values if value is not None]
+        found[name] = join(known) if known and len(known) == len(gpus) else None
+    told = [gpu.throttle for gpu in rows if gpu.throttle is not None]
+    if told:
+        slowed = {
+            THROTTLES[reason] for reasons in told for reason in reasons if reason in THROTTLES
+        }
+        found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
+        found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
+    if sample.processes is not None and gpus:
         on_gpu = [
             row.gpu_memory_mib or 0.0
             for row in sample.processes
-            if row.of_run is False and gpu_index in row.gpus
+            if row.of_run is False and not set(gpus).isdisjoint(row.gpus)
         ]
         found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
     return {name: value for name, value in found.items() if value is not None}
@@ -136,15 +150,15 @@ class TrainingReadings:
         self._slowed = Counter[str]()
         self.on_gpu: OnGpu | None = None
 
-    def add(self, values: Mapping[str, float], sample: Machine, gpu_index: int | None) -> None:
-        """Take a whole sample and its values; `gpu_index` is the GPU that is trained on."""
+    def add(self, values: Mapping[str, float], sample: Machine, gpus: Collection[int]) -> None:
+        """Take a whole sample and its values; `gpus` are those that are trained on."""
         self._means.add({name: values[name] for name in _OF_TRAINING if name in values})
         for name in _MOST_OF_TRAINING:
             if name in values:
                 self._most[name] = max(self._most.get(name, 0.0), values[name])
         self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
         for row in sample.processes or ():
-            shares = row.of_run is False and gpu_index is not None and gpu_index in row.gpus
+            shares = row.of_run is False and not set(gpus).isdisjoint(row.gpus)
             memory_mib = row.gpu_memory_mib or 0.0
             most_mib = SHARED_GPU_MIB if self.on_gpu is None else self.on_gpu.memory_mib
             if shares and memory_mib >= most_mib:

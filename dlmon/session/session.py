@@ -558,11 +558,11 @@ class Session:
         """Keep what is needed to explain gaps, and half a minute of what limits the run."""
         sample = self.machine.latest
         assert sample is not None
-        reading = Reading(start_ns, sample.t, values_of(sample, self._gpu_index))
+        reading = Reading(start_ns, sample.t, values_of(sample, self._gpus))
         self.gaps.fold_reading(reading)
         self.epoch_uses.fold_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
-            self.readings.add(reading.values, sample, self._gpu_index)
+            self.readings.add(reading.values, sample, self._gpus)
             self._looks.add(sample)
         if not self._looks.are_enough and not self.header.is_machine_recording:
             self._first_looks.add(sample)
@@ -575,7 +575,7 @@ class Session:
             return limit if limit is not None and limit.evidence else None
         lost = None
         if latest is not None and self._looks.are_enough:
-            lost = gpu_lost(self._looks.newest, latest, self._gpu_index, ended)
+            lost = gpu_lost(self._looks.newest, latest, self._gpus, ended)
 
         def look_at(samples: tuple[Machine, ...], at_ns: int) -> Look:
             return self._look(samples, at_ns, ended, is_lost=lost is not None)
@@ -595,7 +595,7 @@ class Session:
         seen = Seen(
             samples,
             self.facts,
-            self._gpu_index,
+            self._gpus,
             cpus=self.header.options.get("cpus"),
             threads=self.header.options.get("threads"),
             waited_share=share,
@@ -619,8 +619,8 @@ class Session:
         )
 
     @property
-    def _gpu_index(self) -> int | None:
-        return self.model.gpu_index if self.model is not None else None
+    def _gpus(self) -> tuple[int, ...]:
+        return self.model.gpus if self.model is not None else ()
 
     @property
     def has_epochs(self) -> bool:

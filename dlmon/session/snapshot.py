@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start, compiles, cores
 from dlmon.records import (
@@ -30,6 +30,7 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.records.record import record
+from dlmon.records.words import gpu_name
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
 from dlmon.session.loops import TrainerRate
@@ -216,9 +217,9 @@ def find_doubts(
     if stalled_s > STALLED * training_s:
         share = 100 * stalled_s / training_s
         against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
-    gpu_index = model.gpu_index if model is not None else None
-    of_readings = _doubts_of(readings, gpu_index)
-    others = _cpu_shared(readings, machine.cores, gpu_index is not None)
+    gpus = model.gpus if model is not None else ()
+    of_readings = _doubts_of(readings, gpus)
+    others = _cpu_shared(readings, machine.cores, bool(gpus))
     if others is not None:
         of_readings[Doubt.CPU_SHARED] = others
     busy = busy_at_start(machine, model.device if model is not None else None)
@@ -233,7 +234,7 @@ def find_doubts(
     return Validity({doubt: against[doubt] for doubt in Doubt if doubt in against})
 
 
-def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt, str]:
+def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, str]:
     """Return what the readings of steady training say against its figures."""
     found: dict[Doubt, str] = {}
     throttled = []
@@ -243,8 +244,9 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
     )
     if slowed_pct > THROTTLED_PCT:
         causes = " and ".join(readings.slowed_by)
+        verb = "was" if len(gpus) == 1 else "were"
         throttled.append(
-            f"GPU {gpu_index} was slowed by {causes} in {slowed_pct:.0f} % of readings"
+            f"{gpu_name(gpus)} {verb} slowed by {causes} in {slowed_pct:.0f} % of readings"
         )
     if stopped_pct > THROTTLED_PCT:
         throttled.append(f"the CPU limit stopped the run in {stopped_pct:.0f} % of periods")
@@ -253,7 +255,7 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
     if readings.on_gpu is not None:
         memory_mib, pid, name = readings.on_gpu
         found[Doubt.GPU_SHARED] = (
-            f"another program had {memory_mib / 1024:.1f} GiB on GPU {gpu_index} "
+            f"another program had {memory_mib / 1024:.1f} GiB on {gpu_name(gpus)} "
             f"({name}, pid {pid})"
         )
     steal_pct = readings.mean_or_zero("steal_pct")

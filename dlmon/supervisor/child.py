@@ -146,7 +146,8 @@ class Workload(Child):
             **device.environment,
             RECORDS_FD: str(its.fileno()),
         }
-        options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
+        chosen = {"device": device.wanted, "devices": device.devices, "gpus": device.numbers}
+        options = {**job.options, **chosen}
         try:
             self._process = subprocess.Popen(
                 command,

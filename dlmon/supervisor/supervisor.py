@@ -250,7 +250,8 @@ class Supervisor:
         if interpreter is not None and self._job.options.get("python") is not None:
             # Elsewhere it runs from a bundle.
             command = command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
-        device = choose_device(self._job.device, facts.machine if facts else None, os.environ)
+        machine = facts.machine if facts else None
+        device = choose_device(self._job.device, machine, os.environ, self._job.devices)
         cpus = self._job.options.get("cpus")
         # Only Linux reports which CPUs a process may use.
         if cpus is not None:

@@ -136,6 +136,7 @@ def make_result(
         log=log,
         workload=job.workload,
         device=model.device if model else None,
+        devices=model.devices if model else None,
         device_name=_device_name(snapshot),
         data=model.data if model else None,
         options=_options(job, model, snapshot.model),
@@ -184,8 +185,11 @@ def _options(job: Job, model: Model | None, last: Model | None) -> dict[str, Any
 
     Only the `last` of its loops says how many epochs all of them are to have.
     """
-    if not job.script or model is None:
+    if model is None:
         return job.options
+    if not job.script:
+        # On several devices it follows from how many there are.
+        return {**job.options, "batch_size": model.batch_size}
     names = ("batch_size", "precision", "backend")
     seen = {name: getattr(model, name) for name in names}
     # What was read elsewhere may be wrong.
@@ -239,7 +243,9 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
         path = calibration_path()
     except RuntimeError:
         return None, "there is no home directory, so no calibration is kept"
-    return peak_of_run(path, model.device, _device_name(snapshot), model.precision)
+    name = model.device_name or _device_name(snapshot)
+    peak, why = peak_of_run(path, model.device, name, model.precision)
+    return peak if peak is None or not model.gpus else peak * len(model.gpus), why
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
@@ -279,6 +285,8 @@ def _device_name(snapshot: Snapshot) -> str | None:
     model = snapshot.model
     if model is None:
         return None
+    if model.device_name is not None and len(model.gpus) > 1:
+        return f"{len(model.gpus)} × {model.device_name}"
     of_cpu = snapshot.header.machine.cpu_model if model.device == "cpu" else None
     return model.device_name or of_cpu
 
@@ -468,14 +476,14 @@ def _energy_by_device(
     whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
     if not whole:
         return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
-    counters = {"cpu": energy.cpu}
+    counters = {"cpu": [energy.cpu]}
     if model is not None and model.device is not None and model.device.startswith("gpu"):
-        counters = {"gpu": energy.gpu(model.gpu_index), **counters}
+        counters = {"gpu": [energy.gpu(number) for number in model.gpus or (None,)], **counters}
     measured: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for name, counter in counters.items():
+    for name, each in counters.items():
         try:
-            measured[name] = counter.per_epoch(whole)
+            measured[name] = sum(counter.per_epoch(whole) for counter in each)
         except NotMeasured as reason:
             reasons[name] = str(reason)
     if measured:

@@ -34,6 +34,8 @@ MAX_P = 0.05
 RANKING_METRIC = "ms_per_sample"
 """The metric by which the best combination is found."""
 
+DEVICES = "devices"
+"""The option that says how many devices share each batch."""
 SAME_WORK = ("mode",)
 """What a sample takes is compared only where these are the same: a forward pass does less."""
 
@@ -218,6 +220,45 @@ def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
         best = best_of(like)
         if best is not None:
             found |= {row.combination.index: best for row in like}
+    return found
+
+
+@record(frozen=True)
+class Scaling:
+    """How a combination compares with the same on the fewest devices.
+
+    Attributes:
+        base: that combination.
+        speed_up: how many times as fast it is.
+        efficiency: the speed-up over how many times as many devices it has, 0 to about 1.
+    """
+
+    base: CombinationRow
+    speed_up: Ratio
+    efficiency: float
+
+
+def scaling_of(rows: Sequence[CombinationRow]) -> dict[int, Scaling]:
+    """Return how the throughput grows with the devices, by the index of each combination.
+
+    Args:
+        rows: of all combinations, as they are judged.
+    """
+    alike: dict[tuple[object, ...], list[tuple[int, CombinationRow]]] = {}
+    for row in rows:
+        varied = dict(row.combination.varied)
+        devices = varied.pop(DEVICES, None)
+        if isinstance(devices, int) and row.times:
+            key = (row.combination.workload, *varied.items())
+            alike.setdefault(key, []).append((devices, row))
+    found = {}
+    for group in alike.values():
+        fewest, base = min(group, key=lambda pair: pair[0])
+        for devices, row in group:
+            ratio = row.beside(base)
+            if devices > fewest and ratio is not None:
+                scaling = Scaling(base, ratio, ratio.value * fewest / devices)
+                found[row.combination.index] = scaling
     return found
 
 

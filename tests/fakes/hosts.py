@@ -198,7 +198,7 @@ def session(number=1, **more):
         "epoch": 3,
         "epochs": 10,
         "samples_per_second": 5_540.0,
-        "gpu": 0,
+        "gpus": [0],
     }
     return {**listed, **more}
 

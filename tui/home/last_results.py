@@ -12,7 +12,7 @@ from dlmon.records import WITHOUT_EPOCHS, Status
 from workloads.catalog import Workload
 
 _SHAPE_THE_TIME = (
-    *("device", "batch_size", "epochs", "steps", "threads", "cpus"),
+    *("device", "devices", "batch_size", "epochs", "steps", "threads", "cpus"),
     *("data", "mode", "precision", "jit", "backend", "python"),
 )
 """What a run takes another time with; the rest is about how it is watched and kept."""

@@ -260,7 +260,8 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
         (f"gpu:{gpu.index}", f"gpu:{gpu.index} {units.device(gpu.name).removeprefix('NVIDIA ')}")
         for gpu in machine.gpus or ()
     ]
-    return [("auto", "auto"), ("cpu", "cpu"), *gpus]
+    every = [("gpu:all", f"gpu:all {len(gpus)} GPUs")] * (len(gpus) > 1)
+    return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
 HINT = "The command as you type it in a shell. Keras and PyTorch are watched; nothing is changed."

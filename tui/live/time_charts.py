@@ -16,7 +16,7 @@ from dlmon.session.source import SessionSource
 from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
 from tui.drawing.time_window import RunSpan
 from tui.machine.machine import Machine
-from tui.machine.view import MachineView, gpu_that_trains
+from tui.machine.view import MachineView, gpus_that_train
 from tui.screens.charts import ChartsScreen
 from tui.widgets.chart import Chart, ChartPicture
 
@@ -233,7 +233,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         facts=session.facts,
         age_s=snapshot.machine_age_s if source.running else None,
         interval_s=session.machine.interval_s,
-        gpu_index=gpu_that_trains(session.header, snapshot.model),
+        training=gpus_that_train(session.header, snapshot.model),
         host=source.host,
         goes_on=source.running,
     )

@@ -37,12 +37,12 @@ class GpuRows(Lines):
     def show(self, view: MachineView, axis: TimeAxis) -> None:
         """Show the GPUs of `view`, with their histories along `axis`."""
         self._view, self._axis = view, axis
-        trains = next((gpu for gpu in view.gpus if gpu.index == view.gpu_index), None)
+        trains = next((gpu for gpu in view.gpus if gpu.index in view.training), None)
         figures: list[Figure] = []
         if trains is not None and not view.stale:
             figures = view.figures_of(view.gpu_at(trains, axis))
         briefs = [one.brief for one in figures if one.known and one.label != "memory"]
-        first = f"▸{view.gpu_index}" if briefs else ""
+        first = f"▸{trains.index}" if trains is not None and briefs else ""
         self.set_titles(f"GPUs{at_the_end(view)}", right=first, more=tuple(briefs))
         self.redraw()
 
@@ -85,7 +85,7 @@ def gpu_row(
     `last`, in so many cells, takes the place of the less important ones; then rows of several
     machines stand in the same columns.
     """
-    trains, then = gpu.index == view.gpu_index, view.gpu_at(gpu, axis)
+    trains, then = gpu.index in view.training, view.gpu_at(gpu, axis)
     figures = {figure.label: figure for figure in view.figures_of(then)}
     mark = "▸" if trains else " "
     # What is bad of it may have no column.

@@ -328,7 +328,7 @@ class Machine(Widget):
         gpus = view.gpus
         if self._beside:
             # Under the charts of a run, what trains comes first.
-            gpus = (main, *(gpu for gpu in gpus if gpu.index != main.index))
+            gpus = tuple(sorted(gpus, key=lambda gpu: gpu.index not in view.training))
         return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
 
     def _form_for(self, view: MachineView) -> Form:

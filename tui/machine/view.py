@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
+from dlmon.launch.device import ALL
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory
 from dlmon.records.record import record
 from dlmon.session.machine_history import MachineHistory
@@ -22,20 +23,21 @@ READ_EVERY_S = 5
 NO_PROCESSES_YET = f"None yet: processes are read every {READ_EVERY_S} s."
 
 
-def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:
-    """Return NVML's number of the GPU that trains; until there is a model, of the one requested."""
+def gpus_that_train(header: SessionHeader, model: Model | None) -> tuple[int, ...]:
+    """Return NVML's numbers of the GPUs that train; until there is a model, of those requested."""
     if model is not None:
-        return model.gpu_index
-    requested = header.options.get("device")
+        return model.gpus
+    _, _, listed = f"{header.options.get('device')}".partition(":")
+    requested = ALL if listed == ALL else listed.split("+")
     gpus = header.machine.gpus or ()
-    return next((gpu.index for gpu in gpus if requested == f"gpu:{gpu.index}"), None)
+    return tuple(gpu.index for gpu in gpus if requested == ALL or str(gpu.index) in requested)
 
 
 @record(frozen=True)
 class MachineView:
     """What the charts show: readings over time, facts, and how old the last sample is.
 
-    `host` is the machine as ssh knows it, None for this one.
+    `host` is the machine as ssh knows it, None for this one; `training` are the GPUs that train.
     `cursor_ns` is the instant whose values are shown in place of the latest ones, and
     `cursor_label` names it, as in "at 00:42".
     """
@@ -44,7 +46,7 @@ class MachineView:
     facts: MachineFacts
     age_s: float | None
     interval_s: float
-    gpu_index: int | None = None
+    training: tuple[int, ...] = ()
     epoch_starts: tuple[tuple[int, int], ...] = ()
     phase_spans: tuple[PhaseSpan, ...] = ()
     cursor_ns: int | None = None
@@ -94,9 +96,9 @@ class MachineView:
 
     @property
     def main_gpu(self) -> Gpu | None:
-        """The GPU that trains, else the first."""
+        """The first GPU that trains, else the first."""
         gpus = self.gpus
-        return next((g for g in gpus if g.index == self.gpu_index), gpus[0] if gpus else None)
+        return next((g for g in gpus if g.index in self.training), gpus[0] if gpus else None)
 
     @property
     def no_gpus(self) -> str:

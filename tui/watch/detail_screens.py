@@ -173,7 +173,7 @@ class MachineScreen(TickingScreen):
         if not self.is_showing:
             return
         view = self._look()
-        shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
+        shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.training)
         if shown != self._painted:
             self._painted = shown
             self.paint_machine(view)

@@ -67,7 +67,7 @@ def sections(view: MachineView) -> list[Section]:
 
 def _gpu(view: MachineView, gpu: Gpu) -> Section:
     facts, machine = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history.latest
-    trains = "trains" if gpu.index == view.gpu_index and not is_over(view) else ""
+    trains = "trains" if gpu.index in view.training and not is_over(view) else ""
     about = (units.device(facts.name), trains, facts.bus_id, facts.uuid)
     figures = gpu_figures(gpu, facts, view.energy_j_of(gpu), in_depth=True)
     problem = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -77,6 +77,12 @@ class Data:
     vocabulary: int | None = None
     augmented: bool = False
     repeated: bool = False
+
+    def dividing_into(self, devices: int) -> Data:
+        """Return the same without the training samples that can't be divided among devices."""
+        left_out = 0 if self.repeated else len(self.x_train) % devices
+        count = len(self.x_train) - left_out
+        return replace(self, x_train=self.x_train[:count], y_train=self.y_train[:count])
 
     def training(self, batch_size: int, steps: int | None = None) -> Feed:
         """Return an epoch of training, of at most so many batches.

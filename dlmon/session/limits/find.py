@@ -274,7 +274,7 @@ def _data_wait(seen: Seen) -> Evidence | None:
     recently = f"{100 * share:.0f} % of the last {WINDOW_S:.0f} s"
     figures = [recently]
     if seen.gpu_pct is not None:
-        figures.append(f"GPU {seen.gpus[-1].index} busy {seen.gpu_pct:.0f} %")
+        figures.append(f"{seen.gpu_name} busy {seen.gpu_pct:.0f} %")
     advised = _against_data_wait(seen, share)
     brief = f"{100 * share:.0f} % waiting for data"
     return Evidence("data-wait", brief, headline, tuple(figures), advised, share)
@@ -423,7 +423,7 @@ def _measured(seen: Seen, is_explained: bool = False) -> tuple[tuple[LimitKind, 
     if seen.unmeasured is not None and not is_explained:
         figures.append((LimitKind.DATA, seen.unmeasured))
     if seen.gpu_pct is not None:
-        figures.append((LimitKind.GPU, f"GPU {seen.gpus[-1].index} {seen.gpu_pct:.0f} %"))
+        figures.append((LimitKind.GPU, f"{seen.gpu_name} {seen.gpu_pct:.0f} %"))
     if seen.thread_pct is not None:
         figures.append((LimitKind.CPU, f"busiest thread {seen.thread_pct:.0f} % of a core"))
     return tuple(figures)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, Process
 from dlmon.records.sanitize import clean
+from dlmon.records.words import gpu_name
 from dlmon.session.limits.seen import (
     BUSY_PCT,
     CPU_THROTTLED_PCT,
@@ -283,13 +284,16 @@ _SLOWED_BY = {
 
 
 def gpu_lost(
-    samples: Sequence[Machine], newest: Machine, gpu_index: int | None, ended: bool
+    samples: Sequence[Machine], newest: Machine, gpus: Sequence[int], ended: bool
 ) -> Evidence | None:
-    """Hold when the GPU that is trained on gave readings, and the `newest` sample has none."""
-    if gpu_index is None or ended:
-        return None
-    rows = [_row_of(sample, gpu_index) for sample in samples]
-    latest = _row_of(newest, gpu_index)
+    """Hold when a GPU that is trained on gave readings, and the `newest` sample has none."""
+    lost = (_lost(samples, newest, number) for number in gpus if not ended)
+    return next((evidence for evidence in lost if evidence is not None), None)
+
+
+def _lost(samples: Sequence[Machine], newest: Machine, number: int) -> Evidence | None:
+    rows = [_row_of(sample, number) for sample in samples]
+    latest = _row_of(newest, number)
     state = newest.gpus_state if latest is None else latest.state
     was_read = any(row is not None and _is_read(row) for row in rows)
     may_answer = state is not None and state.may_answer_later
@@ -297,8 +301,8 @@ def gpu_lost(
         return None
     why = newest.why.get("gpus") if latest is None else latest.why.get("utilization_pct")
     reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
-    headline = f"GPU {gpu_index} gives no readings now"
-    brief = f"GPU {gpu_index} gives no readings"
+    headline = f"GPU {number} gives no readings now"
+    brief = f"GPU {number} gives no readings"
     return Evidence("gpu-lost", brief, headline, (reason,))
 
 
@@ -321,7 +325,7 @@ def gpu_works(seen: Seen) -> Evidence | None:
     if not seen.gpus or (busy_pct is not None and not seen.reaches(busy_pct, WORKING_GPU_PCT)):
         return None
     share = None if busy_pct is None else busy_pct / 100
-    name = f"GPU {seen.gpus[-1].index}"
+    name = seen.gpu_name
     busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
     power_w = seen.gpu_mean(lambda gpu: gpu.power_w)
     limit_w = seen.gpu_mean(lambda gpu: gpu.power_limit_w)
@@ -337,7 +341,7 @@ def gpu_works(seen: Seen) -> Evidence | None:
         return Evidence(
             rules[0],
             f"{name} slowed by {causes[0]}",
-            f"{name} {seen.verb('is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
+            f"{name} {seen.gpu_verb('is', 'are', 'was', 'were')} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
             _against_slowing(rules[0], seen, power_w, limit_w),
             share,
@@ -347,15 +351,16 @@ def gpu_works(seen: Seen) -> Evidence | None:
     brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
     if of_power is not None and of_power >= (NEARLY_SO if seen.holds else NEAR_POWER_LIMIT):
-        headline = f"{name} {seen.verb('works', 'worked')} near its power limit"
-        brief += ", near its power limit"
+        its = seen.gpu_verb("its", "their", "its", "their")
+        headline = f"{name} {seen.gpu_verb('works', 'work', 'worked')} near {its} power limit"
+        brief += f", near {its} power limit"
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
     advised = ""
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = _larger_batch(seen)
-    headline = f"{name} {seen.verb('is', 'was')} busy"
+    headline = f"{name} {seen.gpu_verb('is', 'are', 'was', 'were')} busy"
     return Evidence("gpu", brief, headline, figures, advised, share)
 
 
@@ -430,14 +435,14 @@ def one_core(seen: Seen) -> Evidence | None:
         what, pct = "process", process_pct
     else:
         return None
-    beside = f"GPU {seen.gpus[-1].index} at {gpu_pct:.0f} %"
+    beside = f"{seen.gpu_name} at {gpu_pct:.0f} %"
     was = seen.verb("is", "was")
     # Where it is known not to load data, more work per step gives the GPU more to do.
     loads_nothing = seen.waited_share is not None and seen.waited_share < WAITED_SHARE
     return Evidence(
         "thread",
         f"one {what} at {pct:.0f} %, {beside}",
-        f"GPU {seen.gpus[-1].index} {seen.verb('waits', 'waited')}, one {what} {was} busy",
+        f"{seen.gpu_name} {seen.gpu_verb('waits', 'wait', 'waited')}, one {what} {was} busy",
         (f"{what} at {pct:.0f} % of a core", beside),
         _larger_batch(seen) if loads_nothing else "",
     )
@@ -452,20 +457,21 @@ def gpu_shared(seen: Seen) -> Evidence | None:
         row
         for row in rows
         if row.of_run is False
-        and seen.gpu_index in row.gpus
+        and not set(seen.gpu_numbers).isdisjoint(row.gpus)
         and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
     ]
     if not others:
         return None
     most = max(others, key=lambda row: row.gpu_memory_mib or 0)
     name = program_name(most.command) or "unnamed"
+    shared = [number for number in seen.gpu_numbers if number in most.gpus]
     held = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
     its = f"{name} (pid {most.pid})"
     has, is_there = seen.verb("has", "had"), seen.verb("is", "was")
     return Evidence(
         "gpu-shared",
-        f"{name} on GPU {seen.gpu_index}",
-        f"Another program {is_there} on GPU {seen.gpu_index}",
+        f"{name} on {gpu_name(shared)}",
+        f"Another program {is_there} on {gpu_name(shared)}",
         (f"{name}, pid {most.pid}", f"{has} {held}"),
         seen.verb(f"wait for {its} to end", f"train without {its} on the GPU")
         + ", if it computes there",

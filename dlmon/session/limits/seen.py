@@ -12,7 +12,7 @@ from functools import cached_property
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.records.words import Word
+from dlmon.records.words import Word, gpu_name
 
 CPU_THROTTLED_PCT = 5.0
 IDLE_CORES = 0.5
@@ -72,8 +72,8 @@ class Seen:
     Attributes:
         samples: whole samples (nothing left out), oldest first, `MIN_SAMPLES` or more.
         facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
-            isn't known.
+        gpu_numbers: the GPUs that are trained on, by NVML's numbers; none on the CPU, and where
+            they aren't known.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
@@ -88,7 +88,7 @@ class Seen:
 
     samples: Sequence[Machine]
     facts: MachineFacts
-    gpu_index: int | None = None
+    gpu_numbers: tuple[int, ...] = ()
     cpus: object = None
     threads: object = None
     waited_share: float | None = None
@@ -110,6 +110,12 @@ class Seen:
     def verb(self, now: str, then: str) -> str:
         """Return the form of a verb: the last, once the run is over."""
         return then if self.ended else now
+
+    def gpu_verb(self, one: str, several: str, then: str, several_then: str = "") -> str:
+        """Return the form of a verb for the GPUs that are trained on, `then` once it is over."""
+        if len(self.gpu_numbers) > 1:
+            return self.verb(several, several_then or then)
+        return self.verb(one, then)
 
     def reaches(self, value: float, least: float) -> bool:
         """Whether a value is as large as a rule asks for, or nearly so where the rule `holds`."""
@@ -141,21 +147,27 @@ class Seen:
 
     @cached_property
     def gpus(self) -> Sequence[Gpu]:
-        """The readings of the GPU that is trained on."""
+        """The readings of the GPUs that are trained on."""
         every = (gpu for sample in self.samples for gpu in sample.gpus or ())
-        return [] if self.is_lost else [gpu for gpu in every if gpu.index == self.gpu_index]
+        return [] if self.is_lost else [gpu for gpu in every if gpu.index in self.gpu_numbers]
+
+    @property
+    def gpu_name(self) -> str:
+        """What a sentence calls the GPUs that are trained on."""
+        return gpu_name(self.gpu_numbers)
 
     @property
     def gpu_facts(self) -> GpuFacts | None:
-        return next((gpu for gpu in self.facts.gpus or () if gpu.index == self.gpu_index), None)
+        """What is known of the first GPU that is trained on."""
+        return next((gpu for gpu in self.facts.gpus or () if gpu.index in self.gpu_numbers), None)
 
     def gpu_mean(self, read: Callable[[Gpu], float | None]) -> float | None:
-        """Return the mean of a reading of the GPU that is trained on."""
+        """Return the mean of a reading of the GPUs that are trained on."""
         return mean_of(map(read, self.gpus))
 
     @cached_property
     def gpu_pct(self) -> float | None:
-        """The share of the time in which that GPU was busy."""
+        """The share of the time in which they were busy."""
         return self.gpu_mean(lambda gpu: gpu.utilization_pct)
 
     @cached_property

@@ -469,6 +469,8 @@ async def test_the_devices_of_the_machine_are_offered_once_they_are_known(show_h
         assert "gpu:1 GTX 1080 Ti" in shown.rows("#device")[0]
         assert shown.command == "$ dlmon run cifar10-cnn --device gpu:1"
         await press(shown, "right")
+        assert "gpu:all 2 GPUs" in shown.rows("#device")[0]
+        await press(shown, "right")
         assert shown.typed("device") == "auto"
 
 

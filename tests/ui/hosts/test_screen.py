@@ -119,7 +119,7 @@ def a_lab(shown):
 
 def _training(host, clock):
     live(host, clock, gpus=2)
-    host.run(session(1), session(2, workload="resnet", name="base", gpu=1, epoch=12, epochs=90))
+    host.run(session(1), session(2, workload="resnet", name="base", gpus=[1], epoch=12, epochs=90))
 
 
 def _eight_gpus(host, clock):
@@ -129,7 +129,7 @@ def _eight_gpus(host, clock):
 
 def _without_gpu(host, clock):
     live(host, clock, gpus=0)
-    host.run(session(1, workload=None, phase=None, epoch=None, samples_per_second=None, gpu=None))
+    host.run(session(1, workload=None, phase=None, epoch=None, samples_per_second=None, gpus=[]))
     host.link.differ(12.0)
 
 
@@ -306,7 +306,7 @@ async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below
         all_live(shown)
         assert "tab Session" not in shown.text
         name = "resnet on every picture there is"
-        shown.hosts["gpu2"].run(session(1), session(2, name=name, epoch=12, epochs=90, gpu=1))
+        shown.hosts["gpu2"].run(session(1), session(2, name=name, epoch=12, epochs=90, gpus=[1]))
         await shown.paint()
         await shown.press("down")
         assert "tab Session" in shown.text

@@ -44,9 +44,9 @@ class Shown:
         self.machine = machine.Machine(beside=True)
         self.app = OneScreen(Room(self.machine, (width, height)))
         session = folded(recorded_session("training", **options))
-        gpu_index = 0 if options.get("gpus", 1) else None
+        training = (0,) if options.get("gpus", 1) else ()
         facts = session.header.machine
-        self.view = MachineView(session.machine, facts, 0.2, 1.0, gpu_index)
+        self.view = MachineView(session.machine, facts, 0.2, 1.0, training)
         known = (session.machine.latest.t - BEGIN_NS) // SECOND_NS
         self.axis = TimeAxis(BEGIN_NS, SECOND_NS, COLUMNS, min(COLUMNS, known))
 
@@ -86,7 +86,7 @@ async def charts(width=120, height=13, **options):
 async def test_the_gpu_that_trains_comes_first():
     async with charts(gpus=2) as shown:
         assert shown.titles("#chart-0")[0].startswith("GPU 0 ─")
-        await shown.show(gpu_index=1)
+        await shown.show(training=(1,))
         assert shown.titles("#chart-0")[0].startswith("GPU 1 ─")
         assert shown.titles("#chart-1")[0].startswith("GPU 0 ─")
 

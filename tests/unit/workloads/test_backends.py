@@ -111,7 +111,7 @@ every_backend = pytest.mark.parametrize("backend", FAKES)
 
 
 def options(backend, **more):
-    return {"backend": backend, "device": "auto", "gpu_index": None, **more}
+    return {"backend": backend, "device": "auto", "gpus": (), "devices": 1, **more}
 
 
 # ---- before the import ----
@@ -192,7 +192,7 @@ def test_more_cpus_than_there_are_are_refused():
 def test_a_gpu_that_the_backend_sees_is_taken_and_has_nvmls_number(install, backend):
     fake, version, with_gpu = FAKES[backend]
     install(backend, **fake(**with_gpu))
-    chosen = choose_backend(options(backend, device="gpu", gpu_index=3))
+    chosen = choose_backend(options(backend, device="gpu", gpus=[3]))
     assert chosen == Backend(backend, version, "gpu:3", "NVIDIA H100")
 
 
@@ -218,9 +218,9 @@ def test_a_gpu_that_nvml_sees_and_the_backend_does_not_is_reported(install, back
     title = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}[backend]
     says = f"NVML sees GPU 1, but {title} {version} sees none: "
     with pytest.raises(Refused) as refused:
-        choose_backend(options(backend, device="gpu", gpu_index=1))
+        choose_backend(options(backend, device="gpu", gpus=[1]))
     assert str(refused.value).startswith(says)
-    chosen = choose_backend(options(backend, gpu_index=1))
+    chosen = choose_backend(options(backend, gpus=[1]))
     assert chosen.device == "cpu"
     assert chosen.notice.startswith(says)
     assert chosen.notice.endswith("; using the CPU instead")
@@ -240,7 +240,7 @@ def test_a_backend_without_gpu_support_says_how_to_get_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     install(backend, **FAKES[backend][0](**without))
     with pytest.raises(Refused) as refused:
-        choose_backend(options(backend, device="gpu", gpu_index=0))
+        choose_backend(options(backend, device="gpu", gpus=[0]))
     assert says in str(refused.value)
 
 

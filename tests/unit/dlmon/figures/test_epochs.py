@@ -22,7 +22,7 @@ STALLED = EpochComparison(
 
 
 def test_a_slow_epoch_says_what_it_took_longer_for_and_what_the_machine_did():
-    assert epoch_comparison_text(STALLED, gpu=0) == (
+    assert epoch_comparison_text(STALLED, gpu="GPU 0") == (
         "took 12.2 s, 3.04 s more than the usual 9.16 s: 2 stalls took 3.02 s (usually none). "
         "GPU 0 slowed by heat in 64 % of readings (usually 0 %); "
         "GPU 0 clock 1,200 MHz (usually 1,860)."
@@ -113,7 +113,9 @@ def test_what_is_usual_is_not_claimed_of_too_few_epochs_nor_of_one_that_was_cut_
 
 @pytest.mark.parametrize("name", [*_LEAST, *_LESS])
 def test_every_cause_has_words_with_both_figures(name):
-    text = epoch_comparison_text(replace(STALLED, causes=(Differing(name, 41.0, 12.0),)), gpu=1)
+    text = epoch_comparison_text(
+        replace(STALLED, causes=(Differing(name, 41.0, 12.0),)), gpu="GPU 1"
+    )
     cause = text.rpartition("none). ")[2]
     assert "41" in cause
     assert "12" in cause

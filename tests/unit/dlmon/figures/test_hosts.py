@@ -136,7 +136,7 @@ def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
 
 
 def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
-    run = RunningSession("id", "cifar10-cnn", None, "training", 3, 10, 5_540.0, 1)
+    run = RunningSession("id", "cifar10-cnn", None, "training", 3, 10, 5_540.0, (1,))
     assert words.session_title(run) == "cifar10-cnn"
     assert words.session_title(replace(run, name="base")) == "base"
     assert words.session_progress(run) == "epoch 3 of 10"
@@ -146,7 +146,7 @@ def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
     assert words.session_rate(run) == "5,540 samples/s"
     assert words.session_rate(replace(run, counts_steps=True)) == "5,540 steps/s"
     assert words.session_device(run) == "GPU 1"
-    early = replace(run, phase="compiling", epoch=None, samples_per_second=None, gpu=None)
+    early = replace(run, phase="compiling", epoch=None, samples_per_second=None, gpus=())
     assert words.session_progress(early) == "compiling"
     assert (words.session_rate(early), words.session_device(early)) == ("", "")
     paused = replace(run, phase="validating", samples_per_second=None)

@@ -223,6 +223,27 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
 # ---- a run, and a plan ----
 
 
+def test_more_devices_have_a_speed_up_and_an_efficiency():
+    sweep = thrice({"devices": [1, 2, 4]}, ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.12] * 3))
+    assert headings(sweep)[-3:-1] == ["speed-up", "efficiency"]
+    assert [row[-3:-1] for row in cells(sweep)] == [["", ""], ["1.95×", "98 %"], ["3.42×", "85 %"]]
+    said = findings(sweep)
+    assert "2 devices are 1.95× as fast as 1 (1.77× to 2.16×): 98 % efficiency" in said
+    assert said[-1].startswith("4 devices are 3.42× as fast as 1 (")
+    last = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")["rows"][2]
+    assert last["speed_up_low"] < last["speed_up"] < last["speed_up_high"]
+    assert last["efficiency"] == pytest.approx(last["speed_up"] / 4)
+
+
+def test_devices_are_compared_with_the_fewest_where_all_else_is_alike():
+    vary = {"batch_size": [64, 128], "devices": [2, 4]}
+    sweep = once(0.40, 0.25, 0.30, None, vary=vary)
+    assert "batch 64: 4 devices are 1.60× as fast as 2 (1 run each): 80 % efficiency" in findings(
+        sweep
+    )
+    assert not any("batch 128: " in sentence for sentence in findings(sweep))
+
+
 def test_a_plan_is_shown_in_one_line():
     plan = plan_of({"batch_size": [32, 64], "device": ["cpu"]}, repeats=3)
     assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"

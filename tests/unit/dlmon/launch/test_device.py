@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -29,17 +30,19 @@ NO_GPU = MachineFacts(gpus=())
         "GPU",
         "gpu:",
         "gpu:-1",
-        "gpu:0+",
         "gpu:x",
         "cuda",
         "gpu:00000",
         "cpu:0",
         "cpu\n",
-        "gpu:0+1",
+        "gpu:0+",
+        "gpu:+1",
+        "gpu:0+all",
+        "gpu:0,1",
     ],
 )
 def test_nothing_else_is_a_device(name):
-    with pytest.raises(DeviceError, match="use auto, cpu, gpu or gpu:N"):
+    with pytest.raises(DeviceError, match="use auto, cpu, gpu, gpu:all or gpu:N"):
         check_device_name(name)
     with pytest.raises(DeviceError):
         choose_device(name, TWO_GPUS, {})
@@ -69,7 +72,56 @@ def test_the_cpu_sees_no_gpu_whatever_there_is(facts, own):
 def test_a_gpu_is_handed_over_by_its_uuid(asked, index, uuid):
     choice = choose_device(asked, TWO_GPUS, {})
     wanted = "auto" if asked == "auto" else "gpu"
-    assert choice == DeviceChoice(wanted, {VISIBLE: uuid}, index)
+    assert choice == DeviceChoice(wanted, {VISIBLE: uuid}, (index,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "devices", "numbers"),
+    [
+        ("gpu:0+1", None, (0, 1)),
+        ("gpu:1+0", 2, (1, 0)),
+        ("gpu:all", None, (0, 1)),
+        ("gpu:all", 1, (0,)),
+        ("gpu", 2, (0, 1)),
+        ("auto", 2, (0, 1)),
+    ],
+)
+def test_several_gpus_are_handed_over_in_their_order(asked, devices, numbers):
+    choice = choose_device(asked, TWO_GPUS, {}, devices)
+    uuids = ",".join(TWO_GPUS.gpus[number].uuid for number in numbers)
+    assert (choice.environment, choice.numbers) == ({VISIBLE: uuids}, numbers)
+    assert choice.devices == len(numbers)
+
+
+def test_of_gpus_that_a_person_made_visible_all_are_taken_or_as_many_as_asked():
+    own = {VISIBLE: "GPU-bbbb,GPU-aaaa"}
+    every = choose_device("gpu:all", TWO_GPUS, own)
+    assert (every.numbers, every.devices, every.environment) == ((1, 0), None, {})
+    one = choose_device("gpu", TWO_GPUS, own, 1)
+    assert (one.numbers, one.devices) == ((1,), 1)
+    # Which two of four these are isn't known.
+    assert choose_device("gpu", TWO_GPUS, {VISIBLE: "0,1"}, 2).numbers == ()
+
+
+def test_the_cpu_stands_for_any_number_of_devices():
+    assert choose_device("cpu", None, {}, 8).devices == 8
+    assert choose_device("auto", NO_GPU, {}, 8).devices == 8
+
+
+@pytest.mark.parametrize(
+    ("asked", "devices", "why"),
+    [
+        ("gpu:0+0", None, "--device gpu:0+0 names a GPU twice"),
+        ("gpu:0+2", None, "there is no GPU 2 here; there are gpu:0, gpu:1"),
+        ("gpu:0+1", 4, "--device gpu:0+1 names 2 GPUs and --devices asks for 4: leave one"),
+        ("gpu:1", 2, "--device gpu:1 names one GPU and --devices asks for 2: leave one"),
+        ("gpu", 4, "--devices 4 asks for more GPUs than there are: 2 GPUs"),
+        ("auto", 0, "the number of devices must be from 1 to 1,024, not 0"),
+    ],
+)
+def test_gpus_that_can_not_be_had_together_are_refused(asked, devices, why):
+    with pytest.raises(DeviceError, match=re.escape(why)):
+        choose_device(asked, TWO_GPUS, {}, devices)
 
 
 def test_a_lost_gpu_is_never_handed_over():
@@ -116,11 +168,11 @@ def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():
 
 @pytest.mark.parametrize("asked", ["auto", "gpu"])
 @pytest.mark.parametrize(
-    ("own", "index"), [("1", None), ("", None), ("-1", None), ("GPU-bbbb", 1), ("GPU-", None)]
+    ("own", "numbers"), [("1", ()), ("", ()), ("-1", ()), ("GPU-bbbb", (1,)), ("GPU-", ())]
 )
-def test_a_users_own_choice_is_left_as_it_is_and_reported(asked, own, index):
+def test_a_users_own_choice_is_left_as_it_is_and_reported(asked, own, numbers):
     choice = choose_device(asked, TWO_GPUS, {VISIBLE: own})
-    assert (choice.wanted, choice.environment, choice.gpu_index) == (asked, {}, index)
+    assert (choice.wanted, choice.environment, choice.numbers) == (asked, {}, numbers)
     assert choice.notice == f"{VISIBLE}={own} is set and was left as it is"
 
 
@@ -147,11 +199,11 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
     except DeviceError:
         assert asked not in ("auto", "cpu")
         return
-    assert choice.gpu_index is None or choice.gpu_index in there
+    assert there.issuperset(choice.numbers)
     if asked.startswith("gpu:"):
-        assert f"gpu:{choice.gpu_index}" == asked
+        assert f"gpu:{choice.numbers[0]}" == asked
     if choice.environment and asked != "cpu":
-        assert choice.environment == {VISIBLE: f"GPU-{choice.gpu_index}"}
+        assert choice.environment == {VISIBLE: f"GPU-{choice.numbers[0]}"}
 
 
 @pytest.mark.parametrize(

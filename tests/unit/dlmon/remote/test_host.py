@@ -215,10 +215,10 @@ def test_any_time_can_be_that_of_a_sample(host, t):
 
 def test_the_sessions_are_as_the_host_tells_them(host):
     assert host.snapshot().sessions is None
-    host.run(session(1), session(2, gpu=None, epochs=None, samples_per_second=None))
+    host.run(session(1), session(2, gpus=[], epochs=None, samples_per_second=None))
     first, second = host.snapshot().sessions
     assert first == RunningSession(
-        "20261122-210401-cifar10-cnn-001", "cifar10-cnn", None, "training", 3, 10, 5_540.0, 0
+        "20261122-210401-cifar10-cnn-001", "cifar10-cnn", None, "training", 3, 10, 5_540.0, (0,)
     )
     assert (second.epoch, second.epochs, second.samples_per_second) == (3, None, None)
     host.run()
@@ -228,7 +228,7 @@ def test_the_sessions_are_as_the_host_tells_them(host):
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"epoch": "3"}, {"epochs": True}, {"samples_per_second": "fast"}, {"gpu": []}),
+        *({"epoch": "3"}, {"epochs": True}, {"samples_per_second": "fast"}, {"gpus": 3}),
         *({"epoch": 10**40}, {"samples_per_second": float("nan")}, {"session": None}, {"mode": 7}),
     ],
 )

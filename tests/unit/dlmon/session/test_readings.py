@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Cpu, Machine, ProcessTree
+from dlmon.records import Cpu, Gpu, Machine, ProcessTree
 from dlmon.session.readings import OTHER_CORES, Means, values_of
 
 S = 1_000_000_000
@@ -29,7 +29,7 @@ def readings(run_pcts, busy_pct=50.0, count=20):
 def cores_of_others(samples):
     means = Means()
     for sample in samples:
-        means.add(values_of(sample, None))
+        means.add(values_of(sample, ()))
     return means.get(OTHER_CORES)
 
 
@@ -44,3 +44,17 @@ def test_others_took_what_the_run_did_not_and_never_less_than_nothing(run_pcts, 
     run = sum(run_pcts) / len(run_pcts) / 100
     expected = pytest.approx(max(0.0, 2 * busy_pct / 100 - run), abs=1e-9)
     assert cores_of_others(samples) == expected
+
+
+def test_several_gpus_that_train_are_read_as_one():
+    first = Gpu(0, utilization_pct=90, power_w=300.0, memory_used_mib=10_000, throttle=())
+    second = Gpu(2, utilization_pct=50, power_w=200.0, memory_used_mib=30_000)
+    hot = Gpu(1, utilization_pct=0, throttle=("thermal slowdown",))
+    sample = Machine(1, 0.0, gpus=(first, hot, second))
+    found = values_of(sample, (0, 2))
+    assert (found["gpu_pct"], found["gpu_power_w"], found["gpu_memory_mib"]) == (70, 500, 30_000)
+    assert found["slowed_pct"] == 0
+    # One that is slowed slows them all; what one of them doesn't tell isn't known of them.
+    with_hot = values_of(sample, (0, 1))
+    assert with_hot["slowed_pct"] == 100
+    assert "gpu_power_w" not in with_hot

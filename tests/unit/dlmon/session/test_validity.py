@@ -38,8 +38,8 @@ def trained(*steps_s):
 def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, ended=True):
     folded_readings = TrainingReadings()
     for reading in readings:
-        values = values_of(reading, model.gpu_index)
-        folded_readings.add(values, reading, model.gpu_index)
+        values = values_of(reading, model.gpus)
+        folded_readings.add(values, reading, model.gpus)
     account = {AccountPart.TRAINING: 10.0 - stalled_s, AccountPart.STALLS: stalled_s}
     steady = steady or trained(*[0.1] * 100)
     validity = find_doubts(

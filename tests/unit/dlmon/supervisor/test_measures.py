@@ -103,6 +103,8 @@ def test_a_session_on_a_gpu_reports_that_gpu_and_the_cpu():
     found = measured(ON_GPU, [epoch(0, 1, 9)], meter)
     assert found.energy_j_per_epoch == {"gpu": pytest.approx(2400), "cpu": pytest.approx(400)}
     assert not [field for field in found.why if field.startswith("energy")]
+    on_both = measured(replace(ON_GPU, device="gpu:0+1"), [epoch(0, 1, 9)], meter)
+    assert on_both.energy_j_per_epoch == {"gpu": pytest.approx(2560), "cpu": pytest.approx(400)}
     on_cpu = measured(ON_CPU, [epoch(0, 1, 9)], meter)
     assert on_cpu.energy_j_per_epoch == {"cpu": pytest.approx(400)}
 

@@ -33,7 +33,7 @@ def test_a_gpu_has_nvmls_number_by_its_uuid_or_the_first_characters_of_it(uuid):
 
 def test_the_only_gpu_of_a_machine_is_meant_where_no_uuid_is_said():
     found = with_gpu_number(model("gpu"), TWO[1:])
-    assert (found.device, found.gpu_index) == ("gpu:1", 1)
+    assert (found.device, found.gpus) == ("gpu:1", (1,))
 
 
 @pytest.mark.parametrize(

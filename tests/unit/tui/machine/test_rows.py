@@ -13,7 +13,7 @@ from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
 from tui.machine.tile import coarser
-from tui.machine.view import MachineView, gpu_that_trains
+from tui.machine.view import MachineView, gpus_that_train
 from tui.widgets.lines import MUTED, row_width
 
 SECOND_NS = 1_000_000_000
@@ -101,7 +101,7 @@ def view_of(gpus, change=lambda gpu: gpu, **changes):
     session = folded(recorded_session("training", gpus=gpus))
     latest = session.machine.latest
     session.machine.latest = replace(latest, gpus=tuple(map(change, latest.gpus)))
-    view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    view = MachineView(session.machine, session.header.machine, 0.2, 1.0, training=(0,))
     return replace(view, **changes)
 
 
@@ -136,7 +136,7 @@ def test_trouble_is_marked_where_there_is_no_room_to_show_it():
     def broken(gpu):
         return replace(gpu, ecc_uncorrected=1) if gpu.index == 2 else gpu
 
-    rows = gpu_texts(30, 4, gpus=4, change=broken, gpu_index=None)
+    rows = gpu_texts(30, 4, gpus=4, change=broken, training=())
     assert [row[:3] for row in rows] == [" 0 ", " 1 ", " 2!", " 3 "]
 
 
@@ -144,7 +144,7 @@ def test_a_divided_gpu_says_so_and_shows_the_rest():
     def divided(gpu):
         return replace(gpu, utilization_pct=None, mig=True)
 
-    first, _ = gpu_texts(60, 2, gpus=2, change=divided, gpu_index=None)
+    first, _ = gpu_texts(60, 2, gpus=2, change=divided, training=())
     assert first.startswith(" 0 MIG on: no utilisation  ")
     assert "61 °C  118 of 120 W" in first
 
@@ -152,11 +152,12 @@ def test_a_divided_gpu_says_so_and_shows_the_rest():
 def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
     session = folded(recorded_session("training", gpus=2))
     asked = replace(session.header, options={"device": "gpu:1"})
-    assert gpu_that_trains(asked, None) == 1
-    assert gpu_that_trains(asked, session.model) == session.model.gpu_index == 0
+    assert gpus_that_train(asked, None) == (1,)
+    assert gpus_that_train(asked, session.model) == session.model.gpus == (0,)
     # What a log holds there may be anything, and any GPU.
-    for device in ("auto", ["gpu:1"], "gpu:7"):
-        assert gpu_that_trains(replace(asked, options={"device": device}), None) is None
+    for device, gpus in {"auto": (), "gpu:7": (), "gpu:1+0": (0, 1), "gpu:all": (0, 1)}.items():
+        assert gpus_that_train(replace(asked, options={"device": device}), None) == gpus
+    assert gpus_that_train(replace(asked, options={"device": ["gpu:1"]}), None) == ()
 
 
 # ---- an axis of fewer columns ----

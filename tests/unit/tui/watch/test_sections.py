@@ -14,7 +14,7 @@ from tui.watch.sections import sections
 
 def view_of(name):
     session = folded(STATES[name].records)
-    return MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    return MachineView(session.machine, session.header.machine, 0.2, 1.0, training=(0,))
 
 
 def section_of(gpu, facts=None):

@@ -59,11 +59,11 @@ def samples_of(sample, count=20):
     return [replace(sample, t=second * SECOND) for second in range(count)]
 
 
-def find_limit(samples, facts=FACTS, gpu_index=None, *, ended=False, latest=None, **known):
+def find_limit(samples, facts=FACTS, gpus=(), *, ended=False, latest=None, **known):
     if len(samples) < MIN_SAMPLES:
         return limit_of((), ended)
-    lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
-    looked = look(Seen(samples, facts, gpu_index, ended=ended, is_lost=lost is not None, **known))
+    lost = gpu_lost(samples, latest or samples[-1], gpus, ended)
+    looked = look(Seen(samples, facts, gpus, ended=ended, is_lost=lost is not None, **known))
     return limit_of((looked,), ended, (lost,))
 
 
@@ -72,7 +72,7 @@ def reported(sample, *, count=20, gpu=None, **options):
     cores = sample.cpu.cores if sample.cpu else None
     options.setdefault("facts", MachineFacts(cores=len(cores or range(4))))
     options.setdefault("on_cpu", gpu is None)
-    return find_limit(samples_of(sample, count), gpu_index=gpu, **options)
+    return find_limit(samples_of(sample, count), gpus=() if gpu is None else (gpu,), **options)
 
 
 def rules(limit):
@@ -600,8 +600,8 @@ def test_the_cpus_are_never_claimed_for_a_run_that_takes_less_than_half_of_them(
 def test_a_reason_counts_where_most_readings_report_it_and_then_says_in_how_many():
     hot = with_gpu(throttle=("thermal slowdown", "hardware thermal slowdown"))
     cool = with_gpu()
-    assert find_limit([hot] * 9 + [cool] * 21, gpu_index=0).rule == "gpu"
-    mostly = find_limit([hot] * 21 + [cool] * 9, gpu_index=0)
+    assert find_limit([hot] * 9 + [cool] * 21, gpus=(0,)).rule == "gpu"
+    mostly = find_limit([hot] * 21 + [cool] * 9, gpus=(0,))
     assert mostly.rule == "gpu-thermal"
     assert "at 61 °C in 70 % of readings" in mostly.text
 
@@ -672,7 +672,21 @@ HUNG = replace(CAPPED, gpus=None, gpus_state=GpuState.LOST, why={"gpus": "lost: 
 
 def seen(*samples, **options):
     timed = [replace(sample, t=second * SECOND) for second, sample in enumerate(samples)]
-    return find_limit(timed, gpu_index=0, **options)
+    return find_limit(timed, gpus=(0,), **options)
+
+
+def test_several_gpus_that_train_are_one_limit():
+    busy = replace(CAPPED, gpus=tuple(replace(BUSY_GPU, index=n, throttle=()) for n in range(4)))
+    both = find_limit([busy] * 20, gpus=(0, 1))
+    assert both.headline == "GPUs 0 and 1 are busy"
+    assert (
+        find_limit([busy] * 20, gpus=(0, 1, 2, 3), ended=True).headline == "GPUs 0 to 3 were busy"
+    )
+    # The mean of them counts: where one waits for the others, they are not busy.
+    waits = replace(busy, gpus=(busy.gpus[0], replace(busy.gpus[1], utilization_pct=20)))
+    assert "gpu" not in rules(find_limit([waits] * 20, gpus=(0, 1)))
+    lost = replace(busy, gpus=busy.gpus[:1])
+    assert find_limit([*[busy] * 20, lost], gpus=(0, 1)).headline == "GPU 1 gives no readings now"
 
 
 @pytest.mark.parametrize(
@@ -873,11 +887,11 @@ def test_a_program_is_called_what_a_person_calls_it(command, name):
 @settings(max_examples=30)
 @given(
     st.lists(of_type(Machine, "likely"), max_size=8),
-    st.none() | st.integers(0, 2),
+    st.lists(st.integers(0, 2), unique=True),
     st.none() | st.integers(-2, 9) | st.just(10**400) | st.text(),
 )
-def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
-    limit = find_limit(samples, FACTS, gpu_index, cpus=option, threads=option)
+def test_any_readings_give_a_sentence_or_nothing(samples, gpus, option):
+    limit = find_limit(samples, FACTS, tuple(gpus), cpus=option, threads=option)
     assert (limit is None) == (len(samples) < MIN_SAMPLES)
     if limit is not None:
         assert limit.text.endswith(".")
@@ -909,9 +923,9 @@ def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to
 
 def after(*samples, gpu=None, **options):
     """Return the limit by looks at so many like samples each, one look after another."""
-    facts = MachineFacts(cores=len(samples[0].cpu.cores))
+    facts, gpus = MachineFacts(cores=len(samples[0].cpu.cores)), () if gpu is None else (gpu,)
     looks = [
-        look(Seen(samples_of(one), facts, gpu, on_cpu=gpu is None, **options)) for one in samples
+        look(Seen(samples_of(one), facts, gpus, on_cpu=gpu is None, **options)) for one in samples
     ]
     return limit_of(looks, ended=False)
 

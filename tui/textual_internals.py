@@ -12,8 +12,6 @@ from textual.app import App, ReturnType
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
 from textual.content import Content
-from textual.css.styles import RenderStyles
-from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.timer import Timer, TimerCallback
@@ -99,31 +97,6 @@ class PunctualApp(App[ReturnType]):
         # Its task has not begun yet.
         timer._skip = False
         return timer
-
-
-class StyledOnUse(Widget):
-    """A widget whose component classes are styled once they are drawn with.
-
-    Textual styles all of them with each change of the widget's own style: on a screen of charts,
-    hundreds that nothing is drawn with, a third of what a first paint costs.
-    """
-
-    def _get_component_classes(self) -> frozenset[str]:  # type: ignore[override]
-        # Asked for when the style sheets are applied: what is in use follows them.
-        return frozenset(self._component_styles)
-
-    def get_component_styles(self, *names: str) -> RenderStyles:
-        """Return the style of component classes; a KeyError where one is not declared."""
-        declared = super()._get_component_classes()
-        for name in declared.intersection(names).difference(self._component_styles):
-            # Reading its rules parses what was added. Without that, apply looks for the rules of
-            # the old text among those of the new one after a file was read, and finds none.
-            _ = self.app.stylesheet.rules
-            node = DOMNode(classes=name)
-            node._attach(self)
-            self.app.stylesheet.apply(node)
-            self._component_styles[name] = node.styles
-        return super().get_component_styles(*names)
 
 
 class Palette(CommandPalette, SteadyScreen[None]):

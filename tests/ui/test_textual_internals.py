@@ -17,7 +17,6 @@ from textual.screen import Screen
 
 from dlmon.records import Output
 from tui.textual_internals import PunctualApp, SteadyScreen
-from tui.widgets.rows import RowWidget
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
 
@@ -97,47 +96,6 @@ async def test_what_is_written_gives_the_picture(show_session, written, clock):
 def without_marks(text):
     """Leave out what takes no cell: the grid above has no place for it."""
     return "".join(character for character in text if cell_len(character) or character == "\n")
-
-
-class Word(RowWidget):
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"word--loud", "word--quiet"}
-    DEFAULT_CSS = """
-    Word { & > .word--loud { color: red; } &.-calm > .word--loud { color: blue; } }
-    """
-
-    def draw(self, width, height):
-        return [(("Word", ("word--loud",)),)]
-
-
-class OneWord(App):
-    def compose(self):
-        yield Word()
-
-
-async def test_a_component_class_in_use_follows_the_style_sheets_and_is_painted_anew():
-    async with OneWord().run_test() as pilot:
-        word = pilot.app.query_one(Word)
-        assert screen_text(pilot.app).startswith("Word")
-        assert word.get_visual_style("word--loud").foreground.hex == "#FF0000"
-        assert set(word._component_styles) == {"word--loud"}
-        with pytest.raises(KeyError):
-            word.get_component_styles("word--lout")
-        word.add_class("-calm")
-        await pilot.pause()
-        assert word.get_visual_style("word--loud").foreground.hex == "#0000FF"
-        [first, *_] = word.render_line(0)
-        assert first.style.color.triplet.hex == "#0000ff"
-
-
-async def test_a_component_class_first_used_after_a_file_was_read_has_its_style(tmp_path):
-    file = tmp_path / "loud.tcss"
-    file.write_text("Word > .word--quiet { color: green; }")
-    async with OneWord().run_test() as pilot:
-        pilot.app.stylesheet.read(file)
-        # Parsed rules are kept, of some sixty sources: those of a larger app are made again.
-        pilot.app.stylesheet.set_variables(pilot.app.get_css_variables())
-        word = pilot.app.query_one(Word)
-        assert word.get_visual_style("word--quiet").foreground.hex == "#008000"
 
 
 @pytest.mark.parametrize("kind", [App, PunctualApp])

@@ -18,7 +18,7 @@ from workloads.catalog import Workload
 if TYPE_CHECKING:
     from dlmon.options.run import RunOptions
 
-_Sentence = tuple[str, str, tuple[str, ...]]
+_Sentence = tuple[str, str, str]
 """What begins a sentence, quietly; the rest of it; its style."""
 
 

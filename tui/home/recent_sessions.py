@@ -24,7 +24,7 @@ _STATUS_STYLES = {
     Status.RUNNING: "bold $text-accent",
     Status.COMPLETED: "$text-success",
     Status.STOPPED: "",
-    Status.UNKNOWN: "$text-muted",
+    Status.UNKNOWN: "$text-muted 60%",
 }
 
 
@@ -68,7 +68,7 @@ class RecentSessions(OptionList):
 def _row(entry: SessionEntry, names: int) -> Content:
     status = _STATUS_STYLES.get(entry.status, "bold $text-error")
     return Content.assemble(
-        (f"{units.day_and_time(entry.header.wall)}  ", "$text-muted"),
+        (f"{units.day_and_time(entry.header.wall)}  ", "$text-muted 60%"),
         (f"{fit(_called(entry), names)}  ", "bold"),
         (f"{entry.status:<{_STATUS_CELLS}}  ", status),
         "" if entry.status == Status.RUNNING else outcome(entry),

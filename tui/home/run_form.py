@@ -23,13 +23,12 @@ from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean
 from tui.screens.form import Field, FormScreen
-from tui.widgets.lines import PLAIN, Lines
+from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines
 from tui.widgets.rows import TextRow, fit
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
 
 _ARROW_WIDTH = 2
-_ARROWS: tuple[str, ...] = ("choice--arrows",)
 
 
 class Choice(Lines, can_focus=True):
@@ -40,15 +39,12 @@ class Choice(Lines, can_focus=True):
         chosen: one of them, or one more.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--arrows"}
     DEFAULT_CSS = """
     Choice {
         height: 1;
         background: $surface;
         pointer: pointer;
         &:focus { background-tint: $foreground 5%; }
-        & > .choice--arrows { color: $text-muted; }
-        &:focus > .choice--arrows { color: $text-accent; text-style: bold; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -85,7 +81,8 @@ class Choice(Lines, can_focus=True):
         shown = dict(self._values)[self.value]
         room = width - 2 * _ARROW_WIDTH
         text = fit(shown, room) if cell_len(shown) > room else shown
-        return [((f"{left} ", _ARROWS), (text, PLAIN), (f" {right}", _ARROWS))]
+        arrows = ACCENT if self.has_focus else MUTED
+        return [((f"{left} ", arrows), (text, PLAIN), (f" {right}", arrows))]
 
     def choose(self, value: str) -> None:
         """Choose one of the values."""
@@ -98,6 +95,11 @@ class Choice(Lines, can_focus=True):
         """Choose the value that is `steps` further on."""
         values = [value for value, _ in self._values]
         self.choose(values[(values.index(self.value) + steps) % len(values)])
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Have the arrows stand out while keys choose here."""
+        super().watch_has_focus(has_focus)
+        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Go back on the left arrow, on everywhere else."""

@@ -87,7 +87,7 @@ class CommandLine(Static):
 
     def show_command(self, command: str) -> None:
         """Show what to type in a shell."""
-        self._show(Content.assemble(("$ ", "$text-muted"), clean(command)))
+        self._show(Content.assemble(("$ ", "$text-muted 60%"), clean(command)))
 
     def show_problem(self, problem: str) -> None:
         """Show why there is no such command."""

@@ -31,7 +31,7 @@ from tui.widgets.lines import (
 from tui.widgets.rows import TextRow, TextRun, fit
 
 MOST_GPUS = 16
-STATUS_STYLES: dict[Level, tuple[str, ...]] = {"": MUTED, "high": HIGH, "bad": BAD}
+STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
 _LEAST_BODY, _MOST_SESSIONS = 3, 8
 # A chart of the last minute, in what the other columns leave.
 _HISTORY_NS, _HISTORY_COLUMNS = 60_000_000_000, 60
@@ -185,7 +185,7 @@ def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
     return () if host.machine is None else (host.sessions or ())[:_MOST_SESSIONS]
 
 
-def _last_column(text: str, style: tuple[str, ...], width: int) -> tuple[TextRun, int]:
+def _last_column(text: str, style: str, width: int) -> tuple[TextRun, int]:
     """Return what stands at the end of a row, from the left, and its cells with the gap."""
     cells = max(8, min(24, (width - 40) // 2 - 3))
     return (fit(text, cells), style), cells + 2

@@ -229,8 +229,8 @@ class HostsLine(Lines):
         height: int,
         parts: Sequence[str],
         right: str,
-        style: tuple[str, ...] = PLAIN,
-        right_style: tuple[str, ...] = MUTED,
+        style: str = PLAIN,
+        right_style: str = MUTED,
     ) -> list[TextRow]:
         """Return parts, of which the first one stands out, and what is on the right."""
         first, *more = parts or ("",)

@@ -97,7 +97,7 @@ class HostPicker(BaseScreen):
 
     def _shown(self, name: str) -> Content:
         mark = "●" if name in self._marked else " "
-        members = (clean(self._known[name]), "$text-muted")
+        members = (clean(self._known[name]), "$text-muted 60%")
         called = fit(clean(name), _LONGEST_NAME)
         return Content.assemble((f"{mark} ", "bold $text-accent"), f"{called}  ", members)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.geometry import Size
 
 from dlmon.records import FailureKind, Status
 from dlmon.session.limits.seen import MIN_SAMPLES, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, STEADY_TAKES, TOO_SHORT, WATCHED, WATCHED_TOO
 from dlmon.session.snapshot import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, beside, fitting, shows, wrapped
+from tui.widgets.lines import ACCENT, BAD, MUTED, PLAIN, Lines, beside, fitting, shows, wrapped
 from tui.widgets.rows import TextRow
 
-FAILED: tuple[str, ...] = ("limit--failed",)
 WAITING = "waiting for the first batch"
 _SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 _NAMED = 2
@@ -21,8 +18,17 @@ _NAMED = 2
 _MARK_CELLS = 2
 _MOST_ROWS = 4
 
-KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
-    kind: (f"limit--{kind.name.lower()}",) for kind in LimitKind
+_UNCLEAR = "bold $text-muted 60%"
+_STYLES = {
+    LimitKind.LOSS: BAD,
+    LimitKind.DATA: ACCENT,
+    LimitKind.DISK: ACCENT,
+    LimitKind.GPU: "bold $text-success",
+    LimitKind.CPU: "bold $text-primary",
+    LimitKind.MEMORY: "bold $text-secondary",
+    LimitKind.OTHERS: "bold $text-warning",
+    LimitKind.WAITING: "bold $text-warning",
+    LimitKind.UNCLEAR: _UNCLEAR,
 }
 
 
@@ -33,25 +39,7 @@ class LimitLine(Lines):
     why a run failed, or trained nothing.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(name for (name,) in KIND_STYLES.values()),
-        *FAILED,
-    }
-
-    DEFAULT_CSS = """
-    LimitLine {
-        height: 2;
-        padding: 0 1;
-        &.-whole { height: auto; }
-        & > .limit--data, & > .limit--disk { color: $text-accent; text-style: bold; }
-        & > .limit--gpu { color: $text-success; text-style: bold; }
-        & > .limit--cpu { color: $text-primary; text-style: bold; }
-        & > .limit--memory { color: $text-secondary; text-style: bold; }
-        & > .limit--others, & > .limit--waiting { color: $text-warning; text-style: bold; }
-        & > .limit--unclear { color: $text-muted; text-style: bold; }
-        & > .limit--failed, & > .limit--loss { color: $text-error; text-style: bold; }
-    }
-    """
+    DEFAULT_CSS = "LimitLine { height: 2; padding: 0 1; &.-whole { height: auto; } }"
 
     def rows(
         self, width: int, height: int, snapshot: Snapshot, running: bool = True
@@ -60,12 +48,12 @@ class LimitLine(Lines):
         limit, room = snapshot.limit, width - _MARK_CELLS
         over = not running or snapshot.result is not None
         heading = "What limited it  " if over else "What limits it  "
-        style = KIND_STYLES[LimitKind.UNCLEAR if limit is None else limit.kind]
+        style = _STYLES[LimitKind.UNCLEAR if limit is None else limit.kind]
         failure, untrained = _failure(snapshot), _why_nothing_trained(snapshot)
         if failure is not None:
-            style, heading, (name, more) = FAILED, "Failed  ", _try_or_output(snapshot)
+            style, heading, (name, more) = BAD, "Failed  ", _try_or_output(snapshot)
             texts = wrapped(failure, room - len(heading), max(1, height - bool(more)))
-            rows = beside(heading, texts, PLAIN, FAILED)
+            rows = beside(heading, texts, PLAIN, BAD)
             rows += [((name.ljust(len(heading)), MUTED), (more, PLAIN))] if more else []
         elif untrained is not None:
             rows = beside(heading, wrapped(untrained, room - len(heading), height), MUTED)
@@ -98,9 +86,6 @@ class LimitLine(Lines):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self.draw(width, _MOST_ROWS))
-
-
-_UNCLEAR = KIND_STYLES[LimitKind.UNCLEAR]
 
 
 def _sees_nothing(snapshot: Snapshot) -> bool:

@@ -37,7 +37,7 @@ class TimeChartsScreen(ChartsScreen):
         super().__init__()
         self._source = source
         self._throughput = Chart(
-            tall_shades=True, hue="throughput", id="throughput", classes="panel"
+            tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
         )
         self._machine = Machine(beside=True)
         self._top, self._bottom = 0.0, 0.0

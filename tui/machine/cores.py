@@ -97,7 +97,7 @@ def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRo
 
 def _grouped(text: str, cores: tuple[int, ...]) -> TextRow:
     """Return characters in the colours of their cores, with a blank after each group."""
-    runs: list[tuple[str, tuple[str, ...]]] = []
+    runs: list[tuple[str, str]] = []
     for tint, same in groupby(enumerate(text), lambda pair: _tint(cores[pair[0]])):
         letters = (f" {letter}" if at and at % _GROUP == 0 else letter for at, letter in same)
         runs.append(("".join(letters), tint))
@@ -116,7 +116,7 @@ def _columns(cores: tuple[int, ...], tall: int) -> list[str]:
     return rows
 
 
-def _tint(pct: float) -> tuple[str, ...]:
+def _tint(pct: float) -> str:
     if pct >= BUSY_PCT:
         return HIGH
     return BRIGHT if pct >= 50 else BAR

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 from textual import events
 
@@ -22,8 +21,6 @@ from tui.widgets.rows import TextRow, fit
 
 Reader = Callable[[MachineView, TimeAxis, TimeAxis], Reading]
 """Returns a quantity of a machine: at the cursor of the axis of all charts, along another one."""
-
-MEMORY = "tile--memory"
 
 # Figures stand above a chart in a tile of that size, else in its border.
 _LEAST_WIDTH, _LEAST_ROWS = 44, 10
@@ -42,12 +39,7 @@ class MachineTile(Chart):
         large: whether figures may stand above the chart.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {MEMORY}
-
-    DEFAULT_CSS = """
-    MachineTile { width: 1fr; height: 1fr; }
-    MachineTile > .tile--memory { color: $text-muted; }
-    """
+    DEFAULT_CSS = "MachineTile { width: 1fr; height: 1fr; }"
 
     def __init__(self, *, large: bool = False, id: str | None = None) -> None:
         super().__init__(filled=True, id=id, classes="panel")
@@ -97,7 +89,9 @@ class MachineTile(Chart):
         )
         changed = (reading, view.stale, picture) != (self._reading, self._stale, self._picture)
         self._reading, self._stale, self._picture = reading, view.stale, picture
-        self.take_hue(reading.hue)
+        if self.hue != (hue := f"$chart-{reading.hue}"):
+            self.hue = hue
+            self.notify_style_update()
         self._put_figures_in_border(view.cursor_label if view.cursor_ns is not None else "", note)
         if changed:
             self.redraw()
@@ -160,8 +154,8 @@ class MachineTile(Chart):
             reading.shares, left_labels=("mem",), times=picture.times, cursor=picture.cursor
         )
         (row,) = picture_rows(memory, width, 1, axis, filled=True)
-        hues = {LINE: MEMORY}
-        return [*rows, tuple((text, tuple(hues.get(s, s) for s in style)) for text, style in row)]
+        hue = "$chart-memory"
+        return [*rows, tuple((text, style.replace(LINE, hue)) for text, style in row)]
 
     @property
     def _in_rows(self) -> list[Figure]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import ClassVar
 
 from rich.cells import cell_len
 
@@ -33,16 +32,6 @@ _MOST_VALUES = 4
 
 class CurveChart(Chart):
     """The curves of a quantity on one axis of time since each run began."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"curve-chart--{n}" for n in range(len(HUES))}
-    DEFAULT_CSS = (
-        "CurveChart {"
-        + "".join(
-            f"& > .curve-chart--{number} {{ color: $chart-{hue}; }}"
-            for number, hue in enumerate(HUES)
-        )
-        + "}"
-    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="panel")
@@ -152,7 +141,7 @@ def dashed(columns: Sequence[float | None], number: int) -> tuple[float | None, 
 
 
 def _tone(number: int) -> str:
-    return f"curve-chart--{number % len(HUES)}"
+    return f"$chart-{HUES[number % len(HUES)]}"
 
 
 def _validations(number: int, curve: Curve, axis: TimeAxis) -> list[Dot]:

@@ -222,7 +222,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             line = Content.styled(sign, f"$chart-{HUES[number % len(HUES)]}")
             each = max(_LEAST_NAME, room // count - cell_len(sign) - 1)
             parts.append(Content.assemble(line, " ", Content(name).truncate(each, ellipsis=True)))
-        shown = Content(_APART).join([*parts, Content.styled(text, "$text-muted")])
+        shown = Content(_APART).join([*parts, Content.styled(text, "$text-muted 60%")])
         if shown != self._said:
             self._said = shown
             self.query_one("#runs", Static).update(shown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 from textual import events
 
@@ -19,8 +18,11 @@ from tui.widgets.chart_picture import ChartPicture, Dot
 from tui.widgets.lines import BAD, MUTED, PLAIN, cut
 from tui.widgets.rows import TextRow, TextRun
 
-SERIES = tuple(f"sweep-chart--series-{number}" for number in range(6))
-"""The component classes of the lines; what comes after the last one is not drawn."""
+SERIES = (
+    *("$text-primary", "$text-warning", "$text-success"),
+    *("$text-accent", "$text-error", "$text-secondary"),
+)
+"""The styles of the lines; what comes after the last one is not drawn."""
 _MARKERS = "●◆■▲▼★"
 _MARGIN = 2
 """Cells between an end of the axis and the outermost points."""
@@ -30,17 +32,6 @@ _GAP = 2
 class SweepChart(Chart):
     """Shows curves; draws them again only where they changed."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*SERIES}
-    DEFAULT_CSS = """
-    SweepChart {
-        & > .sweep-chart--series-0 { color: $text-primary; }
-        & > .sweep-chart--series-1 { color: $text-warning; }
-        & > .sweep-chart--series-2 { color: $text-success; }
-        & > .sweep-chart--series-3 { color: $text-accent; }
-        & > .sweep-chart--series-4 { color: $text-error; }
-        & > .sweep-chart--series-5 { color: $text-secondary; }
-    }
-    """
     DEFAULT_CLASSES = "panel"
 
     _found: sections.Chart | None = None
@@ -103,7 +94,7 @@ def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
         share = (scale(x) - least) / (most - least) if most > least else 0.5
         return COLUMNS_PER_CELL * (_MARGIN + round(share * room))
 
-    dots = [Dot(column(x), top, "✗", BAD[0]) for line in lines for x in line.out_of_memory]
+    dots = [Dot(column(x), top, "✗", BAD) for line in lines for x in line.out_of_memory]
     for line, marker, tone in zip(lines, _MARKERS, SERIES, strict=False):
         for x, value, low, high in zip(line.xs, line.mean, line.low, line.high, strict=True):
             if value is not None:
@@ -135,7 +126,7 @@ def legend(names: Sequence[str], width: int) -> TextRow:
     """Return each line's marker and name; those that aren't drawn are counted."""
     runs: list[TextRun] = []
     for name, marker, series in zip(names, _MARKERS, SERIES, strict=False):
-        runs += [(f"{marker} ", (series,)), (f"{name}{' ' * _GAP}", PLAIN)]
+        runs += [(f"{marker} ", series), (f"{name}{' ' * _GAP}", PLAIN)]
     if len(names) > len(SERIES):
         runs.append((f"and {len(names) - len(SERIES)} not drawn", MUTED))
     return cut(tuple(runs), width)

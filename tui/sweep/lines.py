@@ -54,7 +54,7 @@ class SweepSentences(GrowingLines):
     MOST_ROWS: ClassVar[int] = 8
 
     def rows(
-        self, width: int, height: int, sentences: Sequence[str], style: tuple[str, ...] = PLAIN
+        self, width: int, height: int, sentences: Sequence[str], style: str = PLAIN
     ) -> list[TextRow]:
         """Return sentences, the most important first, broken between words."""
         lines = [line for sentence in sentences for line in wrapped(sentence, width, height)]

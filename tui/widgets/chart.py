@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events
 from textual.message import Message
@@ -11,70 +10,30 @@ from textual.style import Style
 
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeAxis, TimeLabels
-from tui.widgets.chart_picture import SHADES, ChartPicture, newest, picture_rows
+from tui.widgets.chart_picture import (
+    AREA,
+    BAND,
+    GRID,
+    LINE,
+    SHADES,
+    STALL,
+    ChartPicture,
+    newest,
+    picture_rows,
+)
 from tui.widgets.lines import Lines
 from tui.widgets.rows import NO_RULER, Ruler, TextRow
 
 __all__ = ["SHADES", "Chart", "ChartPicture", "newest"]
 
 
+_SHARES = {LINE: 100, AREA: 50, BAND: 60}
+"""How much of the hue each has, in %; what is filled has less of it at the bottom."""
+_LEAST = 55
+
+
 class Chart(Lines):
     """A line over time. The screen asks for `plot_columns` and calls `show`."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "chart--axis",
-        "chart--low",
-        "chart--high",
-        "chart--rest",
-        "chart--mark",
-        "chart--reason",
-        "chart--cursor",
-        "chart--value",
-        "chart--area",
-        "chart--band",
-        "chart--grid",
-        "chart--stalled",
-        "chart--point",
-        *(f"chart--{kind}" for kind in SHADES),
-    }
-    """
-    `chart--low` and `chart--high` colour what is drawn at the bottom and at the
-    top, with what lies between them in between; `chart--rest` is what lies above
-    a part that is given, `chart--area` below a line and `chart--band` around it.
-    A style sheet gives them the hue of a quantity, by a class such as `cpu-hue`.
-    """
-
-    DEFAULT_CSS = """
-    Chart {
-        & > .chart--axis { color: $text-muted; }
-        & > .chart--low { color: $primary; }
-        & > .chart--high { color: $text-primary; }
-        & > .chart--rest { color: $text-muted; }
-        & > .chart--mark { color: $text-muted; }
-        & > .chart--reason { color: $text-muted; text-style: italic; }
-        & > .chart--area { color: $primary 45%; }
-        & > .chart--band { color: $primary 55%; }
-        & > .chart--grid { color: $foreground 22%; }
-        & > .chart--cursor { color: $foreground; }
-        & > .chart--value { color: $foreground; text-style: bold; }
-        & > .chart--point { color: $text-accent; text-style: bold; }
-        & > .chart--stalled { color: $text-error; text-style: bold; }
-        & > .chart--compile { background: $warning 20%; }
-        & > .chart--validation { background: $secondary 30%; }
-        & > .chart--pause { background: $foreground 12%; }
-        & > .chart--stall { background: $error 35%; }
-        /* The terminal's own colours can't be made fainter. */
-        &:ansi {
-            & > .chart--area, & > .chart--band { text-style: dim; }
-            & > .chart--grid { color: ansi_bright_black; }
-            & > .chart--compile, & > .chart--validation, & > .chart--pause {
-                background: transparent;
-            }
-            & > .chart--stall { background: ansi_red; }
-            & > .chart--stalled { color: ansi_bright_white; }
-        }
-    }
-    """
 
     @dataclass
     class Pointed(Message):
@@ -107,7 +66,7 @@ class Chart(Lines):
         *,
         filled: bool = False,
         tall_shades: bool = False,
-        hue: str = "",
+        hue: str = "$primary",
         id: str | None = None,
         classes: str | None = None,
     ):
@@ -115,11 +74,10 @@ class Chart(Lines):
 
         Shades lie behind the marks only, so that a chart which scrolls has few
         rows to repaint; with `tall_shades` they lie behind the line as well.
-        The `hue` is that of a quantity: throughput, cpu, gpu, memory, power or loss.
+        The `hue` is that of a quantity, as `$chart-cpu`.
         """
         super().__init__(id=id, classes=classes)
-        self._hue = ""
-        self.take_hue(hue)
+        self.hue = hue
         self.filled = filled
         self.tall_shades = tall_shades
         self._picture = ChartPicture()
@@ -131,15 +89,6 @@ class Chart(Lines):
         """How many columns of data fit now."""
         width = self.size.width
         return COLUMNS_PER_CELL * (width - self._axis_width(width))
-
-    def take_hue(self, quantity: str) -> None:
-        """Draw in the hue of a quantity from now on."""
-        if quantity == self._hue:
-            return
-        if self._hue:
-            self.remove_class(f"{self._hue}-hue")
-        self._hue = quantity
-        self.add_class(f"{quantity}-hue")
 
     def show(self, picture: ChartPicture) -> None:
         """Show `picture`, repainting only the rows that it changes."""
@@ -160,15 +109,20 @@ class Chart(Lines):
             tall_shades=self.tall_shades,
         )
 
-    def style_of(self, components: tuple[str, ...], y: int) -> Style:
-        """Return the style of a run; the line's own goes from low to high."""
-        style = super().style_of(components, y)
-        if "chart--low" in components:
-            low, high = style.foreground, self.component_style("chart--high").foreground
-            if low is not None and high is not None:
-                rise = 1 - y / max(1, self.size.height - 1)
-                style += Style(foreground=low.blend(high, rise))
-        return style
+    def style_of(self, style: str, y: int) -> Style:
+        """Return the style of a run; what is filled goes from dim at the bottom to bright."""
+        tone, _, shade = style.partition(" on ")
+        is_ansi = self.app.native_ansi_color
+        if (share := _SHARES.get(tone)) is not None:
+            if self.filled:
+                share = round(100 - (100 - _LEAST) * y / max(1, self.size.height - 1))
+            faint = "dim " if tone != LINE else ""
+            tone = f"{faint}{self.hue}" if is_ansi else f"{self.hue} {share}%"
+        if is_ansi:
+            # The terminal's own colours can't be made fainter.
+            shade = "ansi_red" if shade == SHADES["stall"] else ""
+            tone = {GRID: "ansi_bright_black", STALL: tone if not shade else "bold"}.get(tone, tone)
+        return super().style_of(f"{tone} on {shade}" if shade else tone, y)
 
     def ruler_of(self, times: TimeLabels, name: str = "") -> Ruler:
         """Return times as labels of the border, whose line begins a cell before the chart.
@@ -180,11 +134,6 @@ class Chart(Lines):
         start = 1 + self._axis_width(self.size.width)
         marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
         return Ruler(tuple(marks), times.last or name)
-
-    @property
-    def label_style(self) -> Style:
-        """The labels of time look like those of the other axis."""
-        return Style(foreground=self.component_style("chart--axis").foreground)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin what becomes a click or a drag."""

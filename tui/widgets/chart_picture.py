@@ -21,15 +21,22 @@ from tui.drawing.plot import (
     split_rows,
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
-from tui.widgets.lines import wrapped
+from tui.widgets.lines import ACCENT, BAD, MUTED, wrapped
 from tui.widgets.rows import TextRow, TextRun, fit
 
-SHADES = ("compile", "validation", "pause", "stall")
+SHADES = {
+    "compile": "$warning 20%",
+    "validation": "$secondary 30%",
+    "pause": "$foreground 12%",
+    "stall": "$error 35%",
+}
+"""The background of each kind of stretch."""
 
-LINE, REST, AREA, BAND = "chart--low", "chart--rest", "chart--area", "chart--band"
-GRID, MARK, STALL = "chart--grid", "chart--mark", "chart--stalled"
-CURSOR, VALUE, REASON = "chart--cursor", "chart--value", "chart--reason"
-POINT = "chart--point"
+LINE, AREA, BAND = "$line", "$area", "$band"
+"""What has the hue of the quantity: the line, the dots below it, and what lies around it."""
+AXIS = REST = MARK = MUTED
+GRID, STALL, REASON = "$foreground 22%", BAD, f"italic {MUTED}"
+CURSOR, VALUE, POINT = "$foreground", "bold $foreground", ACCENT
 
 _TONES = {
     Tone.CURVE: LINE,
@@ -68,8 +75,7 @@ class ChartPicture:
     in a word, and `times` are labelled at columns, or have lines of the grid
     there. Where a `part` of each column is given, it is drawn filled and the rest
     above it in another tone. An `area` is dots below the line; between `lows` and
-    `highs` there is a band around it. `lines`, (component class, columns), are drawn over each
-    other.
+    `highs` there is a band around it. `lines`, (style, columns), are drawn over each other.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -97,7 +103,7 @@ class ChartPicture:
 
 @dataclass
 class _Row:
-    """The characters of a row of the plot, and the component class that colours each."""
+    """The characters of a row of the plot, and the style of each."""
 
     text: list[str]
     tones: list[str]
@@ -157,7 +163,7 @@ def picture_rows(
         _put_reason(plot, picture.reason, plot_width, plot_height)
     strip = _backgrounds(picture.shades, plot_width)
     labels = _axis_labels(picture, plot_height, axis_width) + [" " * axis_width] * has_marks
-    bare: list[tuple[str, ...]] = [()] * plot_width
+    bare = [""] * plot_width
     return [
         _row(label, cells, strip if tall_shades or y >= plot_height else bare)
         for y, (label, cells) in enumerate(zip(labels, plot, strict=True))
@@ -287,26 +293,27 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
     return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
 
 
-def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[tuple[str, ...]]:
-    """Return for each cell the component class that shades it, if any does; a stall before all."""
-    cells: list[tuple[str, ...]] = [()] * width
+def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str]:
+    """Return for each cell the background that shades it, if any does; a stall before all."""
+    cells = [""] * width
     for first, last, kind in sorted(shades, key=lambda shade: shade[2] == "stall"):
         if kind in SHADES:
             start = max(0, first // COLUMNS_PER_CELL)
             end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
-            cells[start:end] = [(f"chart--{kind}",)] * (end - start)
+            cells[start:end] = [SHADES[kind]] * (end - start)
     return cells
 
 
-def _row(label: str, row: _Row, backgrounds: Sequence[tuple[str, ...]]) -> TextRow:
+def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
     """Return a row: its part of the axis, and its cells in runs of equal background and tone."""
-    runs: list[TextRun] = [(label, ("chart--axis",))] if label else []
+    runs: list[TextRun] = [(label, AXIS)] if label else []
     if row.tones == [REASON]:
-        return (*runs, (row.text[0], (REASON,)))
+        return (*runs, (row.text[0], REASON))
     looks = zip(row.tones, backgrounds, strict=True)
     start = 0
     for (tone, background), same in groupby(looks):
         end = start + sum(1 for _ in same)
-        runs.append(("".join(row.text[start:end]), (*background, tone)))
+        style = f"{tone} on {background}" if background else tone
+        runs.append(("".join(row.text[start:end]), style))
         start = end
     return tuple(runs)

@@ -12,18 +12,11 @@ from dlmon.render.wrap import wrapped as wrapped
 from tui.drawing.plot import bar
 from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
-PLAIN: tuple[str, ...] = ("lines--plain",)
-MUTED: tuple[str, ...] = ("lines--muted",)
-STRONG: tuple[str, ...] = ("lines--strong",)
-ACCENT: tuple[str, ...] = ("lines--accent",)
-GOOD: tuple[str, ...] = ("lines--good",)
-BAD: tuple[str, ...] = ("lines--bad",)
-HIGH: tuple[str, ...] = ("lines--high",)
-BAR: tuple[str, ...] = ("lines--bar",)
-BRIGHT: tuple[str, ...] = ("lines--bright",)
-TRACK: tuple[str, ...] = ("lines--track",)
-UNDERLINED: tuple[str, ...] = ("lines--underlined",)
-CHOSEN: tuple[str, ...] = ("lines--chosen",)
+# Textual's own share of 60 % is lost where a style is read from text.
+PLAIN, MUTED, STRONG, ACCENT = "", "$text-muted 60%", "bold", "bold $text-accent"
+GOOD, HIGH, BAD = "$text-success", "$text-warning", "bold $text-error"
+BAR, BRIGHT, TRACK = "$primary", "$text-primary", "$foreground 25%"
+CHOSEN = "bold $block-cursor-foreground on $block-cursor-background"
 
 _CHARACTERS_PER_CELL = 4
 
@@ -48,31 +41,6 @@ def shows(
 
 class Lines(RowWidget):
     """Base of the panels that are text: a subclass has its `rows`, and `show = shows(rows)`."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *(PLAIN + MUTED + STRONG + ACCENT + GOOD + BAD + HIGH),
-        *(BAR + BRIGHT + TRACK + UNDERLINED + CHOSEN),
-    }
-
-    DEFAULT_CSS = """
-    Lines {
-        & > .lines--muted { color: $text-muted; }
-        & > .lines--strong { text-style: bold; }
-        & > .lines--accent { color: $text-accent; text-style: bold; }
-        & > .lines--good { color: $text-success; }
-        & > .lines--bad { color: $text-error; text-style: bold; }
-        & > .lines--high { color: $text-warning; }
-        & > .lines--bar { color: $primary; }
-        & > .lines--bright { color: $text-primary; }
-        & > .lines--track { color: $foreground 25%; }
-        & > .lines--underlined { text-style: bold underline; }
-        & > .lines--chosen {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: bold;
-        }
-    }
-    """
 
     rows_shown: Callable[[int, int], list[TextRow]] | None = None
     """Returns the rows in a width and a height; None before anything was shown."""
@@ -203,15 +171,15 @@ def in_rows(name: str, parts: Sequence[str], width: int, most: int) -> list[Text
 def beside(
     heading: str,
     texts: Sequence[str],
-    style: tuple[str, ...] = PLAIN,
-    named: tuple[str, ...] = MUTED,
+    style: str = PLAIN,
+    named: str = MUTED,
 ) -> list[TextRow]:
     """Return rows of text beside a heading."""
     blank = " " * len(heading)
     return [((blank if n else heading, named), (text, style)) for n, text in enumerate(texts)]
 
 
-def bar_on_track(fraction: float | None, cells: int, style: tuple[str, ...] = ACCENT) -> TextRow:
+def bar_on_track(fraction: float | None, cells: int, style: str = ACCENT) -> TextRow:
     """Return a thin bar and the rest of its way."""
     done = bar(None if fraction is None else min(1.0, fraction), cells).rstrip()
     return (done, style), ("─" * (cells - len(done)), MUTED)

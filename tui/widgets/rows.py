@@ -12,12 +12,13 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.style import Style
+from textual.widget import Widget
 
 from dlmon.records.record import record
-from tui.textual_internals import StyledOnUse, put_border_titles
+from tui.textual_internals import put_border_titles
 
-TextRun = tuple[str, tuple[str, ...]]
-"""A piece of a row: its text, and the component classes that style it."""
+TextRun = tuple[str, str]
+"""A piece of a row: its text, and its style as in Textual's markup: "bold $text-accent"."""
 
 TextRow = tuple[TextRun, ...]
 
@@ -35,15 +36,16 @@ class Ruler:
 
 NO_RULER = Ruler()
 
-_LINE: tuple[str, ...] = ("line",)
-LABEL: tuple[str, ...] = ("label",)
-"""What has the style of labels in a border, `label_style`."""
+_LINE = "line"
+"""What has the colour of the border, in a row of it."""
+LABEL = "$text-muted 60%"
+"""The style of the labels of a ruler: that of the axis beside the chart."""
 
 _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
 
 
-class RowWidget(StyledOnUse):
+class RowWidget(Widget):
     """A widget that draws its own rows and repaints only those that differ.
 
     A subclass says in `draw` what its rows are, and calls `redraw` when they
@@ -66,8 +68,7 @@ class RowWidget(StyledOnUse):
         super().__init__(id=id, classes=classes)
         self._rows: list[TextRow] = []
         self._rows_size = Size(0, 0)
-        self._run_styles: dict[tuple[tuple[str, ...], int], RichStyle] = {}
-        self._style_by_components: dict[tuple[str, ...], Style] = {}
+        self._run_styles: dict[tuple[str, int], RichStyle] = {}
         self._styled_as: tuple[object, ...] = ()
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
@@ -78,15 +79,9 @@ class RowWidget(StyledOnUse):
         """Return what to show: at most `height` rows of at most `width` cells."""
         raise NotImplementedError
 
-    def style_of(self, components: tuple[str, ...], y: int) -> Style:
+    def style_of(self, style: str, y: int) -> Style:
         """Return the style of a run in row `y`."""
-        return self.component_style(*components)
-
-    def component_style(self, *components: str) -> Style:
-        """Return the style of components; the style sheets are asked once."""
-        if components not in self._style_by_components:
-            self._style_by_components[components] = self.get_visual_style(*components)
-        return self._style_by_components[components]
+        return self.visual_style + Style.parse(style)
 
     def redraw(self) -> None:
         """Draw again, and repaint the rows that came out differently."""
@@ -129,17 +124,17 @@ class RowWidget(StyledOnUse):
         styled_as = (size, self.mouse_hover, self.has_focus, self.is_disabled)
         if styled_as != self._styled_as:
             self._styled_as = styled_as
-            self._forget_styles()
+            self._run_styles.clear()
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Return one line; `render_lines` comes before it."""
         row = self._rows[y] if y < len(self._rows) else ()
         styles = self._run_styles
-        for _, components in row:
-            if (components, y) not in styles:
-                styles[components, y] = self.style_of(components, y).rich_style
-        segments = [Segment(text, styles[components, y]) for text, components in row]
+        for _, style in row:
+            if (style, y) not in styles:
+                styles[style, y] = self.style_of(style, y).rich_style
+        segments = [Segment(text, styles[style, y]) for text, style in row]
         return Strip(segments).adjust_cell_length(
             self._rows_size.width, self.visual_style.rich_style
         )
@@ -147,14 +142,10 @@ class RowWidget(StyledOnUse):
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""
         super().notify_style_update()
-        self._forget_styles()
+        self._run_styles.clear()
         if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
             self._title_rows = ((), ())
             self._put_titles()
-
-    def _forget_styles(self) -> None:
-        self._run_styles.clear()
-        self._style_by_components.clear()
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the title to the new width."""
@@ -178,17 +169,8 @@ class RowWidget(StyledOnUse):
 
     def _in_border(self, row: TextRow) -> Content:
         """Return a row with the border's own line in its colour, and labels in theirs."""
-        styles: dict[tuple[str, ...], Style | str] = {
-            (): "",
-            _LINE: Style(foreground=self.styles.border_top[1]),
-            LABEL: self.label_style,
-        }
-        return Content.assemble(*((text, styles[components]) for text, components in row))
-
-    @property
-    def label_style(self) -> Style | str:
-        """The style of the labels at the bottom; the border's own text has another."""
-        return ""
+        line = Style(foreground=self.styles.border_top[1])
+        return Content.assemble(*((text, line if style == _LINE else style) for text, style in row))
 
     @property
     def _dash(self) -> str:
@@ -204,8 +186,8 @@ class RowWidget(StyledOnUse):
             right = longer
         line = room - cell_len(title) - cell_len(right) - 2
         if not right or not title or line < 1:
-            return ((f"{title} {right}".strip(), ()),)
-        return ((f"{title} ", ()), (self._dash * line, _LINE), (f" {right}", ()))
+            return ((f"{title} {right}".strip(), ""),)
+        return ((f"{title} ", ""), (self._dash * line, _LINE), (f" {right}", ""))
 
 
 def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:
@@ -223,7 +205,7 @@ def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow
         after = after[:1]
     after_text = "  ".join(after)
     free_to = end - (cell_len(after_text) + 1 if after_text else 0)
-    runs: list[TextRun] = [(f"{text} ", ())] if goes_first else []
+    runs: list[TextRun] = [(f"{text} ", "")] if goes_first else []
     at = _TITLE_INDENT + cell_len(text) + 1
     for cell, label in ruler.marks:
         ends = cell + 1 + cell_len(label)
@@ -233,8 +215,8 @@ def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow
         runs += [(tick, _LINE), (label, LABEL)]
         at = ends
     if not runs:
-        return ((after_text, ()),)
-    return (*runs, (dash * (free_to - at), _LINE), (f" {after_text}" if after_text else "", ()))
+        return ((after_text, ""),)
+    return (*runs, (dash * (free_to - at), _LINE), (f" {after_text}" if after_text else "", ""))
 
 
 def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region:

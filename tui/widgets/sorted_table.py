@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual import events
 
 from dlmon.records.record import record
-from tui.widgets.lines import MUTED, UNDERLINED
+from tui.widgets.lines import MUTED
 from tui.widgets.row_list import MARGIN, RowList
 from tui.widgets.rows import TextRow, TextRun
 
@@ -148,7 +148,7 @@ class SortedTable(RowList, Generic[Row]):
             name, style = column.heading, MUTED
             if column.name == self.sorted_by:
                 arrow = "▼" if column.largest_first != self._reversed else "▲"
-                name, style = arrow + name, UNDERLINED
+                name, style = arrow + name, "bold underline"
             # An arrow may take a cell of the gap.
             room = column.cells + self.GAP - cell_len(name)
             after = max(0, room if column.is_text else min(room, self.GAP))

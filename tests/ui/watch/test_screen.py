@@ -13,6 +13,7 @@ from tui.machine.tile import MachineTile
 from tui.requests import GoBack
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
+from tui.widgets.lines import BAR, BRIGHT, HIGH, PLAIN
 
 
 class ShownWatch:
@@ -43,11 +44,9 @@ class ShownWatch:
         return widget._border_title.plain, widget._border_subtitle.plain
 
     def stands_out(self, selector):
-        """Return the style in whose colour a tile's title is; empty for the usual one."""
+        """Return how much a tile's title stands out; empty for not at all."""
         tile = self.screen.query_one(selector)
-        own = tile._get_title_style_information(tile.background_colors[1])[0]
-        styles = ("lines--high", "lines--bad")
-        return next((s for s in styles if tile.get_component_styles(s).color == own), "")
+        return next((level for level in ("high", "bad") if tile.has_class(f"-{level}")), "")
 
     async def paint(self, pilot):
         """Paint until all parts have their places and what belongs there."""
@@ -105,7 +104,7 @@ async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock):
         clock.now_ns = last.t + 8_000_000_000
         await shown.paint(pilot)
         assert shown.titles("#chart-0")[0].endswith("─ lost")
-        assert shown.stands_out("#chart-0") == "lines--high"
+        assert shown.stands_out("#chart-0") == "high"
         assert "98 %" not in shown.text
         # Its history stays, up to when it was lost.
         assert any("⣿" in row for row in shown.rows("#chart-0"))
@@ -137,13 +136,13 @@ async def test_readings_that_are_too_old_say_how_old_and_are_muted(watch, sensin
     def styles_of(selector):
         widget = shown.screen.query_one(selector)
         rows = widget.draw(*widget.size)
-        return {name for row in rows for text, names in row for name in names if text.strip()}
+        return {style for row in rows for text, style in row if text.strip()}
 
     shown = watch()
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         last = speak(sensing[0])
-        vivid = {"lines--bright", "lines--bar", "lines--high", "lines--plain"}
+        vivid = {BRIGHT, BAR, HIGH, PLAIN}
         for seconds, is_stale in ((1, False), (7, True)):
             clock.now_ns = last.t + seconds * 1_000_000_000
             await shown.paint(pilot)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
@@ -21,7 +20,7 @@ from tui.widgets.rows import TextRow, fit
 
 _MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
 _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
-_NOTE: tuple[str, ...] = ("comparison-bars--note",)
+_NOTE = "italic $text-warning"
 _MARKER_CELLS = 2
 _GAP = "  "
 _LEAST_BAR = 5
@@ -30,11 +29,6 @@ _LEAST_BAR = 5
 
 class ComparisonBars(ScrollingLines):
     """Rows of label, bar, value and notes around this run, or around the one that is chosen."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"comparison-bars--note"}
-    DEFAULT_CSS = """
-    ComparisonBars > .comparison-bars--note { color: $text-warning; text-style: italic; }
-    """
 
     @dataclass
     class Pointed(Message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 
@@ -18,7 +17,7 @@ from tui.widgets.lines import BAR, HIGH, MUTED, PLAIN, cut, cut_inside
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow
 
-_SLOW: tuple[str, ...] = ("epoch-table--slow",)
+_SLOW = "bold $text-warning"
 _MARK_CELLS = 2
 """What marks the chosen row, and a blank."""
 _GAP = "  "
@@ -39,10 +38,6 @@ class EpochTable(FollowingLines, RowList):
     It shows the newest ones until somebody scrolls, or chooses one.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"epoch-table--slow"}
-    DEFAULT_CSS = """
-    EpochTable > .epoch-table--slow { color: $text-warning; text-style: bold; }
-    """
     FIRST = -1
     KEEPS_MARGIN = False
     CLICKS = 1

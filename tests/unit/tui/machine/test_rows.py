@@ -14,7 +14,7 @@ from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, gpus_that_train
-from tui.widgets.lines import MUTED, row_width
+from tui.widgets.lines import BAD, MUTED, row_width
 
 SECOND_NS = 1_000_000_000
 
@@ -63,7 +63,7 @@ def test_without_a_reading_of_the_cores_the_reason_is_shown():
     widget = CoreRows()
     assert widget.draw(20, 1) == [(("no reading yet", MUTED),)]
     widget.show(Cpu(why={"cores": "denied"}), stale=False)
-    assert widget.draw(20, 1) == [(("denied", ("lines--bad",)),)]
+    assert widget.draw(20, 1) == [(("denied", BAD),)]
 
 
 # ---- figures ----

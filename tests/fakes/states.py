@@ -52,7 +52,7 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.screens.starting import StartingScreen
 
 from .hosts import FakeHost, FakeLink, live

@@ -28,15 +28,15 @@ from dlmon.records import Output
 from dlmon.render.follow import follow
 from tui.drawing.themes import theme_names
 from tui.home.screen import HomeScreen
-from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.palette import commands_of
 from tui.requests import TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.screens.list_dialog import ThemesScreen
+from tui.screens.session_controls import AgainScreen, QuitScreen
 from tui.screens.starting import StartingScreen
-from tui.screens.stop import AgainScreen, QuitScreen
 from tui.sessions.compare import CompareScreen
 from tui.sessions.screen import SessionsScreen
 from tui.watch.screen import WatchScreen

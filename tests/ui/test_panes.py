@@ -4,10 +4,10 @@ import pytest
 from fakes.states import STATES, staged
 
 from dlmon.options.settings import remember, remembered
-from tui.live.comparison.panel import ComparisonPanel
-from tui.live.epochs.table import EpochTable
+from tui.live.comparison import ComparisonPanel
+from tui.live.epochs import EpochTable
 from tui.live.output_pane import OutputPane
-from tui.machine.cores import CoreRows
+from tui.machine.meters import CoreRows
 from tui.machine.tile import MachineTile
 
 SIZES = ((80, 24), (120, 40), (200, 60))

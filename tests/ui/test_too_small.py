@@ -11,7 +11,7 @@ from textual.command import CommandPalette
 from dlmon.cli.start import Sources
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.screens.stop import QuitScreen
+from tui.screens.session_controls import QuitScreen
 from tui.widgets.text_field import TextField
 
 SMALL, LARGE = (100, 13), (100, 30)

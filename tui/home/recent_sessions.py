@@ -15,7 +15,7 @@ from dlmon.figures import units
 from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
-from tui.widgets.rows import fit
+from tui.widgets.lines import fit
 
 _MOST = 20
 _LONGEST_NAME = 24

@@ -23,8 +23,7 @@ from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean
 from tui.screens.form import Field, FormScreen
-from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, TextRow, fit
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
 

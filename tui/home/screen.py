@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tui.home.about_workload import AboutWorkload
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
-    from tui.machine.panel import MachinePanel
+    from tui.machine.machine import MachinePanel
 from textual.content import Content
 from textual.widgets import Static
 
@@ -221,7 +221,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.home.about_workload import AboutWorkload
         from tui.home.recent_sessions import RecentSessions
         from tui.home.run_form import RunForm
-        from tui.machine.panel import MachinePanel
+        from tui.machine.machine import MachinePanel
 
         self._about = AboutWorkload(id="about")
         self._machine = MachinePanel(self._make_source())
@@ -285,7 +285,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries = entries
         if not self._is_complete:
             return
-        from tui.home.last_results import results_here
+        from tui.home.about_workload import results_here
 
         self._results = results_here(self._workloads, entries, host_name())
         self._found_for = None
@@ -427,8 +427,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Find what each workload took here with these options, once for each of them."""
         if options == self._found_for:
             return
-        from tui.home.about_workload import last_in_brief
-        from tui.home.last_results import last_result
+        from tui.home.about_workload import last_in_brief, last_result
 
         self._found_for = options
         self._last = {

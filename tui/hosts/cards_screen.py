@@ -17,12 +17,10 @@ from textual.widgets import Static
 from dlmon.figures import hosts as words
 from dlmon.figures.machine import identity
 from dlmon.remote.host import HostSnapshot, RunningSession
-from tui.hosts.card import STATUS_STYLES, HostCard, shown_sessions
-from tui.hosts.host_row import HostTable
+from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions
 from tui.screens.base import TickingScreen, hidden
 from tui.screens.filtered import REVERSE, SORT_KEYS, FilteredScreen
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, in_rows, joined, shows, wrapped
-from tui.widgets.rows import TextRow
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, in_rows, joined, shows, wrapped
 
 MOVES: tuple[BindingType, ...] = (
     *SORT_KEYS,

@@ -18,9 +18,14 @@ from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.requests import ReplayHost
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
-from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
-from tui.widgets import transport_line
-from tui.widgets.transport_line import TransportLine, mark_text
+from tui.screens.transport import (
+    FAST_REFRESH_S,
+    TRANSPORT_HELP,
+    TRANSPORT_KEYS,
+    TransportControls,
+    TransportLine,
+    mark_text,
+)
 
 _KEPT_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
@@ -64,7 +69,7 @@ class FleetScreen(CardsScreen, TransportControls):
         cards = topics_of(Path(__file__).with_name("hosts.md"))
         kept = (topic for topic in cards if topic[0] in _KEPT_TOPICS)
         hosts, *more = super().topics
-        return (hosts, *topics_of(transport_line.HELP_PAGE), *more, *kept)
+        return (hosts, *topics_of(TRANSPORT_HELP), *more, *kept)
 
     @property
     def player(self) -> Fleet:

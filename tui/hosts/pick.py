@@ -15,7 +15,7 @@ from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
 from tui.requests import WatchHosts
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
-from tui.widgets.rows import fit
+from tui.widgets.lines import fit
 from tui.widgets.text_field import TextField
 
 _LONGEST_NAME = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from tui.live.epochs.zoom import EPOCH_ACTIONS, EPOCH_KEYS
+from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS
 from tui.screens.base import HELP, SESSIONS, THEME, hidden
 from tui.screens.charts import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT

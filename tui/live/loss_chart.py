@@ -8,8 +8,7 @@ from dlmon.figures.curves import curve_of
 from dlmon.figures.tables import newest_text, value_text
 from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
-from tui.drawing.time_axis import TimeAxis
-from tui.drawing.time_window import RunSpan, TimeWindow, View
+from tui.drawing.time_axis import RunSpan, TimeAxis, TimeWindow, View
 from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
 from tui.widgets.chart import ChartPicture
 

@@ -11,9 +11,8 @@ from rich.cells import chop_cells
 from textual import events
 
 from dlmon.records import Alert, Notice, Output
-from tui.widgets.following_lines import FollowingLines
-from tui.widgets.lines import MUTED, PLAIN, STRONG, cut_inside
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.lines import MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
+from tui.widgets.tables import FollowingLines
 
 _Line = Output | Notice | Alert
 

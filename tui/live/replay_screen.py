@@ -15,9 +15,14 @@ from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.live.screen import LiveScreen
 from tui.screens.base import topics_of
-from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
-from tui.widgets import transport_line
-from tui.widgets.transport_line import TransportLine, mark_text
+from tui.screens.transport import (
+    FAST_REFRESH_S,
+    TRANSPORT_HELP,
+    TRANSPORT_KEYS,
+    TransportControls,
+    TransportLine,
+    mark_text,
+)
 
 _OF_A_RUN = {"stop", "detach", "again", "stop_and_again"}
 
@@ -63,7 +68,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains."""
-        return (*topics_of(transport_line.HELP_PAGE), *super().topics)
+        return (*topics_of(TRANSPORT_HELP), *super().topics)
 
     def tooltip_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does, where that differs from its tooltip."""

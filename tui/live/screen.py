@@ -23,27 +23,20 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
-from tui.drawing.time_window import WHOLE_RUN, TimeWindow
-from tui.live.account_line import AccountLine
-from tui.live.comparison.bars import ComparisonBars
-from tui.live.comparison.panel import ComparisonPanel, SessionComparison
-from tui.live.epochs.table import EpochTable
-from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
+from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
+from tui.live.comparison import ComparisonBars, ComparisonPanel, SessionComparison
+from tui.live.epochs import EPOCH_ACTIONS, EpochLine, EpochTable, EpochZoom, machine_view
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
-from tui.live.limit_line import LimitLine
+from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.loss_chart import LossChart, learned_text, next_metric
 from tui.live.output_pane import OutputPane
-from tui.live.progress_line import ProgressLine
-from tui.live.time_charts import machine_view
-from tui.live.top_line import TopLine
 from tui.machine.help import MACHINE, OF_GPUS
 from tui.machine.view import MachineView
 from tui.requests import TellEnd, TrainAgain
 from tui.screens.base import REFRESH_S, topics_of
 from tui.screens.export import ExportControls
 from tui.screens.panes import PanesScreen
-from tui.screens.session_controls import SessionControls
-from tui.screens.stop import AgainScreen
+from tui.screens.session_controls import AgainScreen, SessionControls
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
@@ -493,7 +486,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self._show_comparison(message.row)
 
     def _show_comparison(self, chosen: ComparisonRow | None) -> None:
-        from tui.live.comparison.screen import ComparisonScreen
+        from tui.live.comparison import ComparisonScreen
 
         comparison = self._comparison.in_full()
         if all(row.kind == "this" for row in comparison.rows):

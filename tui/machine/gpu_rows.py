@@ -15,8 +15,20 @@ from tui.drawing.time_axis import TimeAxis
 from tui.machine.meters import LEVEL_STYLES
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, at_the_end
-from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, STRONG, Lines, cut, row_width
-from tui.widgets.rows import TextRow, TextRun, fit
+from tui.widgets.lines import (
+    BAD,
+    BAR,
+    HIGH,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    TextRow,
+    TextRun,
+    cut,
+    fit,
+    row_width,
+)
 
 GAP = 2
 _PERCENT, _MEMORY = 6, 8

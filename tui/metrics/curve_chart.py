@@ -13,9 +13,8 @@ from dlmon.figures import units
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis
-from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.chart_picture import POINT, Dot
-from tui.widgets.rows import fit
+from tui.widgets.chart import POINT, Chart, ChartPicture, Dot
+from tui.widgets.lines import fit
 
 HUES = ("throughput", "gpu", "cpu", "memory", "loss", "power")
 """Of the first run, the second, and so on."""

@@ -21,7 +21,7 @@ from dlmon.figures.phases import reading_text
 from dlmon.session.learning import LOSS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series
-from tui.drawing.time_window import RunSpan, TimeWindow, View
+from tui.drawing.time_axis import RunSpan, TimeWindow, View
 from tui.machine.machine import grid_columns
 from tui.metrics.curve_chart import HUES, SIGNS, CurveChart
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from tui.drawing.time_window import (
+from tui.drawing.time_axis import (
     NOTHING_FINER,
     NOTHING_MORE,
     ZOOM_NOTE_S,

@@ -23,7 +23,7 @@ from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
 from tui.screens.charts import METRICS
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
-from tui.widgets.section_lines import SectionLines
+from tui.widgets.tables import SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
 

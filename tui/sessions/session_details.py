@@ -28,8 +28,7 @@ from dlmon.options.run import in_words
 from dlmon.records import Result, SessionHeader, Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, shows, wrapped
-from tui.widgets.rows import TextRow
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, shows, wrapped
 
 _ENTER = {
     Status.RUNNING: ": Enter shows it live",

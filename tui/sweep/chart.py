@@ -13,10 +13,8 @@ from dlmon.figures.sections import Line
 from dlmon.figures.value_axis import is_doubling, nice_top
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeLabels
-from tui.widgets.chart import Chart
-from tui.widgets.chart_picture import ChartPicture, Dot
-from tui.widgets.lines import BAD, MUTED, PLAIN, cut
-from tui.widgets.rows import TextRow, TextRun
+from tui.widgets.chart import Chart, ChartPicture, Dot
+from tui.widgets.lines import BAD, MUTED, PLAIN, TextRow, TextRun, cut
 
 SERIES = (
     *("$text-primary", "$text-warning", "$text-success"),

@@ -28,11 +28,11 @@ from tui.widgets.lines import (
     MUTED,
     PLAIN,
     GrowingLines,
+    TextRow,
     joined,
     shows,
     wrapped,
 )
-from tui.widgets.rows import TextRow
 
 # Less of a path says nothing.
 _SHORTEST_PATH = 12

@@ -15,7 +15,7 @@ from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
 
 # Imported after the first paint: the charts take as long as all before them.
 if TYPE_CHECKING:
-    from tui.machine.panel import MachinePanel
+    from tui.machine.machine import MachinePanel
 
 ZOOM: tuple[BindingType, ...] = (
     Binding(
@@ -73,7 +73,7 @@ class WatchScreen(PanesScreen):
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the machine."""
-        from tui.machine.panel import MachinePanel
+        from tui.machine.machine import MachinePanel
 
         self._panel = MachinePanel(self._source, processes=True)
         self._panel.hide(self.hidden_panes)

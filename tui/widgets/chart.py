@@ -1,30 +1,338 @@
-"""The live chart: columns of values on an axis, marks and shaded stretches under them."""
+"""The chart: what it shows, the rows of text that this becomes, and the widget."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 from textual.style import Style
 
-from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import TimeAxis, TimeLabels
-from tui.widgets.chart_picture import (
-    AREA,
-    BAND,
-    GRID,
-    LINE,
-    SHADES,
-    STALL,
-    ChartPicture,
-    newest,
-    picture_rows,
+from dlmon.figures.value_axis import axis_numbers
+from dlmon.records.record import record
+from tui.drawing.plot import (
+    COLUMNS_PER_CELL,
+    Drawn,
+    Tone,
+    braille_rows,
+    curve_rows,
+    mark_row,
+    row_of,
+    split_rows,
 )
-from tui.widgets.lines import Lines
-from tui.widgets.rows import NO_RULER, Ruler, TextRow
+from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
+from tui.widgets.lines import (
+    ACCENT,
+    BAD,
+    MUTED,
+    NO_RULER,
+    Lines,
+    Ruler,
+    TextRow,
+    TextRun,
+    fit,
+    wrapped,
+)
 
 __all__ = ["SHADES", "Chart", "ChartPicture", "newest"]
+
+
+SHADES = {
+    "compile": "$warning 20%",
+    "validation": "$secondary 30%",
+    "pause": "$foreground 12%",
+    "stall": "$error 35%",
+}
+"""The background of each kind of stretch."""
+
+LINE, AREA, BAND = "$line", "$area", "$band"
+"""What has the hue of the quantity: the line, the dots below it, and what lies around it."""
+AXIS = REST = MARK = MUTED
+GRID, STALL, REASON = "$foreground 22%", BAD, f"italic {MUTED}"
+CURSOR, VALUE, POINT = "$foreground", "bold $foreground", ACCENT
+
+_TONES = {
+    Tone.CURVE: LINE,
+    Tone.BAND: BAND,
+    Tone.AREA: AREA,
+    Tone.REST: REST,
+    Tone.BLANK: LINE,
+}
+
+# A chart with fewer rows has no label, and no line of its grid, in the middle.
+_LEAST_WITH_MIDDLE = 4
+
+
+@record(frozen=True)
+class Dot:
+    """A single value over all lines, with its band; without a value nothing is drawn."""
+
+    column: int
+    value: float
+    marker: str = "◆"
+    tone: str = POINT
+    low: float | None = None
+    high: float | None = None
+
+
+@record(frozen=True)
+class ChartPicture:
+    """What a chart shows.
+
+    `columns` are resampled to `Chart.plot_columns`, newest last; None is a gap.
+    Marks are (column, label), such as the start of epoch 2; shades are (first
+    column, last column, kind), where a kind is one of `SHADES`. The labels of
+    the axis are those of its top, its middle and its bottom, or of both ends, or
+    of the top alone; without them their values are labelled. `reason` says why
+    nothing is known. The `cursor` is a column too, `value` what it reads there,
+    in a word, and `times` are labelled at columns, or have lines of the grid
+    there. Where a `part` of each column is given, it is drawn filled and the rest
+    above it in another tone. An `area` is dots below the line; between `lows` and
+    `highs` there is a band around it. `lines`, (style, columns), are drawn over each other.
+    """
+
+    columns: tuple[float | None, ...] = ()
+    top: float = 1.0
+    bottom: float = 0.0
+    marks: tuple[tuple[int, str], ...] = ()
+    shades: tuple[tuple[int, int, str], ...] = ()
+    left_labels: tuple[str, ...] = ()
+    reason: str = ""
+    cursor: int | None = None
+    part: tuple[float | None, ...] = ()
+    times: TimeLabels = NO_LABELS
+    area: bool = False
+    lows: tuple[float | None, ...] = ()
+    highs: tuple[float | None, ...] = ()
+    value: str = ""
+    dots: tuple[Dot, ...] = ()
+    lines: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no column is known."""
+        return all(value is None for value in self.columns)
+
+
+@dataclass
+class _Row:
+    """The characters of a row of the plot, and the style of each."""
+
+    text: list[str]
+    tones: list[str]
+
+    def put(self, x: int, text: str, tone: str) -> None:
+        """Write over what stands there."""
+        end = x + len(text)
+        self.text[x:end], self.tones[x:end] = text, [tone] * len(text)
+
+
+def newest(picture: ChartPicture, room: int) -> ChartPicture:
+    """Keep the newest columns that have room: the picture may be of a wider chart."""
+    excess = len(picture.columns) - room
+    if excess <= 0:
+        return picture
+    return replace(
+        picture,
+        columns=picture.columns[excess:],
+        part=picture.part[excess:],
+        lows=picture.lows[excess:],
+        highs=picture.highs[excess:],
+        marks=tuple((column - excess, label) for column, label in picture.marks),
+        dots=tuple(replace(dot, column=dot.column - excess) for dot in picture.dots),
+        times=replace(
+            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
+        ),
+        shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
+        cursor=None if picture.cursor is None else picture.cursor - excess,
+    )
+
+
+def picture_rows(
+    picture: ChartPicture,
+    width: int,
+    height: int,
+    axis_width: int,
+    *,
+    filled: bool = False,
+    tall_shades: bool = False,
+) -> list[TextRow]:
+    """Return a picture as rows of exactly `width` cells: the axis, the plot, and marks under it."""
+    plot_width = width - axis_width
+    picture = newest(picture, COLUMNS_PER_CELL * plot_width)
+    has_marks = bool(picture.marks or picture.shades) and height >= 3
+    plot_height = height - has_marks
+    plot = _plot(picture, plot_width, plot_height, filled)
+    says_why = bool(picture.reason) and picture.is_empty
+    _put_lines(plot, picture)
+    if not says_why:
+        _put_grid(plot, picture)
+    _put_dots(plot, picture)
+    if has_marks:
+        plot.append(_marks(picture, plot_width))
+    if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
+        _put_cursor(plot, picture, picture.cursor, plot_height)
+    if says_why:
+        _put_reason(plot, picture.reason, plot_width, plot_height)
+    strip = _backgrounds(picture.shades, plot_width)
+    labels = _axis_labels(picture, plot_height, axis_width) + [" " * axis_width] * has_marks
+    bare = [""] * plot_width
+    return [
+        _row(label, cells, strip if tall_shades or y >= plot_height else bare)
+        for y, (label, cells) in enumerate(zip(labels, plot, strict=True))
+    ]
+
+
+def _plot(picture: ChartPicture, width: int, height: int, filled: bool) -> list[_Row]:
+    """Draw the columns."""
+    columns, edges = picture.columns, (picture.top, picture.bottom)
+    drawn: Drawn
+    if picture.part:
+        drawn = split_rows(columns, picture.part, width, height, *edges)
+    elif picture.area or picture.lows:
+        around = (picture.lows, picture.highs)
+        drawn = curve_rows(columns, *around, width, height, *edges, area=picture.area)
+    else:
+        texts = braille_rows(columns, width, height, *edges, filled)
+        return [_Row([*text], [LINE] * width) for text in texts]
+    return [_Row([*text], [_TONES[tone] for tone in tones]) for text, tones in drawn]
+
+
+def _put_grid(plot: list[_Row], picture: ChartPicture) -> None:
+    """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
+    upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
+    middle = _middle_row(picture, len(plot)) if _labels_middle(picture) else None
+    level, up, both = tuple("┈┊┼")
+    width = len(plot[0].text) if plot else 0
+    for y, row in enumerate(plot):
+        for x in range(width) if y == middle else sorted(upright):
+            if 0 <= x < width and row.text[x] == " ":
+                row.put(x, level if x not in upright else both if y == middle else up, GRID)
+
+
+def _put_lines(plot: list[_Row], picture: ChartPicture) -> None:
+    """Draw lines over each other: a cell of two has the dots of both."""
+    for tone, columns in picture.lines:
+        width, edges = len(plot[0].text), (picture.top, picture.bottom)
+        texts = braille_rows(columns, width, len(plot), *edges)
+        for row, text in zip(plot, texts, strict=True):
+            for x, drawn in enumerate(text):
+                if drawn != " ":
+                    under = row.text[x]
+                    row.put(x, drawn if under == " " else chr(ord(under) | ord(drawn)), tone)
+
+
+def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
+    """Draw single values over what is there; what lies outside of the axis at its edge."""
+
+    def row_at(value: float) -> int | None:
+        within = min(max(value, picture.bottom), picture.top)
+        return row_of(within, len(plot), picture.top, picture.bottom)
+
+    for dot in picture.dots:
+        x, y = dot.column // COLUMNS_PER_CELL, row_at(dot.value)
+        if y is None or not 0 <= x < len(plot[y].text):
+            continue
+        if dot.low is not None and dot.high is not None:
+            for row in plot[row_at(dot.high) : (row_at(dot.low) or 0) + 1]:
+                row.put(x, "│", dot.tone)
+        plot[y].put(x, dot.marker, dot.tone)
+
+
+def _middle_row(picture: ChartPicture, height: int) -> int | None:
+    """Return the row in which the axis's middle is drawn, where there is room for it."""
+    middle = (picture.top + picture.bottom) / 2
+    has_room = height >= _LEAST_WITH_MIDDLE
+    return row_of(middle, height, picture.top, picture.bottom) if has_room else None
+
+
+def _labels_middle(picture: ChartPicture) -> bool:
+    labels = picture.left_labels
+    return not labels or (len(labels) == 3 and bool(labels[1]))
+
+
+def _marks(picture: ChartPicture, width: int) -> _Row:
+    """Draw the row under the plot; what stalled, and alerts, stand out in it."""
+    standing_out = {"stall": "▲", "alert": "⚑"}
+    others = tuple(shade for shade in picture.shades if shade[2] not in standing_out)
+    row = _Row([*mark_row(picture.marks, others, width)], [MARK] * width)
+    for first, last, kind in picture.shades:
+        start = max(0, first // COLUMNS_PER_CELL)
+        if kind in standing_out and start <= last // COLUMNS_PER_CELL and start < width:
+            row.put(start, standing_out[kind], STALL)
+    return row
+
+
+def _put_cursor(plot: list[_Row], picture: ChartPicture, cursor: int, height: int) -> None:
+    """Draw a thin line, a dot where it meets the curve, and beside that what it reads."""
+    x, side = divmod(cursor, COLUMNS_PER_CELL)
+    for row in plot:
+        row.put(x, "▏▕"[side], CURSOR)
+    value = picture.columns[cursor] if cursor < len(picture.columns) else None
+    y = row_of(value, height, picture.top, picture.bottom)
+    if y is None:
+        return
+    row = plot[y]
+    row.put(x, "●", CURSOR)
+    text = f" {picture.value} "
+    start = x + 1 if x + 1 + len(text) <= len(row.text) else x - len(text)
+    if picture.value and start >= 0:
+        row.put(start, text, VALUE)
+
+
+def _put_reason(plot: list[_Row], reason: str, width: int, height: int) -> None:
+    lines = wrapped(reason, width - 2, height)
+    for y, line in enumerate(lines, (height - len(lines)) // 2):
+        text = fit(" " * ((width - cell_len(line)) // 2) + line, width)
+        # Wide characters take more cells than they are: one run holds them all.
+        plot[y] = _Row([text], [REASON])
+
+
+def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[str]:
+    """Return one text of `axis_width` cells for each row of the plot."""
+    if not axis_width:
+        return [""] * height
+    texts = picture.left_labels
+    if not texts:
+        texts = axis_numbers(picture.top, picture.bottom)
+    # Where two labels meet in one row, the upper one stays.
+    label_at = {height - 1: texts[-1]} if len(texts) > 1 else {}
+    middle = _middle_row(picture, height)
+    if len(texts) == 3 and middle is not None:
+        label_at[middle] = texts[1]
+    label_at[0] = texts[0]
+    labels = [label_at.get(y, "") for y in range(height)]
+    room = axis_width - 1
+    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
+
+
+def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str]:
+    """Return for each cell the background that shades it, if any does; a stall before all."""
+    cells = [""] * width
+    for first, last, kind in sorted(shades, key=lambda shade: shade[2] == "stall"):
+        if kind in SHADES:
+            start = max(0, first // COLUMNS_PER_CELL)
+            end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
+            cells[start:end] = [SHADES[kind]] * (end - start)
+    return cells
+
+
+def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
+    """Return a row: its part of the axis, and its cells in runs of equal background and tone."""
+    runs: list[TextRun] = [(label, AXIS)] if label else []
+    if row.tones == [REASON]:
+        return (*runs, (row.text[0], REASON))
+    looks = zip(row.tones, backgrounds, strict=True)
+    start = 0
+    for (tone, background), same in groupby(looks):
+        end = start + sum(1 for _ in same)
+        style = f"{tone} on {background}" if background else tone
+        runs.append(("".join(row.text[start:end]), style))
+        start = end
+    return tuple(runs)
 
 
 _SHARES = {LINE: 100, AREA: 50, BAND: 60}

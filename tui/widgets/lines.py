@@ -1,16 +1,25 @@
-"""Rows of styled text that repaint only where they changed."""
+"""Rows of styled text, and widgets that repaint only those that changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from rich.cells import cell_len, set_cell_size
-from textual.geometry import Size
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual import events
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
 
+from dlmon.records.record import record
 from dlmon.render.wrap import wrapped as wrapped
 from tui.drawing.plot import bar
-from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
+from tui.textual_internals import put_border_titles
 
 # Textual's own share of 60 % is lost where a style is read from text.
 PLAIN, MUTED, STRONG, ACCENT = "", "$text-muted 60%", "bold", "bold $text-accent"
@@ -25,6 +34,226 @@ APART = 2
 
 
 Shown = ParamSpec("Shown")
+
+
+TextRun = tuple[str, str]
+"""A piece of a row: its text, and its style as in Textual's markup: "bold $text-accent"."""
+
+TextRow = tuple[TextRun, ...]
+
+
+@record(frozen=True)
+class Ruler:
+    """Labels on a border's line: the cell of each tick, from the left end, and its text.
+
+    `last` stands at the right end.
+    """
+
+    marks: tuple[tuple[int, str], ...] = ()
+    last: str = ""
+
+
+NO_RULER = Ruler()
+
+_LINE = "line"
+"""What has the colour of the border, in a row of it."""
+LABEL = "$text-muted 60%"
+"""The style of the labels of a ruler: that of the axis beside the chart."""
+
+_TITLE_INDENT = 3
+"""A corner, a piece of the border's line and a blank stand before its title."""
+
+
+class RowWidget(Widget):
+    """A widget that draws its own rows and repaints only those that differ.
+
+    A subclass says in `draw` what its rows are, and calls `redraw` when they
+    may have changed. Foreign text is safe in a row and in a title: neither is
+    ever read as markup.
+    """
+
+    ALLOW_SELECT = False
+    FOCUS_ON_CLICK = False
+    ALLOW_MAXIMIZE = True
+
+    DEFAULT_CSS = """
+    RowWidget {
+        width: 1fr;
+        height: 1fr;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
+        super().__init__(id=id, classes=classes)
+        self._rows: list[TextRow] = []
+        self._rows_size = Size(0, 0)
+        self._run_styles: dict[tuple[str, int], RichStyle] = {}
+        self._styled_as: tuple[object, ...] = ()
+        self._title_texts = ("", "", "")
+        self._title_more: tuple[str, ...] = ()
+        self._title_rows: tuple[TextRow, TextRow] = ((), ())
+        self._ruler = NO_RULER
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return what to show: at most `height` rows of at most `width` cells."""
+        raise NotImplementedError
+
+    def style_of(self, style: str, y: int) -> Style:
+        """Return the style of a run in row `y`."""
+        return self.visual_style + Style.parse(style)
+
+    def redraw(self) -> None:
+        """Draw again, and repaint the rows that came out differently."""
+        size = self.size
+        before, self._rows = self._rows, self.draw(size.width, size.height)[: size.height]
+        if size != self._rows_size:
+            self._rows_size = size
+            self.refresh()
+            return
+        pairs = enumerate(zip_longest(before, self._rows, fillvalue=()))
+        changed = [_changed_part(old, new, y, size.width) for y, (old, new) in pairs if old != new]
+        if changed:
+            self.refresh(*changed)
+
+    def set_titles(
+        self,
+        title: str,
+        subtitle: str = "",
+        right: str = "",
+        more: tuple[str, ...] = (),
+        ruler: Ruler = NO_RULER,
+    ) -> None:
+        """Set the texts in the border: top left, bottom, and the right end of the top.
+
+        They are shown as they are, never read as markup. What has room of `more` follows
+        `right`; what has room of the `ruler` stands on the line at the bottom. Nothing
+        happens when none of them changed.
+        """
+        texts = (title, subtitle, right)
+        if (texts, more, ruler) != (self._title_texts, self._title_more, self._ruler):
+            self._title_texts, self._title_more, self._ruler = texts, more, ruler
+            self._put_titles()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return some lines for the compositor, which keeps them until a row is repainted."""
+        size = self.size
+        if size != self._rows_size:
+            self._rows, self._rows_size = self.draw(*size), size
+        # All that a style may follow beside the style sheets.
+        styled_as = (size, self.mouse_hover, self.has_focus, self.is_disabled)
+        if styled_as != self._styled_as:
+            self._styled_as = styled_as
+            self._run_styles.clear()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line; `render_lines` comes before it."""
+        row = self._rows[y] if y < len(self._rows) else ()
+        styles = self._run_styles
+        for _, style in row:
+            if (style, y) not in styles:
+                styles[style, y] = self.style_of(style, y).rich_style
+        segments = [Segment(text, styles[style, y]) for text, style in row]
+        return Strip(segments).adjust_cell_length(
+            self._rows_size.width, self.visual_style.rich_style
+        )
+
+    def notify_style_update(self) -> None:
+        """Follow a change of theme: the line inside of the title has the border's colour."""
+        super().notify_style_update()
+        self._run_styles.clear()
+        if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
+            self._title_rows = ((), ())
+            self._put_titles()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the title to the new width."""
+        if self._title_texts[2] or self._ruler.marks:
+            self._put_titles()
+
+    def _put_titles(self) -> None:
+        """Write the titles, and repaint the rows of the border in which they changed."""
+        title, subtitle, right = self._title_texts
+        width, height = self.outer_size
+        rows = (
+            self.top_row(title, right),
+            ruled_row(self._ruler, subtitle, width, self._dash),
+        )
+        before, self._title_rows = self._title_rows, rows
+        put_border_titles(self, *map(self._in_border, rows))
+        (left, top), ends = self.styles.gutter.top_left, (0, height - 1)
+        changed = [y for y, old, new in zip(ends, before, rows, strict=True) if old != new]
+        if changed:
+            self.refresh(*(Region(-left, y - top, width, 1) for y in changed))
+
+    def _in_border(self, row: TextRow) -> Content:
+        """Return a row with the border's own line in its colour, and labels in theirs."""
+        line = Style(foreground=self.styles.border_top[1])
+        return Content.assemble(*((text, line if style == _LINE else style) for text, style in row))
+
+    @property
+    def _dash(self) -> str:
+        return {"heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
+
+    def top_row(self, title: str, right: str) -> TextRow:
+        """Join both ends of the top border with its own line, where there is room for one."""
+        room = self.outer_size.width - 2 * _TITLE_INDENT
+        for part in self._title_more:
+            longer = f"{right}  {part}"
+            if cell_len(title) + cell_len(longer) + 3 > room:
+                break
+            right = longer
+        line = room - cell_len(title) - cell_len(right) - 2
+        if not right or not title or line < 1:
+            return ((f"{title} {right}".strip(), ""),)
+        return ((f"{title} ", ""), (self._dash * line, _LINE), (f" {right}", ""))
+
+
+def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:
+    """Return the line at the bottom of a border: labels at their ticks, and its text.
+
+    The text stands before the labels where it has room there, else after them, and those go
+    that it would meet. Without a label there is the text alone.
+    """
+    tick = "┴"
+    end = width - _TITLE_INDENT
+    first = next((cell for cell, _ in ruler.marks if cell >= _TITLE_INDENT), 0)
+    goes_first = bool(text) and _TITLE_INDENT + cell_len(text) + 2 <= first
+    after = [ruler.last] if goes_first else [part for part in (text, ruler.last) if part]
+    if cell_len("  ".join(after)) > end - _TITLE_INDENT:
+        after = after[:1]
+    after_text = "  ".join(after)
+    free_to = end - (cell_len(after_text) + 1 if after_text else 0)
+    runs: list[TextRun] = [(f"{text} ", "")] if goes_first else []
+    at = _TITLE_INDENT + cell_len(text) + 1
+    for cell, label in ruler.marks:
+        ends = cell + 1 + cell_len(label)
+        if cell < (at if runs else _TITLE_INDENT) or ends > free_to:
+            continue
+        runs += [(dash * (cell - at), _LINE)] if runs else []
+        runs += [(tick, _LINE), (label, LABEL)]
+        at = ends
+    if not runs:
+        return ((after_text, ""),)
+    return (*runs, (dash * (free_to - at), _LINE), (f" {after_text}" if after_text else "", ""))
+
+
+def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region:
+    """Return the part of a row outside of which it is as it was."""
+    if any(cell_len(text) != len(text) for text, _ in (*before, *after)):
+        return Region(0, y, width, 1)
+    old, new = ([(cell, style) for text, style in row for cell in text] for row in (before, after))
+    differ = [x for x, (a, b) in enumerate(zip_longest(old, new)) if a != b and x < width]
+    first, last = (differ[0], differ[-1]) if differ else (0, width - 1)
+    return Region(first, y, last + 1 - first, 1)
+
+
+def fit(text: str, width: int) -> str:
+    """Return `text` in exactly `width` cells: padded, or cut with an ellipsis."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    kept = set_cell_size(text, max(0, width - 1)).rstrip()
+    return set_cell_size(f"{kept}…", width)
 
 
 def shows(

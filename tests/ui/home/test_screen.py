@@ -15,7 +15,7 @@ from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
 from tui.home.screen import HomeScreen
 from tui.home.workload_list import WorkloadList, matching
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.key_footer import KeyFooter

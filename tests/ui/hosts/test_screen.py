@@ -23,14 +23,12 @@ from dlmon.records import Began, Ended, Gpu, Process, Slot, encode, to_json
 from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen
-from tui.hosts.card import HostCard
-from tui.hosts.host_row import HostTable
+from tui.hosts.card import HostCard, HostTable
 from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HostScreen, HostsScreen
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.sessions.of_host import HostSessionsScreen
-from tui.widgets.lines import CHOSEN
-from tui.widgets.rows import RowWidget
+from tui.widgets.lines import CHOSEN, RowWidget
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 MARKUP = "[b]bold[/b] [@click=app.quit]x[/]"

@@ -8,7 +8,7 @@ from fakes.scripts import script_session
 
 from dlmon.records import FailureKind, Output, Status
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
-from tui.live.limit_line import WAITING, LimitLine
+from tui.live.lines import WAITING, LimitLine
 
 COMPLETED = folded(recorded_session()).snapshot()
 FAILED = folded(recorded_session(status="failed")).snapshot()

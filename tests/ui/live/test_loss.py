@@ -14,7 +14,7 @@ from dlmon.session.learning import Learning, Metric
 from tui.drawing.time_axis import TimeAxis
 from tui.live.loss_chart import learned_text
 from tui.metrics.curve_chart import picture_of
-from tui.widgets.chart_picture import ChartPicture, picture_rows
+from tui.widgets.chart import ChartPicture, picture_rows
 
 S = 1_000_000_000
 

@@ -25,15 +25,11 @@ from dlmon.records import (
 )
 from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.seen import Evidence, Limit, LimitKind
-from tui.live.account_line import AccountLine
-from tui.live.comparison.panel import EpochHeadline
-from tui.live.epochs.table import EpochTable
-from tui.live.limit_line import LimitLine
+from tui.live.comparison import EpochHeadline
+from tui.live.epochs import EpochTable
+from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
-from tui.live.progress_line import ProgressLine
-from tui.live.top_line import TopLine
-from tui.widgets.lines import cut_inside, wrapped
-from tui.widgets.rows import RowWidget
+from tui.widgets.lines import RowWidget, cut_inside, wrapped
 
 TRAINING = folded(recorded_session("training")).snapshot()
 COMPLETED = folded(recorded_session()).snapshot()

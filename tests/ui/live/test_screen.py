@@ -27,8 +27,8 @@ from dlmon.records import (
     ThreadStack,
 )
 from dlmon.session.follower import SessionFollower
+from tui.live.lines import ProgressLine
 from tui.live.output_pane import OutputPane
-from tui.live.progress_line import ProgressLine
 from tui.widgets.chart import Chart
 
 WIDE, NARROW = (120, 40), (80, 24)

@@ -14,7 +14,7 @@ from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine import machine
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.machine.view import MachineView
 
 SECOND_NS = 1_000_000_000

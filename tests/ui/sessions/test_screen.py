@@ -33,9 +33,8 @@ from tui.requests import (
     ShowSession,
     ShowSweep,
 )
-from tui.sessions.arrangement import COLUMNS, matching
 from tui.sessions.screen import SessionsScreen
-from tui.sessions.session_list import SessionList
+from tui.sessions.session_list import COLUMNS, SessionList, matching
 
 pytestmark = pytest.mark.usefixtures("utc")
 

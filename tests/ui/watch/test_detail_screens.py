@@ -14,7 +14,7 @@ from dlmon.found_process import NoSignal
 from dlmon.records import Machine, Process
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
 from tui.watch.detail_screens import GpusScreen, MachineDetail, ProcessesScreen, SignalScreen

@@ -8,7 +8,7 @@ from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text, unti
 
 from dlmon.records import Notice
 from dlmon.session.follower import SessionFollower
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.requests import GoBack
 from tui.watch.detail_screens import GpusScreen
 from tui.watch.recording import RecordingScreen

@@ -8,7 +8,7 @@ from fakes.recorded import recorded_session
 from fakes.screens import OneScreen, fake_machine, screen_text, until
 
 from dlmon.records import Facts, Gpu, Machine
-from tui.machine.panel import MachinePanel
+from tui.machine.machine import MachinePanel
 from tui.machine.tile import MachineTile
 from tui.requests import GoBack
 from tui.screens.help import HelpScreen

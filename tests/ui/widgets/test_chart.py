@@ -7,8 +7,7 @@ from fakes.screens import drag
 from textual.app import App, ComposeResult
 
 from tui.drawing.time_axis import TimeLabels
-from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.chart_picture import picture_rows
+from tui.widgets.chart import Chart, ChartPicture, picture_rows
 
 MARKUP = ["[/x]", "[@click=app.quit]x[/]", "[Conv2D]", "[bold red]loss[/]"]
 

@@ -5,7 +5,7 @@ from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.run_comparison import Comparison
-from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison import ComparisonBars
 
 
 def row(label, value, kind="published", **more):

@@ -8,12 +8,11 @@ from fakes.recorded import BEGIN_WALL, recorded_session
 from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
-from tui.live.comparison.bars import ComparisonBars
-from tui.live.comparison.screen import ComparisonScreen
+from tui.live.comparison import ComparisonBars, ComparisonScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.requests import Replay
-from tui.widgets.section_lines import SectionLines
+from tui.widgets.tables import SectionLines
 
 NARROW, WIDE = (80, 24), (120, 40)
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from dlmon.records import Epoch
-from tui.live.epochs.table import EpochTable, columns_of
+from tui.live.epochs import EpochTable, columns_of
 
 MODEL = folded(recorded_session("training")).snapshot().model
 TWO_METRICS = ("accuracy", "auc", "loss", "val_accuracy", "val_auc", "val_loss")

@@ -5,9 +5,8 @@ from fakes.recorded import recorded_session
 from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.records import Epoch, Notice
-from tui.live.epochs.table import EpochTable
-from tui.live.epochs.zoom import EpochLine
-from tui.live.limit_line import LimitLine
+from tui.live.epochs import EpochLine, EpochTable
+from tui.live.lines import LimitLine
 
 SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)
 (SLOW_EPOCH,) = (record for record in SLOW if isinstance(record, Epoch) and record.epoch == 7)

@@ -25,7 +25,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SessionHeader, Status
 from dlmon.session.figures import figures_of_entry, figures_of_snapshot
-from tui.sessions.arrangement import in_order
+from tui.sessions.session_list import in_order
 
 DAY_S = 86_400
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
-from tui.drawing.time_axis import TimeAxis
-from tui.drawing.time_window import (
+from tui.drawing.time_axis import (
     RunSpan,
+    TimeAxis,
     TimeWindow,
     View,
     latest_axis,
 )
-from tui.widgets.rows import Ruler, ruled_row
+from tui.widgets.lines import Ruler, ruled_row
 
 S = 1_000_000_000
 

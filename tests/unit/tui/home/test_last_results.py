@@ -8,8 +8,14 @@ from fakes.recorded import BEGIN_WALL, HOST, recorded_session, write_log
 from dlmon.log.directory import list_sessions
 from dlmon.options.run import RunOptions
 from dlmon.records import Requirement
-from tui.home.about_workload import last_in_brief, last_text
-from tui.home.last_results import last_result, other_options, results_here, timing_of_run
+from tui.home.about_workload import (
+    last_in_brief,
+    last_result,
+    last_text,
+    other_options,
+    results_here,
+    timing_of_run,
+)
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]

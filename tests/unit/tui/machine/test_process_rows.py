@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Process
-from tui.machine.process_rows import (
+from tui.machine.process_list import (
     BY_NAME,
     COLUMNS,
     cell_text,

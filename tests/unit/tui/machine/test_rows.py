@@ -9,9 +9,8 @@ from fakes.recorded import BEGIN_NS, folded, recorded_session
 from dlmon.figures.machine import Figure
 from dlmon.records import Cpu
 from tui.drawing.time_axis import TimeAxis
-from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.meters import Meters
+from tui.machine.meters import CoreRows, Meters
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, gpus_that_train
 from tui.widgets.lines import BAD, MUTED, row_width

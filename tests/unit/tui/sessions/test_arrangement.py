@@ -13,8 +13,8 @@ from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry, new_header
-from tui.sessions.arrangement import COLUMNS, in_order, matching, sides_of
-from tui.widgets.sorted_table import next_column
+from tui.sessions.session_list import COLUMNS, in_order, matching, sides_of
+from tui.widgets.tables import next_column
 
 HEADER, *_, RESULT = recorded_session()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling
 from tui.sweep.chart import legend, picture_of
-from tui.widgets.chart_picture import picture_rows
+from tui.widgets.chart import picture_rows
 from tui.widgets.lines import row_width
 
 

@@ -9,7 +9,7 @@ from fakes.states import STATES
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.machine.view import MachineView
-from tui.watch.sections import sections
+from tui.watch.detail_screens import sections
 
 
 def view_of(name):

@@ -1,6 +1,6 @@
 """Rows that scroll: which of them a click is on."""
 
-from tui.widgets.following_lines import ScrollingLines
+from tui.widgets.tables import ScrollingLines
 
 
 def test_a_line_has_the_row_that_is_painted_there_until_the_next_paint():

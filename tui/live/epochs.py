@@ -1,0 +1,674 @@
+"""The charts of a session on one time axis, and its epochs, of which one is shown alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.binding import Binding, BindingType
+
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_word
+from dlmon.figures.epochs import epoch_text_of, steps_asked_for
+from dlmon.figures.phases import doing_text
+from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
+from dlmon.records import Alert, Epoch, Model
+from dlmon.session.epoch_comparison import seconds_of
+from dlmon.session.gaps import GapKind
+from dlmon.session.learning import importance, metric_of
+from dlmon.session.session import Session
+from dlmon.session.snapshot import PhaseSpan, Snapshot
+from dlmon.session.source import SessionSource
+from tui.drawing.plot import thick_bar
+from tui.drawing.time_axis import BETWEEN_STEPS, RunSpan, TimeAxis, TimeLabels, TimeWindow
+from tui.live.lines import LimitLine
+from tui.machine.machine import Machine
+from tui.machine.view import MachineView, gpus_that_train
+from tui.screens.base import hidden
+from tui.screens.charts import ChartsScreen
+from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.lines import (
+    BAR,
+    HIGH,
+    MUTED,
+    PLAIN,
+    STRONG,
+    GrowingLines,
+    TextRow,
+    beside,
+    cut,
+    cut_inside,
+    shows,
+    wrapped,
+)
+from tui.widgets.tables import FollowingLines, RowList
+
+EPOCH_KEYS: list[BindingType] = [
+    Binding(
+        "enter",
+        "zoom_to_epoch",
+        "Epoch",
+        tooltip="Show the chosen epoch, or the newest slow one, in all charts; say what differed",
+    ),
+    hidden("up", "choose_epoch(-1)", "Epoch above", "Choose an epoch, the newest slow one first"),
+    hidden("down", "choose_epoch(1)", "Epoch below", "Choose the epoch below"),
+]
+EPOCH_ACTIONS = {"zoom_to_epoch", "choose_epoch"}
+
+
+_BUCKET_NS = 1_000_000_000
+
+
+_SLOW = "bold $text-warning"
+_MARK_CELLS = 2
+"""What marks the chosen row, and a blank."""
+_GAP = "  "
+_BORDER = 6
+"""What of a border has no text."""
+_BAR = "bar"
+_SHORTEST_BAR, _LONGEST_BAR = 5, 24
+_LONGEST_NAME = 16
+_USUAL_CELLS = 6
+
+_Column = tuple[str, list[str]]
+"""A heading and its cells."""
+
+
+class EpochTable(FollowingLines, RowList):
+    """One row per epoch: its time with a bar, its validation, and the metrics that have room.
+
+    It shows the newest ones until somebody scrolls, or chooses one.
+    """
+
+    FIRST = -1
+    KEEPS_MARGIN = False
+    CLICKS = 1
+
+    index = -1
+    _epochs: Sequence[Epoch] = ()
+    _empty = ""
+    _each = "epoch"
+    _slow: Collection[int] = ()
+    _longest_s = 0.0
+    _compared: tuple[object, ...] = ()
+    _model: Model | None = None
+    _cut_short = False
+    _asked = _learned = ""
+    _columns: Sequence[_Column] = ()
+    _widths: Sequence[int] = ()
+    _left_out = 0
+    _alone = False
+
+    def show(
+        self,
+        epochs: Sequence[Epoch],
+        running: bool = True,
+        each: str = "epoch",
+        slow: Collection[int] = (),
+        alone: bool = False,
+        model: Model | None = None,
+    ) -> None:
+        """Show epochs; of a session that is over, no more are to come.
+
+        Args:
+            epochs: those that have ended.
+            running: whether more may come.
+            each: what one is called: an epoch, or a pass where nothing is trained.
+            slow: when those began that were slow.
+            alone: whether the charts show one of them alone.
+            model: what is trained.
+        """
+        self._epochs, self._alone, self._each, self._slow = epochs, alone, each, slow
+        if model is not None and model.has_epochs is False:
+            self._empty = f"the script's loop has no {each}s"
+        else:
+            ended = f"the run ended before its first {each}"
+            self._empty = f"no {each} has ended yet" if running else ended
+        compared = (len(epochs), epochs[-1] if epochs else None, model)
+        if compared != self._compared:
+            # Of thousands this takes a while, so only where one has come.
+            self._compared, self._model = compared, model
+            self._longest_s = max(map(seconds_of, epochs), default=0.0)
+            asked = [steps_asked_for(epoch, model) for epoch in epochs if not epoch.whole]
+            self._cut_short, self._asked = not all(asked), max(asked, default="")
+        self.redraw()
+
+    def show_learned(self, text: str) -> None:
+        """Show at the right of the border what training came to last."""
+        if text != self._learned:
+            self._learned = text
+            self._show_titles()
+
+    def redraw(self) -> None:
+        """Draw again; what has no room is known then, and is said in the border."""
+        super().redraw()
+        self._show_titles()
+
+    def _show_titles(self) -> None:
+        data = trains = ""
+        if self._model is not None and self._model.data == "synthetic":
+            data = "synthetic data"
+            trains = "(random: nothing to learn)" if self._model.mode in (None, "train") else ""
+        right, *more = [text for text in (self._learned, data, trains) if text] or [""]
+        name = units.plural(self._each).capitalize()
+        self.set_titles(name, self._notes(), right, tuple(more))
+
+    def _notes(self) -> str:
+        """Return what has room in the border below, of what may be said there."""
+        key = "↑↓ choose"
+        if not self._epochs or self._alone:
+            key = ""
+        elif self.chosen is not None:
+            key = "Enter shows it alone"
+        elif self._slow:
+            key = f"▲ {len(self._slow)} slow: Enter shows what differed"
+        below = len(self._epochs) - self._seen.stop
+        notes = [
+            f"{self._asked}, as asked" if self._asked else "",
+            f"* incomplete {self._each}" if self._cut_short else "",
+            f"+{units.counted(self._left_out, 'metric')}" if self._left_out else "",
+            key,
+            f"{below} newer below" if self._scrolled and below > 0 else "",
+        ]
+        notes = [note for note in notes if note]
+        while len(notes) > 1 and cell_len(_GAP.join(notes)) > self.outer_size.width - _BORDER:
+            del notes[0]
+        return _GAP.join(notes)
+
+    @property
+    def count(self) -> int:
+        return len(self._epochs)
+
+    @property
+    def chosen(self) -> Epoch | None:
+        """The epoch that was chosen."""
+        return self._epochs[self.index] if 0 <= self.index < self.count else None
+
+    @property
+    def first_choice(self) -> Epoch | None:
+        """The newest slow epoch, else the newest; None where none has ended."""
+        slow = [epoch for epoch in self._epochs if epoch.begin in self._slow]
+        best = slow or self._epochs
+        return best[-1] if best else None
+
+    def choose(self, epoch: Epoch | None) -> None:
+        """Choose an epoch, and bring it into view; None chooses none."""
+        self.highlight(-1 if epoch is None else self._epochs.index(epoch))
+
+    def highlight(self, index: int, *, scroll: bool = True) -> None:
+        self._scrolled |= index >= 0
+        super().highlight(index, scroll=scroll)
+
+    def move(self, steps: int) -> None:
+        """Choose the epoch so many rows further down; the first time, `first_choice`."""
+        if self.chosen is None:
+            self.choose(self.first_choice)
+        else:
+            self.highlight(max(0, self.index + steps))
+
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        return [cut(((self._empty, MUTED),), width)]
+
+    def heading(self, width: int) -> TextRow:
+        """Return the names of the columns, which depend on the epochs in view."""
+        epochs = self._epochs[self._seen.start : self._seen.stop]
+        room = width - _MARK_CELLS
+        self._columns, self._left_out = columns_of(epochs, self._number, room)
+        self._widths = [max(map(cell_len, (heading, *cells))) for heading, cells in self._columns]
+        spare = room - sum(self._widths) - len(_GAP) * (len(self._widths) - 1)
+        self._widths = [
+            min(_LONGEST_BAR, _SHORTEST_BAR + spare) if heading == _BAR else cells
+            for (heading, _), cells in zip(self._columns, self._widths, strict=True)
+        ]
+        names = ["" if name == _BAR else name for name, _ in self._columns]
+        texts = map(_to_the_right, names, self._widths)
+        return ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
+
+    def row_of(self, index: int, width: int) -> TextRow:
+        """Return the row of an epoch; a slow one and the chosen one have a mark and a colour."""
+        epoch = self._epochs[index]
+        slow = epoch.begin in self._slow
+        style = _SLOW if slow else PLAIN
+        row = [(f"{'▸' if index == self.index else '':<{_MARK_CELLS}}", style)]
+        for (heading, cells), room in zip(self._columns, self._widths, strict=True):
+            if len(row) > 1:
+                row.append((_GAP, style))
+            if heading == _BAR:
+                share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
+                row.append((thick_bar(share, room), HIGH if slow else BAR))
+            else:
+                row.append((_to_the_right(cells[index - self._seen.start], room), style))
+        return tuple(row)
+
+    def _number(self, epoch: Epoch) -> str:
+        cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
+        mark = "▲" if epoch.begin in self._slow else "*" if cut_short else ""
+        return f"{mark}{epoch.epoch + 1}"
+
+
+def _to_the_right(text: str, width: int) -> str:
+    return " " * (width - cell_len(text)) + text
+
+
+def columns_of(
+    epochs: Sequence[Epoch], number_of: Callable[[Epoch], str], width: int
+) -> tuple[list[_Column], int]:
+    """Return the columns that have room in so many cells, and how many metrics have none.
+
+    The metrics come first, each beside that of its validation, then the bar and the rest.
+
+    Args:
+        epochs: those in view.
+        number_of: returns the number of an epoch, with its mark.
+        width: what all columns have together.
+    """
+    number = ("#", [number_of(epoch) for epoch in epochs])
+    time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
+    names = _metrics_of(epochs)
+    headings = [cut_inside(_short(name), _LONGEST_NAME) for name in names]
+    if len({*headings}) < len(names):
+        headings = names
+    metrics = [
+        (
+            heading,
+            [cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}", _LONGEST_NAME) for one in epochs],
+        )
+        for name, heading in zip(names, headings, strict=True)
+    ]
+    bar = (_BAR, [" " * _SHORTEST_BAR for _ in epochs])
+    validation = ("val time", [f"{_validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
+    speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
+    validated = [validation] if any(epoch.validation for epoch in epochs) else []
+    kept: list[_Column] = []
+    for column in (number, time, *metrics, bar, *validated, speed):
+        heading, cells = column
+        needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if kept else 0)
+        if needed <= width:
+            kept.append(column)
+            width -= needed
+    in_order = (number, time, bar, *validated, *metrics, speed)
+    left_out = sum(column not in kept for column in metrics)
+    return [column for column in in_order if column in kept], left_out
+
+
+def _metrics_of(epochs: Sequence[Epoch]) -> list[str]:
+    """Return the names of the metrics, each before that of its validation: the loss first."""
+    # Of all of them: one that was cut short has no metrics of a validation.
+    names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
+    order = list(dict.fromkeys(metric_of(name)[0] for name in names))
+    order.sort(key=importance)
+    return sorted(names, key=lambda name: (order.index(metric_of(name)[0]), metric_of(name)[1]))
+
+
+def _validation_time(epoch: Epoch) -> str:
+    validation = epoch.validation
+    return units.seconds(validation.took_s) if validation else "–"
+
+
+def samples_per_second_of(epoch: Epoch) -> str:
+    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
+    train_s = (epoch.train_end - epoch.begin) / 1e9
+    known = epoch.samples is not None and train_s > 0
+    return units.rate((epoch.samples or 0) / train_s) if known else "–"
+
+
+def _metric(epoch: Epoch, name: str) -> str:
+    value = epoch.metrics.get(name)
+    return epoch.why.get(name, "–") if value is None else units.metric(value)
+
+
+def _short(name: str) -> str:
+    metric, is_validation = metric_of(name)
+    if is_validation:
+        # As Keras says it, whatever a framework calls it.
+        name = f"val_{metric}"
+    for kind in ("sparse_categorical_", "categorical_", "binary_"):
+        name = name.replace(f"{kind}accuracy", "acc")
+    return name.replace("accuracy", "acc")
+
+
+class TimeChartsScreen(ChartsScreen):
+    """A screen with the throughput above the hardware: panned, zoomed and read together.
+
+    A subclass lays out `_throughput` and `_machine`.
+
+    Args:
+        source: the session.
+    """
+
+    def __init__(self, source: SessionSource) -> None:
+        """Follow the run."""
+        super().__init__()
+        self._source = source
+        self._throughput = Chart(
+            tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
+        )
+        self._machine = Machine(beside=True)
+        self._top, self._bottom = 0.0, 0.0
+        self._fits_axis = False
+
+    def paint_charts(self, snapshot: Snapshot) -> None:
+        """Draw the charts."""
+        run, count = self.run, self.plot_columns
+        axis = self.window.axis(run, count)
+        cursor = self.window.cursor_column(axis)
+        session = self._source.session
+        view = replace(
+            machine_view(self._source, snapshot),
+            epoch_starts=_marked_epochs(session),
+            phase_spans=_shaded(session, snapshot),
+            cursor_ns=self.window.read_ns(axis),
+            cursor_label=self._cursor_label(axis),
+        )
+        self._throughput.show(self._throughput_picture(snapshot, axis))
+        self._machine.show(view, axis, self._times)
+        # Last: it says where the axis begins.
+        self._title_throughput(snapshot, axis, cursor)
+
+    @property
+    def run(self) -> RunSpan:
+        """The run as far as it has come."""
+        session = self._source.session
+        interval_ns = int(session.machine.interval_s * 1e9)
+        return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
+
+    @property
+    def read_time_ns(self) -> tuple[int, int] | None:
+        """Return the start and the end of the column that the cursor is on."""
+        axis = self.window.axis(self.run, self.plot_columns)
+        column = self.window.cursor_column(axis)
+        if column is None:
+            return None
+        start_ns = axis.start_ns + column * axis.column_ns
+        return start_ns, start_ns + axis.column_ns
+
+    @property
+    def plot_columns(self) -> int:
+        """How many columns the charts have room for that are about as wide as the widest."""
+        if isinstance(self.maximized, Chart):
+            return self.maximized.plot_columns
+        shown = [chart for chart in (self._throughput, self._machine) if chart.display]
+        counts = [chart.plot_columns for chart in shown]
+        return min((count for count in counts if 10 * count > 9 * max(counts)), default=0)
+
+    def _throughput_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        series = self._source.session.throughput
+        columns = axis.columns(series)
+        lows, highs = axis.extremes(series) if axis.column_ns > _BUCKET_NS else ((), ())
+        known = [value for value in (*columns, *lows, *highs) if value is not None]
+        if known:
+            self._top = grown_top(self._top, max(known))
+        least = min(known, default=0.0) if self._fits_axis else 0.0
+        self._bottom = fitted_bottom(self._bottom, self._top, least)
+        labels: tuple[str, ...] = ("",) if self._top == 0 else ()
+        if self._bottom > 0:
+            labels = short_number(self._top), short_number(self._bottom)
+        picture = self.curve(
+            columns,
+            axis,
+            snapshot,
+            top=self._top,
+            bottom=self._bottom,
+            reason=f"{doing_text(snapshot)} …" if self._source.running else "no batch",
+            written=units.rate,
+        )
+        # An area says how much there is, so it begins at 0.
+        is_from_zero = self._bottom == 0
+        return replace(picture, left_labels=labels, area=is_from_zero, lows=lows, highs=highs)
+
+    def curve(
+        self,
+        columns: tuple[float | None, ...],
+        axis: TimeAxis,
+        snapshot: Snapshot,
+        *,
+        top: float,
+        bottom: float = 0.0,
+        reason: str = "",
+        written: Callable[[float], str] = short_number,
+    ) -> ChartPicture:
+        """Return a curve on the axis that all charts share, with its grid, marks and cursor.
+
+        `reason` says why nothing is known; `written` writes the value at the cursor. A `Chart`
+        with a hue of its own shows it.
+        """
+        session, cursor = self._source.session, self.window.cursor_column(axis)
+        value = None if cursor is None or cursor >= len(columns) else columns[cursor]
+        return ChartPicture(
+            columns=columns,
+            top=top,
+            bottom=bottom,
+            marks=axis.marks(_marked_epochs(session)),
+            shades=axis.shades(_shaded(session, snapshot)),
+            reason=reason,
+            cursor=cursor,
+            times=self._times(axis).unlabelled,
+            value="" if value is None else written(value),
+        )
+
+    def under_line(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        """Return what a chart has under and over its line: grid, epochs, shades and the cursor."""
+        return self.curve((), axis, snapshot, top=1.0)
+
+    def _times(self, axis: TimeAxis) -> TimeLabels:
+        return axis.time_elapsed(self._source.session.header.t)
+
+    def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
+        """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
+        if cursor is None:
+            figure, *more = self._throughput_now(snapshot)
+        else:
+            figure, *more = self._throughput_at(axis, cursor)
+            figure = f"{self._cursor_label(axis)}  {figure}"
+        below = self._shown_part_text(axis)
+        if self._fits_axis and self._top > 0:
+            why = ", not 0" if self._bottom else ": not all in the upper half"
+            below = f"{below}, y from {short_number(self._bottom)}{why}"
+        self._throughput.set_titles("Throughput", below, figure, tuple(more))
+
+    def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Write the throughput with its band, and the stalls."""
+        unit = units.rate_unit(snapshot.counts_steps)
+        measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
+        figure = f"{units.rate(now)} {unit}" if now is not None else ""
+        if measured is not None:
+            figure = units.throughput(measured, unit)
+        return (figure, units.stalls(snapshot.stalls)) if snapshot.stalls else (figure,)
+
+    def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
+        """Write the throughput of a column; of one of several seconds, its extremes too."""
+        series = self._source.session.throughput
+        value = axis.columns(series)[column]
+        if value is None:
+            return ("no batch",)
+        start_ns = axis.start_ns + column * axis.column_ns
+        extremes = series.extremes(start_ns, start_ns + axis.column_ns)
+        low, high = map(units.rate, extremes or (value, value))
+        text = f"{units.rate(value)} {units.rate_unit(self._source.session.counts_steps)}"
+        return (text, f"({low} to {high})") if low != high else (text,)
+
+    def _shown_part_text(self, axis: TimeAxis) -> str:
+        """Name the part of the run that is on the charts."""
+        run, count = self.run, self.plot_columns
+        if self.window.is_paused(run, count):
+            start, end = map(self._clock, (axis.start_ns, axis.end_ns))
+            return f"paused at {start} – {end}, f follows"
+        seen = self.window.shown_part(run, count)
+        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
+
+    def _cursor_label(self, axis: TimeAxis) -> str:
+        read_ns = self.window.read_ns(axis)
+        return "" if read_ns is None else f"at {self._clock(read_ns)}"
+
+    def _clock(self, t_ns: int) -> str:
+        """Write an instant as the time since the session began."""
+        return units.clock((t_ns - self._source.session.header.t) / 1e9)
+
+    def paint_window(self) -> None:
+        self.paint_charts(self._source.snapshot())
+
+    def action_fit_axis(self) -> None:
+        """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
+        self._fits_axis = not self._fits_axis
+        self.paint_charts(self._source.snapshot())
+
+
+def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
+    """Return when epochs began; none of a script's loop that has none."""
+    return tuple(session.epoch_starts) if session.has_epochs else ()
+
+
+def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
+    """Return the phases of a session, its long steps of over a second, and its alerts."""
+    names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
+    long = [gap for gap in snapshot.gaps if gap.kind in names]
+    return (
+        *session.phase_spans,
+        *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in long),
+        *(PhaseSpan("alerted", n.t, n.t) for n in snapshot.notices if isinstance(n, Alert)),
+    )
+
+
+def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
+    """Return the machine of a session as it is now, or was at the end."""
+    session = source.session
+    return MachineView(
+        history=session.machine,
+        facts=session.facts,
+        age_s=snapshot.machine_age_s if source.running else None,
+        interval_s=session.machine.interval_s,
+        training=gpus_that_train(session.header, snapshot.model),
+        host=source.host,
+        goes_on=source.running,
+    )
+
+
+class EpochLine(GrowingLines):
+    """Takes the place of what limits the run while the charts show one epoch alone."""
+
+    DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
+    MOST_ROWS: ClassVar[int] = 4
+
+    def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:
+        """Return the sentence beside the name."""
+        heading = f"{heading}  "
+        lines = wrapped(sentence, width - len(heading), height)
+        return beside(heading, lines, PLAIN, STRONG)
+
+    show = shows(rows)
+
+
+class EpochZoom(TimeChartsScreen):
+    """A screen whose table of epochs chooses what the charts show."""
+
+    _slow: frozenset[int] = frozenset()
+    _slow_of: tuple[object, ...] = ()
+    _window_before = TimeWindow()
+    _alone: Epoch | None = None
+    _has_epochs = False
+
+    def paint_epochs(self, snapshot: Snapshot) -> None:
+        """Show the epochs, and what differed in the one that the charts show alone."""
+        epochs = snapshot.epochs
+        known = (len(epochs), epochs[-1] if epochs else None, snapshot.compile_s)
+        if known != self._slow_of:
+            # Of thousands this takes a while, so only where one has come.
+            self._slow_of = known
+            self._slow = self._source.session.slow_epochs(epochs)
+        self._paint_table(snapshot)
+        self._paint_line(snapshot)
+        self._offer(bool(epochs))
+
+    def _paint_table(self, snapshot: Snapshot) -> None:
+        self.query_one(EpochTable).show(
+            snapshot.epochs,
+            self._source.running,
+            epoch_word(snapshot.header),
+            self._slow,
+            self.zoomed_epoch is not None,
+            snapshot.model,
+        )
+
+    def _offer(self, has_epochs: bool) -> None:
+        if has_epochs != self._has_epochs:
+            self._has_epochs = has_epochs
+            self.refresh_bindings()
+
+    def _paint_line(self, snapshot: Snapshot) -> None:
+        epoch = self.zoomed_epoch
+        line, limit = self.query_one(EpochLine), self.query_one(LimitLine)
+        line.styles.display = "block" if epoch is not None else None
+        limit.styles.display = "none" if epoch is not None else None
+        if epoch is None:
+            return
+        heading = f"{epoch_word(snapshot.header).capitalize()} {epoch.epoch + 1}"
+        line.show(heading, epoch_text_of(epoch, self._source.session, snapshot))
+
+    @property
+    def zoomed_epoch(self) -> Epoch | None:
+        """The epoch that the charts show alone."""
+        return None if self.window.length_ns is None else self._alone
+
+    def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Write the throughput of the epoch that is shown alone, else that of the run."""
+        epoch = self.zoomed_epoch
+        if epoch is None or epoch.samples is None:
+            return super()._throughput_now(snapshot)
+        name = f"{epoch_word(snapshot.header)} {epoch.epoch + 1}"
+        return (f"{name}  {samples_per_second_of(epoch)} {units.rate_unit(False)}",)
+
+    def _shown_part_text(self, axis: TimeAxis) -> str:
+        epoch = self.zoomed_epoch
+        if epoch is None:
+            return super()._shown_part_text(axis)
+        return f"{epoch_word(self._source.session.header)} {epoch.epoch + 1} alone, Esc goes back"
+
+    def can_choose_epoch(self) -> bool:
+        """Whether there is an epoch, and its table is seen."""
+        return self.is_mounted and self._has_epochs and self.query_one(EpochTable).display
+
+    def action_choose_epoch(self, rows: int) -> None:
+        """Choose another epoch; up is negative."""
+        table = self.query_one(EpochTable)
+        table.move(rows)
+        if self.zoomed_epoch is not None and table.chosen is not None:
+            self._zoom_to(table.chosen)
+
+    def action_zoom_to_epoch(self) -> None:
+        """Have all charts show the chosen epoch alone; without a choice, the newest slow one."""
+        table = self.query_one(EpochTable)
+        epoch = table.chosen or table.first_choice
+        if epoch is not None:
+            table.choose(epoch)
+            self._zoom_to(epoch)
+
+    def on_row_list_chosen(self) -> None:
+        """Show the epoch that was clicked."""
+        chosen = self.query_one(EpochTable).chosen
+        if chosen is not None:
+            self._zoom_to(chosen)
+
+    def _zoom_to(self, epoch: Epoch) -> None:
+        if self.zoomed_epoch is None:
+            self._window_before = self.window
+        self._alone = epoch
+        self._look(self.window.spanning(epoch.begin, epoch.end))
+
+    def action_escape(self) -> None:
+        """Take the cursor away, else go back from an epoch, else follow the run again."""
+        table = self.query_one(EpochTable)
+        if self.window.cursor_ns is None and self.zoomed_epoch is not None:
+            self._look(self._window_before)
+            table.choose(None)
+        elif self.window.cursor_ns is None and table.chosen is not None:
+            table.choose(None)
+        else:
+            super().action_escape()
+
+    def _look(self, window: TimeWindow) -> None:
+        super()._look(window)
+        snapshot = self._source.snapshot()
+        self._paint_table(snapshot)
+        self._paint_line(snapshot)

@@ -110,7 +110,7 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
         words = (f"{legend} {units.percent(view.run_pct(shared))}",)
     return Reading(
         f"CPU{at_the_end(view)}",
-        "cpu",
+        "$chart-cpu",
         axis.columns(view.history.cpu_pct),
         value="" if cpu is None else units.percent(pct),
         percent="" if pct is None else units.percent(pct),
@@ -142,7 +142,7 @@ def gpu_reading(
         figures = tuple(figure for figure in figures if figure is not memory)
     return Reading(
         f"GPU {gpu.index}{at_the_end(view)}",
-        "gpu",
+        "$chart-gpu",
         axis.columns(view.history.gpu_utilization_pct.get(gpu.index, Series())),
         value=units.percent(pct) if pct is not None else unknown or units.percent(None),
         percent="" if pct is None else units.percent(pct),
@@ -208,7 +208,7 @@ def gpu_curve(
     figure = next((one for one in figures if one.label == label and one.known), None)
     return Reading(
         f"GPU {quantity}{at_the_end(view)}",
-        quantity,
+        "$primary" if quantity == "temperature" else f"$chart-{quantity}",
         columns,
         top,
         (written(top), "0"),
@@ -230,7 +230,7 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Readi
     own = tree.rss_mib if tree is not None else None
     return Reading(
         f"Memory{at_the_end(view)}",
-        "memory",
+        "$chart-memory",
         axis.columns(view.history.memory_mib),
         float(top_mib or 1),
         (_gibibytes(top_mib), "0") if top_mib else ("",),
@@ -304,8 +304,8 @@ class MachineTile(Chart):
         )
         changed = (reading, view.stale, picture) != (self._reading, self._stale, self._picture)
         self._reading, self._stale, self._picture = reading, view.stale, picture
-        if self.hue != (hue := f"$chart-{reading.hue}"):
-            self.hue = hue
+        if self.hue != reading.hue:
+            self.hue = reading.hue
             self.notify_style_update()
         self._put_figures_in_border(view.cursor_label if view.cursor_ns is not None else "", note)
         if changed:

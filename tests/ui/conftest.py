@@ -26,7 +26,7 @@ from dlmon.cli.start import Sources
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
 from tui.live.screen import LiveScreen
-from tui.machine import panel
+from tui.machine import machine
 from tui.requests import TrainAgain
 from tui.screens import charts
 
@@ -45,7 +45,7 @@ def style_sheets_are_parsed_once(monkeypatch):
 def toasts_stay(monkeypatch):
     """Keep a toast for longer than a busy machine takes to look at it, and so a note."""
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", 600)
-    for module in (panel, charts):
+    for module in (machine, charts):
         monkeypatch.setattr(module, "ZOOM_NOTE_S", 600)
 
 

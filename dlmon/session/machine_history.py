@@ -6,10 +6,11 @@ No energy is estimated that no counter counted.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING
 
 from dlmon.records import Machine, MachineUse
 from dlmon.statistics.series import Series
@@ -114,7 +115,7 @@ class MachineHistory:
 
 # Two ends are interpolated, so the epochs must be longer than what lies between two readings.
 MIN_READINGS = 3
-_MAX_POINTS = 4096
+_MAX_POINTS = 1 << 17
 
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter was reset"
@@ -174,48 +175,52 @@ class EnergyMeter:
         return self.gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
 
 
-class EnergyPoint(NamedTuple):
-    """One reading of a counter."""
+class EnergyPoints:
+    """The readings of a counter, by time; not-a-number stands where nothing is known across.
 
-    t: int
-    joules: float
-    segment: int
+    Of very many every second one is dropped, so memory stays flat.
+    """
 
-
-class EnergyPoints(list[EnergyPoint]):
-    """The readings of a counter that are kept."""
+    def __init__(self, times: Iterable[int] = (), joules: Iterable[float] = ()) -> None:
+        self.times, self.joules = array("q", times), array("d", joules)
 
     @property
     def end_ns(self) -> int | None:
-        return self[-1].t if self else None
+        return self.times[-1] if self.times else None
 
     def until(self, end_ns: int | None) -> EnergyPoints:
-        return EnergyPoints(point for point in self if end_ns is not None and point.t <= end_ns)
+        held = 0 if end_ns is None else bisect_right(self.times, end_ns)
+        return EnergyPoints(self.times[:held], self.joules[:held])
+
+    def add(self, t: int, joules: float) -> None:
+        self.times.append(t)
+        self.joules.append(joules)
+        if len(self.times) > _MAX_POINTS:
+            keeps = [at % 2 == 0 or math.isnan(said) for at, said in enumerate(self.joules)]
+            for held in (self.times, self.joules):
+                held[:] = array(held.typecode, compress(held, keeps))
+                # Where what isn't known leaves nothing to drop.
+                del held[: -_MAX_POINTS * 3 // 4]
 
 
 class EnergyCounter:
-    """The readings of one energy counter over time, in segments that only rise.
+    """The readings of one energy counter over time.
 
-    A reading that is lost, or lower than the one before, starts a new segment:
-    nothing is known across two. Where there are too many points, every
-    second one is kept from then on, so memory stays flat; the energy of many
-    epochs together stays as exact.
+    Nothing is known across a reading that is lost, or lower than the one before.
     """
 
     def __init__(self, why: str | None = None) -> None:
-        self._points = EnergyPoints()
-        self._first: EnergyPoint | None = None
-        self._segments = self._readings = 0
-        self._every = 1
+        self.points = EnergyPoints()
+        self._is_whole = True
+        """Whether it only rose since its first reading, and none was lost."""
         self.why = why or NO_READING
         """Why nothing is known of it, where that is so."""
 
     @property
     def joules_since_start(self) -> float | None:
         """What was taken since the first reading; None where that isn't known."""
-        if self._first is None or self._first.segment != self._segments:
-            return None
-        return self._points[-1].joules - self._first.joules
+        joules = self.points.joules
+        return joules[-1] - joules[0] if joules and self._is_whole else None
 
     def fold(
         self, t: int, energy_j: float | None, why: str | None = None, breaks: bool = False
@@ -228,39 +233,23 @@ class EnergyCounter:
             why: why it said nothing.
             breaks: nothing is known of it from the reading before to the next.
         """
+        points = self.points
         if energy_j is None:
             self.why = why or self.why
-            self._segments += breaks
-            return
-        last = self._points[-1] if self._points else None
-        if last is not None and t <= last.t:
-            return
-        if last is not None and last.segment == self._segments and energy_j < last.joules:
-            self.why = BEGAN_AGAIN
-            self._segments += 1
-        point = EnergyPoint(t, energy_j, self._segments)
-        # The last reading always stands; the next one takes its place unless it is to be kept.
-        before = [known.segment for known in self._points[-2:]]
-        if self._readings % self._every and before == [self._segments, self._segments]:
-            self._points.pop()
-        self._readings += 1
-        self._first = self._first or point
-        self._points.append(point)
-        if len(self._points) > _MAX_POINTS:
-            self._thin()
+            if breaks:
+                self._break(t)
+        elif not points.times or t > points.times[-1]:
+            if points.joules and energy_j < points.joules[-1]:
+                self.why = BEGAN_AGAIN
+                self._break(t)
+            points.add(t, energy_j)
 
-    def _thin(self) -> None:
-        """Drop every second point that lies between two of its own segment."""
-        self._every *= 2
-        points = self._points
-        kept = [
-            point
-            for place, point in enumerate(points)
-            if place % 2 == 0
-            or place == len(points) - 1
-            or not points[place - 1].segment == point.segment == points[place + 1].segment
-        ]
-        self._points[:] = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
+    def _break(self, t: int) -> None:
+        """Note that nothing is known from the last reading to the next."""
+        points = self.points
+        if points.times and not math.isnan(points.joules[-1]):
+            self._is_whole = False
+            points.add(max(t, points.times[-1]), math.nan)
 
     def joules_between(self, start: int, end: int) -> tuple[float, int]:
         """Return the energy between two times, and how long the longer of its ends' gaps is.
@@ -270,20 +259,25 @@ class EnergyCounter:
         Raises:
             NotMeasured: they don't lie in one segment.
         """
-        points = self._points
-        if not points:
+        times, joules = self.points.times, self.points.joules
+        if not times:
             raise NotMeasured(self.why)
-        before = bisect_right(points, start, key=attrgetter("t")) - 1
-        after = bisect_left(points, end, key=attrgetter("t"))
+        before, after = bisect_right(times, start) - 1, bisect_left(times, end)
         if before < 0:
             raise NotMeasured(READ_TOO_LATE)
-        if after == len(points):
-            raise NotMeasured(self.why if points[-1].segment != self._segments else NOT_READ_SINCE)
-        if points[before].segment != points[after].segment:
+        if after == len(times):
+            raise NotMeasured(self.why if math.isnan(joules[-1]) else NOT_READ_SINCE)
+        if math.isnan(sum(joules[before : after + 1])):
             raise NotMeasured(self.why)
-        first, last = points[before : before + 2], points[after - 1 : after + 1]
-        gap = max(first[1].t - first[0].t, last[1].t - last[0].t)
-        return _joules_at(end, *last) - _joules_at(start, *first), gap
+        gap = max(times[before + 1] - times[before], times[after] - times[after - 1])
+        return self._joules_at(end, after - 1) - self._joules_at(start, before), gap
+
+    def _joules_at(self, t: int, place: int) -> float:
+        """Return what it stood at, at a time between a reading and the next."""
+        (since, until), (first, last) = (
+            held[place : place + 2] for held in (self.points.times, self.points.joules)
+        )
+        return first + (t - since) / (until - since) * (last - first)
 
     def per_epoch(self, whole: Sequence[Epoch]) -> float:
         """Return the mean energy in joules of whole epochs.
@@ -312,9 +306,3 @@ class EnergyCounter:
         if not 0 < joules < math.inf:
             raise NotMeasured(STANDS_STILL)
         return joules / epochs
-
-
-def _joules_at(t: int, point: EnergyPoint, following: EnergyPoint) -> float:
-    """Return the counter at `t`, which lies between two points."""
-    share = (t - point.t) / (following.t - point.t)
-    return point.joules + share * (following.joules - point.joules)

@@ -197,10 +197,10 @@ class EnergyPoints:
         self.joules.append(joules)
         if len(self.times) > _MAX_POINTS:
             keeps = [at % 2 == 0 or math.isnan(said) for at, said in enumerate(self.joules)]
-            for held in (self.times, self.joules):
-                held[:] = array(held.typecode, compress(held, keeps))
-                # Where what isn't known leaves nothing to drop.
-                del held[: -_MAX_POINTS * 3 // 4]
+            # Where what isn't known leaves nothing to drop, the oldest goes.
+            newest = slice(-_MAX_POINTS * 3 // 4, None)
+            self.times = array("q", compress(self.times, keeps))[newest]
+            self.joules = array("d", compress(self.joules, keeps))[newest]
 
 
 class EnergyCounter:

@@ -84,47 +84,6 @@ def test_a_stall_is_sent_while_it_lasts_and_its_end_with_the_next_message(start,
     assert len(hook.bodies) == 2, "what comes within a minute is one message"
 
 
-SLOW = """
-import time, dlmon
-def train(seconds, step_s, loss):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        time.sleep(step_s)
-        dlmon.step(8, loss=loss)
-with dlmon.training():
-    train(7, 0.01, 1.0)
-    train(7, 0.05, float("nan"))
-    train(12, 0.01, 1.0)
-"""
-
-
-def test_a_script_that_gets_slow_and_whose_loss_is_nan_is_told_of_with_their_ends(
-    dlmon_command, hook, log_dir, tmp_path
-):
-    (tmp_path / "config.toml").write_text(
-        "[alerts]\nslower_s = 1\nover_s = 1\ndisk_pct = 0\ndisk_gib = 0\n"
-    )
-    (tmp_path / "train.py").write_text(SLOW)
-    command = [dlmon_command, "exec", "--plain", "--alert", hook.url, "--log-dir", str(log_dir)]
-    ran = subprocess.run(
-        [*command, "--", sys.executable, str(tmp_path / "train.py")],
-        env={**os.environ, "DLMON_CONFIG": str(tmp_path / "config.toml")},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert sorted(heard(hook)) == [
-        ("finished", False),
-        *(("nan", False), ("nan", True)),
-        *(("slower", False), ("slower", True)),
-    ]
-    assert "dlmon: alert: The loss is NaN" in ran.stderr
-    assert "s3cret" not in ran.stdout + ran.stderr
-    assert_no_secret_in(log_dir)
-
-
 def test_a_run_that_ends_while_messages_wait_ends_with_a_notice(start):
     hook = Hook(HANGS)
     try:
@@ -176,44 +135,6 @@ def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
         *(("gpu_hot", False), ("gpu_hot", True)),
         *(("gpu_lost", False), ("gpu_lost", True)),
     ]
-
-
-ON_A_GPU = """
-import os, pathlib, sys, time, dlmon
-with dlmon.training():
-    dlmon.step(8)
-    pathlib.Path("pid.new").write_text(str(os.getpid()))
-    os.rename("pid.new", "pid")
-    while not pathlib.Path("end").exists():
-        time.sleep(0.05)
-        dlmon.step(8)
-"""
-
-
-def test_a_run_that_leaves_its_gpu_idle_is_told_of_and_that_it_uses_it_again(
-    dlmon, own_driver, hook, log_dir, tmp_path, monkeypatch
-):
-    (tmp_path / "config.toml").write_text(
-        "[alerts]\ngpu_idle_s = 0\nover_s = 0\ndisk_pct = 0\ndisk_gib = 0\n"
-    )
-    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(ON_A_GPU)
-    how = ("--detach", "--interval", "0.2", "--log-dir", str(log_dir), "--alert", hook.url)
-    assert dlmon("exec", *how, "--", sys.executable, "train.py").returncode == 0
-    log = Log(the_log_in(log_dir))
-    eventually((tmp_path / "pid").exists, "its first step")
-    used = ("gpus 2", f"process 0 {(tmp_path / 'pid').read_text()} 300")
-    own_driver.says(*used, "set 0 utilization_pct 2", "set 1 utilization_pct 0")
-    idle = log.wait_for(Alert, lambda alert: alert.event == "gpu_idle")
-    assert (idle.gpu, idle.over) == (0, False)
-    own_driver.says(*used, "set 0 utilization_pct 90", "set 1 utilization_pct 0")
-    log.wait_for(Alert, lambda alert: alert.event == "gpu_idle" and alert.over)
-    (tmp_path / "end").touch()
-    log.wait_for(Result)
-    assert heard(hook) == [("gpu_idle", False), ("gpu_idle", True), ("finished", False)]
-    assert hook.bodies[0]["text"] == "GPU 0 has been idle for 0 s"
-    assert hook.bodies[0]["figures"][0] == "2 % busy"
 
 
 @needs_sshd

@@ -11,12 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes.recorded import recorded_session, write_log
-from fakes.screens import GrowingLog
 from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in
 
 from dlmon import __version__
-from dlmon.log.folder import LOG_NAME
 from dlmon.records import Epoch, Phase
 from workloads.catalog import WORKLOADS
 
@@ -40,38 +37,19 @@ def assert_refused(done, exit_code=2):
     ("arguments", "says"),
     [
         (["run", "mnist-mlp-smal"], f"did you mean {SMALL}?"),
-        (["run", "transformer"], "choose from"),
         (["run", "[/red]"], 'there is no workload "[/red]"'),
-        (["run"], "dlmon list shows them"),
         (["attach"], "no session is running; dlmon attach last shows the newest"),
-        (["stop"], "dlmon sessions lists"),
-        (["compare"], "say which sessions"),
-        (["compare", "last"], "say which session to compare it with"),
-        (["compare", "a", "b", "--fail-if-slower"], "--fail-if-slower"),
-        (["compare", "a", "b", "--fail-if-slower", "slow"], 'such as 5%, not "slow"'),
         (["compare", "no-session", "b"], "there are no sessions"),
         (["foo"], "see dlmon --help"),
         (["run", SMALL, "--device", "gpu:99"], "there is no GPU"),
         (["run", SMALL, "--batch-size", "0"], "the batch size must be from 1 to 60,000"),
-        (["run", SMALL, "--batch-size", "many"], 'whole number, not "many"'),
-        (["run", SMALL, "--python", "/no/python"], "name a Python interpreter"),
-        (["run", SMALL, "--epoch", "1"], "--epochs"),
         (["run", SMALL, "--no-such-option"], "--no-such-option"),
         (["run", SMALL, "--log-dir", "/proc/nowhere"], "can't be written"),
-        (["rnu", SMALL], "did you mean run?"),
-        (["attach", "last"], "no sessions"),
         (["attach", "/nowhere/session.jsonl"], "there is no log at"),
-        (["attach", f"./{'x' * 300}"], "there is no log at"),
         (["stop", "nothing"], "no session"),
-        (["name"], "dlmon sessions lists"),
         (["prune"], "say what to remove: --keep 100, or --older-than 90d"),
-        (["prune", "--keep", "1", "--older-than", "1d"], "say one of the two"),
-        (["prune", "--keep", "-1"], "--keep"),
-        (["prune", "--older-than", "90"], "a length of time such as 90s"),
         (["name", "last"], "say what to call it, or give it a --note"),
-        (["name", "last", "x"], "no sessions"),
         (["run", SMALL, "--name", "a,b"], '"a,b" can\'t be a name'),
-        (["run", SMALL, "--name", ""], "--name needs a value"),
         (["sweep", SMALL, "--vary", "threads=1,2", "--name", "last"], "can't be a name"),
         (["--ascii", "attach", "last"], "dlmon attach … --ascii"),
         ([], "needs a terminal"),
@@ -94,80 +72,6 @@ def test_a_relative_log_directory_in_a_deleted_working_directory_is_refused(
     gone.rmdir()
     assert "working directory" in assert_refused(dlmon("run", SMALL, "--log-dir", "here"))
     assert "working directory" in assert_refused(dlmon("sessions", "--log-dir", "here"))
-
-
-# ---- logs that can't be shown ----
-
-
-@pytest.fixture
-def put_log(log_dir):
-    """Return a function that writes a file where a session's log would be."""
-
-    def put(content, session="20200101-000000-fake-0000"):
-        folder = log_dir / session
-        folder.mkdir(parents=True)
-        path = folder / LOG_NAME
-        path.write_bytes(content)
-        return path
-
-    return put
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"", "is empty"),
-        (b"\x00" * 4096, "is not a dlmon log"),
-        (b'{"type":"session","schema":2,"new":[]}\n', "has schema 2 and this dlmon reads schema 1"),
-    ],
-    ids=["empty", "zeros", "schema 2"],
-)
-def test_a_file_that_is_no_log_of_ours_is_refused(dlmon, log_dir, put_log, content, says):
-    path = put_log(content)
-    for meant in (str(path), "last"):
-        complaint = assert_refused(dlmon("attach", meant, "--log-dir", str(log_dir)))
-        assert says in complaint
-        assert str(path) in complaint
-    assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
-    listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
-    assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
-
-
-def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log):
-    put_log(b"", "20200101-000000-fake-0000")
-    put_log(b"", "20200101-000000-fake-0001")
-    complaint = assert_refused(dlmon("stop", "20200101", "--log-dir", str(log_dir)))
-    assert "20200101-000000-fake-0000, 20200101-000000-fake-0001" in complaint
-
-
-@pytest.mark.parametrize(
-    ("is_locked", "says"),
-    [
-        (True, "runs on tower: stop it there"),
-        (False, "was recorded on tower: whether it still runs can't be seen from here; stop it"),
-    ],
-    ids=["its lock shows", "its lock does not show"],
-)
-def test_a_session_of_another_host_is_not_stopped_from_here(dlmon, log_dir, is_locked, says):
-    log = GrowingLog(log_dir, recorded_session("training"))
-    try:
-        if not is_locked:
-            log.drop_lock()
-        assert says in assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
-        assert not is_locked or log.is_locked
-    finally:
-        log.drop_lock()
-
-
-def test_a_session_of_another_host_is_shown_as_far_as_it_is_recorded(dlmon, log_dir):
-    path = write_log(log_dir, recorded_session("training", epochs=3))
-    shown = dlmon("attach", "last", "--log-dir", str(log_dir))
-    assert shown.returncode == 1
-    assert "epoch 1/3 took" in shown.stdout
-    assert shown.stderr == (
-        "dlmon: recorded on tower: whether it still runs can't be seen from here; "
-        f"{path} holds what was recorded\n"
-    )
 
 
 # ---- a TensorFlow that is not there, or broken ----
@@ -275,26 +179,6 @@ def test_old_sessions_are_removed_once_that_is_confirmed(dlmon, start, log_dir):
     done = dlmon("prune", "--keep", "0", "--yes", "--named", *where)
     assert done.stdout.startswith(f"{named.header.id} (keep me)  ")
     assert [path.name for path in log_dir.iterdir()] == [running.header.id]
-
-
-def test_attach_follows_a_running_session_to_its_end(dlmon, start, log_dir, files):
-    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on := files()]]})
-    session.wait_for(Epoch)
-    Path(go_on).touch()
-    shown = dlmon("attach", session.header.id[:15], "--plain", "--log-dir", str(log_dir))
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "epoch 1/2" in shown.stdout
-    assert "epoch 2/2" in shown.stdout
-    assert "completed" in shown.stdout
-    session.wait_for_end()
-
-
-def test_attach_shows_a_session_that_has_failed(dlmon, start):
-    session = start(script={"epoch 1": [["fail", "on purpose"]]})
-    session.wait_for_end()
-    shown = dlmon("attach", str(session.path), "--plain")
-    assert shown.returncode == 1
-    assert "on purpose" in shown.stderr
 
 
 def test_stop_ends_a_session_and_a_second_one_says_that_it_has_ended(dlmon, start, log_dir):
@@ -532,3 +416,47 @@ def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir, with
     result = log.wait_for_end()
     assert result.status == "stopped"
     assert result.epochs >= 1
+
+
+# ---- config.toml ----
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Return a function that writes config.toml and returns the environment that leads there."""
+
+    def write(text):
+        folder = tmp_path / "config" / "dlmon"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(text)
+        return {
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        }
+
+    return write
+
+
+def test_a_wrong_key_is_one_sentence_and_exit_code_2(refused, config):
+    environment = config("[run]\nepoch = 3\n")
+    for arguments in (["run", SMALL], ["sessions"], ["attach", "last"], ["watch"], ["doctor"]):
+        done = refused(*arguments, **environment)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), arguments
+        assert "config.toml: there is no key run.epoch; did you mean run.epochs?" in done.stderr
+
+
+def test_a_run_takes_its_defaults_from_there_and_the_command_line_wins(
+    dlmon, config, without_keras, tmp_path
+):
+    kept = tmp_path / "kept"
+    environment = config(
+        f'log_dir = "{kept}"\n[run]\npython = "{without_keras}"\n'
+        'device = "cpu"\nepochs = 2\nsteps = 7\ndata = "synthetic"\n'
+    )
+    done = dlmon("run", SMALL, "--epochs", "1", "--json", environment=environment)
+    assert done.returncode == 0, done.stderr
+    options = json.loads(done.stdout)["options"]
+    assert (options["epochs"], options["steps"], options["device"]) == (1, 7, "cpu")
+    assert Log(the_log_in(kept)).status == "completed"
+    (reported,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
+    assert reported["workload"] == SMALL

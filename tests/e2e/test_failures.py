@@ -71,18 +71,6 @@ def test_a_local_session_stops_when_its_terminal_closes(view):
     assert viewer.exit_code() == 1
 
 
-def test_a_detached_session_goes_on_when_its_viewer_is_killed(view, files):
-    go_on = files()
-    viewer = view(detached=True, epochs=3, script={"epoch 1": [["wait_for", go_on]]})
-    log = viewer.log
-    log.wait_for(Epoch)
-    viewer.process.kill()
-    viewer.process.wait()
-    Path(go_on).touch()
-    assert log.wait_for_end().status == "completed"
-    assert_totals(log, epochs=3, steps=20)
-
-
 def test_a_suspended_viewer_slows_nothing_and_catches_up(view, files):
     go_on = files()
     viewer = view(epochs=4, script={"epoch 2": [["wait_for", go_on]]})
@@ -351,16 +339,6 @@ def test_garbage_among_the_records_is_refused_and_reported_once(start):
 # ---- the log ----
 
 
-def test_an_unwritable_log_directory_starts_nothing(view, files):
-    started, directory = files(), Path("/proc/sessions")
-    viewer = view(log_dir=directory, script={"start": [["touch", started]]})
-    assert viewer.exit_code() == 2
-    assert viewer.stdout == ""
-    assert viewer.stderr.startswith(f"dlmon: the log directory {directory} can't be written")
-    assert viewer.stderr.count("\n") == 1
-    assert not Path(started).exists()
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """A disk of one MiB, mounted for this test."""
@@ -423,29 +401,6 @@ def limit_files(pid, most_bytes):
     soft, hard = process.rlimit(psutil.RLIMIT_FSIZE)
     process.rlimit(psutil.RLIMIT_FSIZE, (most_bytes, hard))
     return lambda: process.rlimit(psutil.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_what_a_log_may_not_take_for_a_while_is_written_later(start, files):
-    """The supervisor may not write beyond the log's size."""
-    go_on, end = files(), files()
-    session = start(
-        epochs=6, script={"epoch 1": [["wait_for", go_on]], "epoch 5": [["wait_for", end]]}
-    )
-    session.wait_for(Epoch)
-    # In the middle of a line that is to come: it has to be cut back.
-    most = session.path.stat().st_size + 100
-    unlimited = limit_files(session.supervisor_pid, most)
-    Path(go_on).touch()
-    eventually(session.said, "the supervisor to say that it can't write")
-    assert session.path.stat().st_size <= most
-    assert session.status == "running"
-    unlimited()
-    session.wait_for(Epoch, lambda epoch: epoch.epoch == 4)
-    Path(end).touch()
-    result = session.wait_for_end()
-    assert (result.status, result.epochs, result.batches) == ("completed", 6, 120)
-    assert [epoch.epoch for epoch in session.records(Epoch)] == list(range(6))
-    assert any("the log could not be written for a while" in text for text in session.notices())
 
 
 def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr(view, files):

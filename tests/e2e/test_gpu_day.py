@@ -95,13 +95,6 @@ def test_a_part_that_fails_is_a_row_that_says_so_and_the_others_go_on(environmen
     assert "| nvml | done |" in page
 
 
-def test_a_part_that_nobody_knows_is_refused(environment, tmp_path):
-    arguments = [tmp_path, "--parts", "dinner", "--wheels", tmp_path / "none"]
-    done = bench("gpu_day.py", *arguments, environment=environment)
-    assert done.returncode == 2
-    assert "there is no part dinner: use doctor, nvml" in done.stderr
-
-
 def test_wheels_that_are_missing_are_named_with_how_to_get_them(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     command = [tmp_path / "bare" / "bin" / "python", BENCH / "gpu_day.py", tmp_path / "out"]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
 from fakes.sshd import Laptop, Network, lacks_sshd
-from fakes.sweeps import completed, plan_of
 from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.log.directory import list_sessions
-from dlmon.records import Began, Closed, Ended, Slot, Status
-from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.records import Status
 
 pytestmark = [
     pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd())),
@@ -101,16 +98,6 @@ def test_the_sessions_of_several_hosts_are_listed_one_host_after_the_other(
     assert {each["ssh_host"] for each in json.loads(asked.stdout)} == {"box"}
     assert (asked.returncode, asked.stderr.count("\n")) == (FAILED, 1)
     assert "nosuch is not known" in asked.stderr
-
-
-@pytest.mark.parametrize("command", [("name", "--note", "x"), ("report",), ("fetch",)])
-def test_who_names_no_session_of_a_host_is_told_what_lists_those_of_that_host(
-    laptop, recorded, command
-):
-    refused = laptop.dlmon(*command, "--host", "box", "nosuch")
-    assert refused.returncode == WRONG_ARGUMENTS
-    assert refused.stderr.startswith('dlmon: box: there is no session "nosuch" in ')
-    assert refused.stderr.endswith("; dlmon sessions --host box lists what there is\n")
 
 
 def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded, box):
@@ -223,12 +210,10 @@ def test_a_host_is_examined(laptop):
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("attach", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
+        (("report", "--host", "box", "x"), 2, "; dlmon sessions --host box lists what there is"),
         (("report", "--host", "box", "./a/b.jsonl"), 2, "named by its id or name, not by a path"),
         (("attach", "--host", "-x", "last"), 2, '"-x" is not a host'),
-        (("attach", "--host", "nosuch", "last"), UNREACHABLE, "nosuch is not known"),
         (("watch", "nosuch", "--record"), UNREACHABLE, "nosuch is not known"),
-        (("fetch", "last"), 2, "--host"),
         (
             ("run", WORKLOAD, "--host", "box", "--python", "/no/python"),
             2,
@@ -253,25 +238,3 @@ def test_what_can_not_be_is_one_sentence_that_names_the_host(
     assert refused.stderr.count("\n") == 1
     assert len(list_sessions(box.log_dir)) == before
     assert not laptop.sessions.exists()
-
-
-def test_a_sweep_of_a_host_is_listed_with_its_runs(laptop, recorded, box):
-    header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1.0), id="a-sweep")
-    writer = SweepWriter.create(box.log_dir, header)
-    try:
-        writer.write(Began(Slot(0, 0), recorded, 1.0))
-        writer.write(Ended(Slot(0, 0), completed(0.5), 2.0))
-        writer.write(Closed("stopped", 3.0))
-    finally:
-        writer.close()
-    try:
-        table = laptop.dlmon("sessions", "--host", "box").stdout
-        assert "a-sweep" in table
-        assert "1 of 2 done" in table
-        # What goes on with it here would find nothing.
-        assert "--resume" not in table
-        listed = json.loads(laptop.dlmon("sessions", "--host", "box", "--json").stdout)
-        (run,) = [each for each in listed if each["session"] == recorded]
-        assert run["sweep"] is not None
-    finally:
-        shutil.rmtree(writer.path.parent)

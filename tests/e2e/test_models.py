@@ -280,81 +280,29 @@ def test_a_user_who_has_keras_put_channels_first_gets_the_same_network(workload)
     assert np.isfinite(model(few_samples(small, 1).x_train)).all()
 
 
-# Layers, what is dropped, the activations, the optimizer and its learning rate.
+# What is dropped, the activations, the optimizer and its learning rate; the rest is in the catalog.
 PUBLISHED = {
-    "cifar10-cnn": (
-        [
-            *["Conv2D", "Conv2D", "MaxPooling2D"] * 2,
-            *["Conv2D", "Conv2D", "Flatten", "Dropout", "Dense", "Dense"],
-        ],
-        [0.3],
-        [*["linear"] * 6, "relu", "softmax"],
-        ("Adam", 0.001),
-    ),
-    "mnist-mlp-small": (
-        ["Flatten", "Dense", "Dropout", "Dense"],
-        [0.2],
-        ["relu", "softmax"],
-        ("Adam", 0.001),
-    ),
-    "mnist-mlp-wide": (
-        ["Flatten", *["Dense", "Dropout"] * 2, "Dense"],
-        [0.2, 0.2],
-        ["relu", "relu", "softmax"],
-        ("Adam", 0.001),
-    ),
-    "mnist-mlp": (
-        [*["Dense", "Dropout"] * 2, "Dense"],
-        [0.2, 0.2],
-        ["relu", "relu", "softmax"],
-        ("RMSprop", 0.001),
-    ),
-    "mnist-cnn": (
-        [
-            *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"],
-            *["Flatten", "Dense", "Dropout", "Dense"],
-        ],
-        [0.25, 0.5],
-        ["relu", "relu", "relu", "softmax"],
-        ("Adadelta", 1.0),
-    ),
-    "cifar10-deep-cnn": (
-        [
-            *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"] * 2,
-            *["Flatten", "Dense", "Dropout", "Dense"],
-        ],
-        [0.25, 0.25, 0.5],
-        [*["relu"] * 5, "softmax"],
-        ("RMSprop", 1e-4),
-    ),
-    "imdb-fasttext": (
-        ["Embedding", "GlobalAveragePooling1D", "Dense"],
-        [],
-        ["sigmoid"],
-        ("Adam", 0.001),
-    ),
-    "imdb-bilstm": (
-        ["Embedding", "Bidirectional", "Dropout", "Dense"],
-        [0.5],
-        ["sigmoid"],
-        ("Adam", 0.001),
-    ),
-    "nietzsche-lstm": (["LSTM", "Dense"], [], ["tanh", "softmax"], ("RMSprop", 0.01)),
+    "cifar10-cnn": ([0.3], [*["linear"] * 6, "relu", "softmax"], "Adam", 0.001),
+    "mnist-mlp-small": ([0.2], ["relu", "softmax"], "Adam", 0.001),
+    "mnist-mlp-wide": ([0.2, 0.2], ["relu", "relu", "softmax"], "Adam", 0.001),
+    "mnist-mlp": ([0.2, 0.2], ["relu", "relu", "softmax"], "RMSprop", 0.001),
+    "mnist-cnn": ([0.25, 0.5], ["relu", "relu", "relu", "softmax"], "Adadelta", 1.0),
+    "cifar10-deep-cnn": ([0.25, 0.25, 0.5], [*["relu"] * 5, "softmax"], "RMSprop", 1e-4),
+    "imdb-fasttext": ([], ["sigmoid"], "Adam", 0.001),
+    "imdb-bilstm": ([0.5], ["sigmoid"], "Adam", 0.001),
+    "nietzsche-lstm": ([], ["tanh", "softmax"], "RMSprop", 0.01),
 }
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_networks_are_as_published(name):
     model = built(name)
-    layers, dropped, activations, optimizer = PUBLISHED[name]
-    assert kinds(model) == layers
+    dropped, activations, optimizer, rate = PUBLISHED[name]
     assert [layer.rate for layer in model.layers if hasattr(layer, "rate")] == dropped
     found = [each.activation for each in model.layers if hasattr(each, "activation")]
     assert [each.__name__ for each in found] == activations
-    assert (type(model.optimizer).__name__, float(model.optimizer.learning_rate)) == (
-        optimizer[0],
-        pytest.approx(optimizer[1]),
-    )
+    assert type(model.optimizer).__name__ == optimizer
+    assert float(model.optimizer.learning_rate) == pytest.approx(rate)
     if activations[-1] == "sigmoid":
         assert model.loss == "binary_crossentropy"
 

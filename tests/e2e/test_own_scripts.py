@@ -434,19 +434,8 @@ parser.parse_args()
     ("command", "options", "sentence"),
     [
         ([], (), "say what to run after --: dlmon exec -- python train.py"),
-        (
-            ["./train.py"],
-            (),
-            "there is no command ./train.py: for a Python script, say python ./train.py",
-        ),
-        (["./"], (), "there is no command ./"),
-        (["true"], ["--directory", "nowhere"], "the directory "),
-        (
-            ["./run.sh"],
-            (),
-            "./run.sh could not be started: No such file or directory",
-        ),
-        ([sys.executable], ["--repeat", "2", "--detach"], "--repeat "),
+        (["./train.py"], (), "for a Python script, say python ./train.py"),
+        (["./run.sh"], (), "./run.sh could not be started: No such file or directory"),
     ],
 )
 def test_what_can_not_be_started_is_said(command, options, sentence, folder, execute):
@@ -458,16 +447,9 @@ def test_what_can_not_be_started_is_said(command, options, sentence, folder, exe
 
 
 def test_a_command_may_stand_without_the_dashes_and_keeps_its_options(folder, log_dir):
-    words = [
-        *DLMON,
-        "exec",
-        "--log-dir",
-        str(log_dir),
-        sys.executable,
-        "-c",
-        "import sys; print(sys.argv)",
-    ]
-    done = _run([*words, "--json", "--lr", "1"], folder("w", {}))
+    words = [*DLMON, "exec", "--log-dir", str(log_dir)]
+    words += [sys.executable, "-c", "import sys; print(sys.argv)", "--json", "--lr", "1"]
+    done = _run(words, folder("w", {}))
     assert (done.code, done.stdout) == (0, b"['-c', '--json', '--lr', '1']\n")
 
 

@@ -85,20 +85,13 @@ def test_a_sweep_is_reported(dlmon):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "say what to report"),
-        (("nothing",), 'there is no session "nothing"'),
         (("2026112",), "could be any of 2 sessions"),
-        (("last", "--table", "rows"), "invalid value for '--table'"),
         (("last", "--format", "xml"), "invalid value for '--format'"),
         (("last", "-o", "run.pdf"), 'no report is known as ".pdf": end -o in .md, .html'),
         (
             ("last", "--table", "epochs", "--format", "md"),
             "--table is for --format csv or json, not md",
         ),
-        (("last", "-o", "/nowhere/run.html"), "there is no folder /nowhere"),
-        (("last", "-o", "/dev/null"), "is no regular file"),
-        (("last", "-o", "/"), "/ is a folder"),
-        (("last", "-o", ""), "-o needs a value"),
         (("last", "--charts", "/proc/charts"), "/proc/charts can't be made"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the options of a run change in real Keras on the CPU: mode, precision, jit, CPUs."""
+"""What the options of a run change in real Keras on the CPU: mode, precision, CPUs, seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 import pytest
 from fakes.sessions import Session
 
-from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Model, Output, Phase
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"
@@ -146,3 +146,42 @@ def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
     result = start_job(before=crash, batch_size=50_000).wait_for_end()
     assert result.status == "failed"
     assert result.error == ("memory ran out (batch size 50,000): the workload ended by SIGSEGV")
+
+
+# ---- training that goes on beyond its epochs until it was steady for so long (`--seconds`) ----
+
+# Batches of 2 ms: without more epochs, none of this would ever be steady.
+SHORT = {"epochs": 2, "steps": 20}
+
+
+def test_epochs_follow_until_throughput_has_a_figure_and_a_band(start_job):
+    session = start_job(**SHORT, seconds=2.5)
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    assert result.samples_per_second.standard_error is not None
+    epochs = session.records(Epoch)
+    assert result.epochs == len(epochs) > 2
+    assert {epoch.steps for epoch in epochs} == {20}
+    assert not any(epoch.whole for epoch in epochs)
+    first, *later = session.records(Model)
+    assert (first.epochs, first.extra_epochs) == (2, None)
+    # How many there were is the last word on it.
+    assert later[-1].epochs_in_all == len(epochs)
+    assert later[-1].epochs == 2
+    # Not a word of the most that there could have been, and no line for each.
+    said = "\n".join(output.text for output in session.records(Output))
+    assert said.count("20/20") == 3
+    assert "Epoch 2/2" in said
+    assert len(session.records(Evaluation)) == 1
+
+
+def test_a_stop_ends_it_beyond_the_epochs_that_were_asked_for(start_job):
+    session = start_job(**SHORT, mode="inference", seconds=3600.0)
+    session.wait_for(Epoch, lambda epoch: epoch.epoch >= 4)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
+    assert {epoch.steps for epoch in session.records(Epoch)[:4]} == {20}
+    assert session.records(Evaluation) == []
+    said = "\n".join(output.text for output in session.records(Output))
+    assert (said.count("20/20"), "Epoch 2/2" in said) == (2, False)

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from dlmon.records import (
     decode,
 )
 from dlmon.records.changes import merge
-from dlmon.sensors.kernel_files import MAY_BE_HIDDEN
 from dlmon.sensors.provider import Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
@@ -39,18 +37,6 @@ NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, LOST = 3, 4, 15
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
-READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
-
-# Runs the sensors with what of the machine they look at beside the driver replaced.
-ELSEWHERE = """
-import sys
-from pathlib import Path
-from dlmon.sensors import __main__
-from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia import provider
-{}
-sys.exit(__main__.main())
-"""
 
 
 class Sensors:
@@ -60,11 +46,9 @@ class Sensors:
         self,
         *arguments: str,
         environment: dict[str, str] | None = None,
-        elsewhere: str | None = None,
     ) -> None:
-        code = ["-m", "dlmon.sensors"] if elsewhere is None else ["-c", ELSEWHERE.format(elsewhere)]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", *code, *arguments],
+            [sys.executable, "-P", "-m", "dlmon.sensors", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,15 +122,11 @@ def start() -> Iterator[Callable[..., Sensors]]:
     def start_sensors(
         *arguments: str,
         driver: FakeDriver | None = None,
-        elsewhere: str | None = None,
         environment: dict[str, str] | None = None,
     ) -> Sensors:
         inherited = driver.environment() if driver is not None else dict(os.environ)
-        sensors = Sensors(
-            *("--interval", "0.1", *arguments),
-            environment=inherited | (environment or {}),
-            elsewhere=elsewhere,
-        )
+        environment = inherited | (environment or {})
+        sensors = Sensors("--interval", "0.1", *arguments, environment=environment)
         started.append(sensors)
         return sensors
 
@@ -470,98 +450,6 @@ def test_a_gpu_that_is_lost_and_comes_back_leaves_the_others_alone(start, driver
     sensors.sample()
     assert sensors.notices == ["GPU 1: lost; it is tried again", "GPU 1: back"]
     assert sensors.later_facts == []
-
-
-def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, driver):
-    starting = ("nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2")
-    driver.says(
-        "gpus 1", *(f"answer {call} * 0" for call in starting), f"answer * * {NOT_SUPPORTED}"
-    )
-    sensors = start(driver=driver)
-    facts = sensors.facts()
-    unknown = {spec.name for spec in fields(GpuFacts)} - {"index", "name", "state", "why"}
-    assert facts.gpus == (
-        GpuFacts(
-            index=0,
-            name="NVIDIA GPU",
-            state=GpuState.ANSWERS,
-            why=dict.fromkeys(unknown | {"name"}, "not supported"),
-        ),
-    )
-    assert facts.why["foreign_gpu_processes"] == "not supported"
-    sensors.sample()
-    unmeasured = ("nvlink_receive_mib_s", "nvlink_send_mib_s")
-    assert sensors.gpu(0) == Gpu(
-        index=0,
-        state=GpuState.ANSWERS,
-        why=dict.fromkeys(READINGS, "not supported")
-        | NOT_MEASURED
-        | dict.fromkeys(unmeasured, "no NVLink is active"),
-    )
-    asked = len(driver.calls())
-    sensors.sample()
-    assert len(driver.calls()) == asked
-
-
-def test_a_divided_gpu_says_so(start, driver):
-    driver.says(
-        "gpus 2",
-        "set 0 mig 1",
-        f"answer nvmlDeviceGetComputeRunningProcesses_v3 0 {NO_PERMISSION}",
-        f"answer nvmlDeviceGetGraphicsRunningProcesses_v3 0 {NO_PERMISSION}",
-        f"instance 0 {os.getpid()} 512",
-    )
-    sensors = start(driver=driver)
-    sensors.facts()
-    sensors.sample()
-    divided, whole = sensors.known.gpus
-    assert (divided.mig, whole.mig) == (True, False)
-    of_mig = dict.fromkeys(
-        ("utilization_pct", "encoder_pct", "decoder_pct"), "not reported while MIG is on"
-    )
-    assert divided.why == NOT_MEASURED | of_mig
-    assert (divided.power_w, whole.utilization_pct) == (300.5, 91)
-    assert on_gpus(sensors)[os.getpid()] == ((0,), 512)
-    assert f"{UTILIZATION} 0" not in driver.calls()
-
-
-def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
-    driver.says("gpus 1", f"process 0 {os.getpid()} 1024")
-    in_a_container = "kernel_files.sees_every_process = lambda: False"
-    sensors = start(driver=driver, elsewhere=in_a_container)
-    sensors.facts()
-    sensors.sample()
-    (row,) = (row for row in sensors.known.processes if row.gpus)
-    assert (row.pid, row.gpu_memory_mib, row.command) == (os.getpid(), 1024, None)
-    assert "this container can't see" in row.why["of_run"]
-    driver.says("gpus 1")
-    sensors = start(driver=driver, elsewhere=in_a_container)
-    assert sensors.facts().why["foreign_gpu_processes"] == MAY_BE_HIDDEN
-
-
-def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path):
-    card = tmp_path / "sys/bus/pci/drivers/nvidia/0000:0a:00.0"
-    (card / "power").mkdir(parents=True)
-    (card / "class").write_text("0x030200\n")
-    (card / "power/control").write_text("auto\n")
-    (card / "power/runtime_status").write_text("suspended\n")
-    sensors = start(driver=driver, elsewhere=f"provider.ROOT = Path({str(tmp_path)!r})")
-    asleep = "asleep (runtime power management)"
-    assert sensors.facts().why["gpus"] == asleep
-    assert sensors.sample().why == {"gpus": asleep}
-    assert driver.calls() == []
-    (card / "power/runtime_status").write_text("active\n")
-    sensors.sample_until(lambda known: known.gpus and known.gpus[0].power_w == 300.5)
-    sensors.sample()
-    (later,) = sensors.later_facts
-    assert later.gpus is not None
-    assert (later.gpus[0].name, later.why.get("gpus")) == ("NVIDIA Fake 100", None)
-    (card / "power/runtime_status").write_text("suspended\n")
-    sensors.sample_until(lambda known: known.gpus is None)
-    asked = len(driver.calls())
-    sensors.sample()
-    assert len(driver.calls()) == asked
-    assert sensors.notices == []
 
 
 def test_sigterm_ends_it_even_inside_a_driver_that_hangs(start, driver):

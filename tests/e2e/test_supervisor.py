@@ -113,19 +113,6 @@ def test_a_command_that_cannot_be_started_is_reported(start):
 # ---- the lifeline ----
 
 
-def test_a_stop_in_the_middle_of_an_epoch_leaves_it_cut(start, files):
-    begun, never = files(), files()
-    session = start(epochs=3, steps=MANY, script={"step 3": [["touch", begun]]}, step_s=0.01)
-    eventually(Path(begun).exists, "the first batches")
-    session.say("stop")
-    assert session.wait_for_end().status == "stopped"
-    (epoch,) = session.records(Epoch)
-    assert not epoch.whole
-    assert 4 <= epoch.steps < MANY
-    assert sum(len(batches.dt_us) for batches in session.records(Batches)) == epoch.steps
-    assert not Path(never).exists()
-
-
 def test_two_stops_are_one_whatever_asks(start):
     session = start(epochs=MANY)
     # One that is detached heeds them too.
@@ -219,16 +206,6 @@ def test_under_nohup_a_hang_up_ends_no_session(make_job, files):
 
 
 # ---- stopping what does not want to stop ----
-
-
-def test_a_stop_while_importing_ends_the_run_at_once(start, files):
-    session = start(epochs=MANY, script={"importing": [["wait_for", files()]]})
-    session.wait_for(Phase)
-    session.say("stop")
-    result = session.wait_for_end()
-    assert result.status == "stopped"
-    assert result.exit_code == 75
-    assert session.records(Epoch) == []
 
 
 def test_a_stop_before_the_signal_is_handled_ends_the_run(start, files):

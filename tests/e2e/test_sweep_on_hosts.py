@@ -235,26 +235,10 @@ def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes, scri
     assert boxes[1].statuses == [Status.STOPPED]
 
 
-def test_what_a_host_lacks_is_a_row_that_names_it(laptop, boxes, scripted):
-    swept = laptop.dlmon(
-        *("sweep", SMALL, "--vary", BOTH, "--vary", "device=cpu,gpu:9"),
-        *(*scripted[:2], "--data", "synthetic", *SHORT, "--json"),
-    )
-    assert swept.returncode == DONE, swept.stderr
-    rows = json.loads(swept.stdout)["rows"]
-    assert [row["status"] for row in rows] == ["completed", "impossible"] * 2
-    assert rows[1]["reason"].startswith("box-1: there is no GPU")
-    assert [box.statuses for box in boxes] == [[Status.COMPLETED]] * 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("--vary", "host=@lab"), 2, 'there is no group "@lab"'),
-        (("--vary", "host=box-1,box-1"), 2, '"box-1" is named twice'),
         (("--vary", "host=-x,box-1"), 2, '"-x" is not a host'),
-        (("--vary", "host=box-1,"), 2, "has an empty value"),
-        (("--vary", "threads=1,2", "--host", "-x"), 2, '"-x" is not a host'),
         (("--vary", "threads=1,2", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
         (("--vary", "host=nosuch,nowhere"), UNREACHABLE, "nosuch is not known"),
     ],

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -187,6 +188,60 @@ class OneScreen(DlmonApp):
         ):
             request.prevent_default()
             self.asked.append(request)
+
+
+class Shown:
+    """A screen in an app of its own, as a person sees it."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.app = OneScreen(screen)
+
+    @asynccontextmanager
+    async def on(self, size=(120, 40), **options):
+        """Show it in a terminal of a size."""
+        async with self.app.run_test(size=size, **options) as self.pilot:
+            await self.begin()
+            yield self.pilot
+
+    async def begin(self) -> None:
+        await self.pilot.pause()
+
+    async def settle(self) -> None:
+        """Let what follows from a key be drawn."""
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    def asked(self, *kinds: type[Request]) -> list[Request]:
+        """Return what was asked of the app by messages of these kinds."""
+        return [message for message in self.app.asked if isinstance(message, kinds)]
+
+    @property
+    def text(self) -> str:
+        return screen_text(self.app)
+
+    @property
+    def footer(self) -> str:
+        """The last row."""
+        return self.text.splitlines()[-1].strip()
+
+    @property
+    def line(self) -> str:
+        """The row above the last one."""
+        return self.text.splitlines()[-2].strip()
+
+    def rows(self, selector) -> list[str]:
+        """Return the rows of a widget's text."""
+        widget = self.screen.query_one(selector)
+        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+    def titles(self, selector) -> tuple[str, str]:
+        """Return the texts in a widget's border: above and below."""
+        widget = self.screen.query_one(selector)
+        return widget._border_title.plain, widget._border_subtitle.plain
 
 
 def dlmon_app_with(sources: Sources) -> Callable[..., DlmonApp]:

@@ -69,9 +69,6 @@ class Actions:
         """End at once, without a word to anybody."""
         os._exit(code)
 
-    def die_of(self, name: str) -> None:
-        os.kill(os.getpid(), signal.Signals[name])
-
     def segfault(self) -> None:
         ctypes.string_at(0)
 

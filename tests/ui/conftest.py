@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 
 import pytest
@@ -14,10 +14,9 @@ from fakes.screens import (
     FakeLaunch,
     FakeSensing,
     GrowingLog,
-    OneScreen,
+    Shown,
     dlmon_app_with,
     fake_machine,
-    screen_text,
 )
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
@@ -86,20 +85,18 @@ def growing_log(log_dir):
         log.drop_lock()
 
 
-class ShownSession:
+class ShownSession(Shown):
     """A live screen with what stands around it."""
 
     def __init__(self, log, follower, launch, repeatable):
+        super().__init__(LiveScreen(follower, repeatable))
         self.log = log
         self.launch = launch
         self.follower = follower
-        self.screen = LiveScreen(follower, repeatable)
-        self.app = OneScreen(self.screen)
 
-    async def begin(self, pilot):
+    async def begin(self):
         """Read the log, and once more: an end without a result shows when nothing new was read."""
-        self.pilot = pilot
-        await pilot.pause()
+        await self.pilot.pause()
         self.screen.show_entries(list_sessions(self.log.path.parent.parent))
         await self.tick()
         await self.tick()
@@ -139,54 +136,18 @@ class ShownSession:
             for message in self.app.asked
         ]
 
-    @property
-    def text(self):
-        return screen_text(self.app)
-
-    @property
-    def footer(self):
-        return self.text.splitlines()[-1].strip()
-
-    def rows(self, selector):
-        """Return the rows of a widget's text."""
-        widget = self.screen.query_one(selector)
-        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
-
-    def titles(self, selector):
-        """Return the texts in a widget's border: above and below."""
-        widget = self.screen.query_one(selector)
-        return widget._border_title.plain, widget._border_subtitle.plain
-
 
 @pytest.fixture
-def session_screen(growing_log, clock):
-    """Return a function that makes the live screen of a log of these records."""
-    made = []
-
-    def make(records, *, ours=True, running=True, repeatable=False, follow=SessionFollower):
-        log = growing_log(records)
-        if not running:
-            log.drop_lock()
-        launch = FakeLaunch() if ours else None
-        follower = follow(log.path, clock, launch)
-        made.append(ShownSession(log, follower, launch, repeatable))
-        return made[-1]
-
-    yield make
-    for shown in made:
-        shown.follower.close()
-
-
-@pytest.fixture
-def show_session(session_screen):
+def show_session(growing_log, clock):
     """Return a context in which the live screen shows a log of these records."""
 
     @asynccontextmanager
-    async def show(records, *, size=(120, 40), **options):
-        shown = session_screen(records, **options)
-        async with shown.app.run_test(size=size) as pilot:
-            await shown.begin(pilot)
-            yield shown
+    async def show(records, *, size=(120, 40), ours=True, repeatable=False, follow=SessionFollower):
+        log, launch = growing_log(records), FakeLaunch() if ours else None
+        with closing(follow(log.path, clock, launch)) as follower:
+            shown = ShownSession(log, follower, launch, repeatable)
+            async with shown.on(size):
+                yield shown
 
     return show
 

@@ -1,7 +1,6 @@
 """The app: which screen it opens, how one gets from one to another, and its exit code."""
 
 import re
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -163,22 +162,6 @@ def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
     assert "per epoch" in said.out
 
 
-def test_an_interrupted_session_is_exit_code_1(dlmon_app, log_dir, capsys):
-    log = write_log(log_dir, of_this_boot(recorded_session("training")))
-
-    async def look_and_quit(pilot):
-        await until(pilot, lambda: "interrupted" in screen_text(pilot.app))
-        await pilot.press("q")
-
-    assert run(dlmon_app(log_dir, log), look_and_quit) == 1
-    said = capsys.readouterr()
-    assert said.out.endswith(f"\n{ID} interrupted; recorded in {log}\n")
-    assert re.search("^status +interrupted", said.out, re.MULTILINE)
-    assert said.err.startswith(
-        "dlmon: interrupted: the process that recorded it ended without a result"
-    )
-
-
 def summed_up_a_stopped_run(out, log):
     """Whether its summary was printed, and where it is recorded."""
     summary, _, last = out.rpartition(f"\n{ID} ")
@@ -291,26 +274,6 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
     assert app.return_code == 0
 
 
-async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
-    dlmon_app, log_dir, slow_reading, sensing
-):
-    write_log(log_dir, recorded_session())
-    app = dlmon_app(log_dir, sources=slow_reading.sources)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "completed" in screen_text(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: "reading the log: " in screen_text(app))
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        slow_reading.finish()
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
-
-
 async def test_a_launch_from_the_shell_that_nobody_wants_to_wait_for_is_given_up(
     dlmon_app, log_dir
 ):
@@ -322,23 +285,6 @@ async def test_a_launch_from_the_shell_that_nobody_wants_to_wait_for_is_given_up
         await pilot.pause()
         assert launch.released
     assert app.return_value == 130
-
-
-async def test_help_explains_what_is_waited_for_and_makes_way_for_it(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = dlmon_app(log_dir)
-    async with app.run_test(notifications=True) as pilot:
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, StartingScreen))
-        # Nor is a sweep begun meanwhile.
-        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
-        await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        await until(pilot, lambda: "identify the hardware" in screen_text(app))
-        launches[0].may_answer.set()
-        await until(pilot, lambda: live(app))
 
 
 async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose(
@@ -418,44 +364,7 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
         await pilot.pause()
 
 
-async def test_a_log_whose_options_can_not_be_is_not_launched_again(dlmon_app, log_dir, launched):
-    header, *records = of_this_boot(recorded_session())
-    header = replace(header, options=header.options | {"batch_size": "many"})
-    launches = launched(Refused("never", 1))
-    app = dlmon_app(log_dir, write_log(log_dir, [header, *records]))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed" in screen_text(app))
-        await pilot.press("a")
-        await pilot.pause()
-        assert launches == []
-
-
 # ---- recorded sessions ----
-
-
-async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to_undo(
-    dlmon_app, log_dir, sensing
-):
-    write_log(log_dir, of_this_boot(recorded_session()))
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        await pilot.pause()
-        assert " q Back " in screen_text(app).splitlines()[-1]
-        assert " Quit " not in screen_text(app).splitlines()[-1]
-        await pilot.press("z", "left")
-        assert app.screen.is_zoomed
-        await pilot.press("escape", "escape")
-        assert not app.screen.is_zoomed
-        assert live(app)
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
 
 
 def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_dir, sensing, capsys):

@@ -7,7 +7,6 @@ from fakes.screens import of_this_boot, screen_text, until
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.requests import Replay
-from tui.screens.export import ExportScreen
 from tui.sessions.screen import SessionsScreen
 
 
@@ -67,18 +66,6 @@ async def test_two_keys_write_a_report_send_markdown_and_save_a_picture(
             (written,) = here.glob(pattern)
             assert "cifar10" in written.read_text()
             assert hidden not in written.read_text()
-
-
-async def test_all_that_can_be_made_can_be_read_at_every_size(dlmon_app, log_dir, log, here):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
-        await pilot.press("e")
-        buttons = ("│ Report (h) │", "│ Markdown (m) │", "│ Picture (p) │", "┃ Back (esc) ┃")
-        texts = [each.follows for each in ExportScreen.ANSWERS]
-        for size in ((120, 40), (80, 24), (60, 16)):
-            await pilot.resize_terminal(*size)
-            await until(pilot, lambda: all(each in screen_text(app) for each in (*buttons, *texts)))
 
 
 async def test_what_cant_be_written_or_read_is_one_sentence(

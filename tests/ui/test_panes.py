@@ -35,16 +35,6 @@ async def test_a_pane_of_a_run_is_shown_alone_and_escape_shows_all_again(size):
             assert stage.text == before
 
 
-async def test_a_chart_of_a_gpu_is_drawn_over_all_of_its_width():
-    with staged(STATES["completed"]) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            screen = await opened(stage, pilot, *("tab",) * 4)
-            tile = screen.focused
-            assert isinstance(tile, MachineTile)
-            await stage.press("enter")
-            assert len(tile._picture.columns) == tile.plot_columns
-
-
 async def test_a_hidden_pane_leaves_its_room_to_the_others_and_stays_hidden():
     with staged(STATES["training"]) as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
@@ -88,13 +78,6 @@ async def test_one_pane_stays():
             screen = await opened(stage, pilot, *"123456")
             assert [note.message for note in stage.app._notifications] == ["one pane has to stay"]
             assert len(screen.hidden_panes) == 5
-
-
-async def test_help_names_what_the_digits_do():
-    with staged(STATES["training"]) as stage:
-        async with stage.app.run_test(size=(120, 60)) as pilot:
-            await opened(stage, pilot, "ctrl+p", *"hide comp")
-            assert "Hide comparison" in stage.text
 
 
 async def test_panes_of_a_machine_are_hidden_and_shown_alone():

@@ -65,16 +65,6 @@ async def test_no_key_reaches_what_the_message_covers(dlmon_app, log_dir, launch
         assert launches == []
 
 
-async def test_it_is_left_by_a_key_for_that(dlmon_app, log_dir):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=SMALL) as pilot:
-        await show_home(pilot, app)
-        assert says_so(app)
-        await pilot.press("q")
-        await pilot.pause()
-        assert app.return_code == 0
-
-
 async def test_a_menu_is_covered_too_and_takes_no_key(dlmon_app, log_dir):
     app = dlmon_app(log_dir)
     async with app.run_test(size=LARGE) as pilot:

@@ -1,4 +1,4 @@
-"""People's own Keras scripts, unchanged, under the hooks: what they counted is what is reported."""
+"""People's own scripts of Keras, XGBoost and LightGBM: what they counted is what is reported."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,49 @@ def test_what_scripts_count_is_what_is_reported(flavour):
     losses_that_are_read_are_those_that_the_script_counted(run)
     the_last_phases_are_outside_training_and_the_end_of_the_process(run)
     what_the_model_is_gets_reported(run)
+
+
+# ---- loops of their own with Keras on TensorFlow ----
+
+
+def test_what_an_optimizer_applies_is_a_step_and_what_keras_trains_counts_once(watch_by):
+    ran = watch_by(interpreter("tensorflow"), "tapes.py")
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    process = ran.process
+    assert process.of(Notice) == []
+    counted = json.loads(ran.watched.stdout.splitlines()[-1])
+    validated = [epoch.validation.steps for epoch in process.epochs]
+    epochs = zip(process.epochs, validated, strict=True)
+    assert [[epoch.samples, epoch.steps, steps] for epoch, steps in epochs] == counted["epochs"]
+    assert process.steps == counted["steps"]
+    assert {epoch.whole for epoch in process.epochs} == {True}
+    assert process.epochs[4].updates == 14
+    trainer, models = process.trainer, process.of(Model)
+    assert (trainer.framework, trainer.backend) == ("keras", "tensorflow")
+    assert {model.device for model in models} == {"cpu"}
+    first = models[0]
+    assert (first.batch_size, first.samples_per_epoch, first.inferred) == (16, 103, None)
+    assert models[-1].has_epochs is False
+
+
+# ---- XGBoost and LightGBM ----
+
+
+@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
+def test_each_round_is_a_step_in_every_way_to_train(run_with, package):
+    ran = run_with(package, "boosting.py", package)
+    assert ran.alone.returncode == 0
+    assert (ran.watched.stdout, ran.watched.stderr) == (ran.alone.stdout, ran.alone.stderr)
+    process = ran.process
+    assert process.trainer.framework == package
+    assert process.of(Notice) == []
+    rounds = Counter()
+    for batches in process.of(Batches):
+        rounds[batches.epoch] += len(batches.dt_us)
+    counted = json.loads(ran.watched.stdout.splitlines()[-1])
+    assert [rounds[loop] for loop in range(len(counted))] == counted
+    models = process.of(Model)
+    assert [model.steps for model in models] == [7, 6, 5, 3, 3, 50]
+    assert {(model.has_epochs, model.device) for model in models} == {(False, "cpu")}
+    assert process.of(Metrics)
+    assert process.phases[-2:] == ["outside training", "closing"]

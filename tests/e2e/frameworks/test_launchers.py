@@ -55,7 +55,7 @@ def test_torchrun(execute):
 
 
 def test_a_module(execute):
-    done, records = execute("python", "-m", "plain", "0", "", cwd=SCRIPTS)
+    done, records = execute("python", "-m", "loops", "plain", "0", cwd=SCRIPTS)
     counted = json.loads(done.stdout.splitlines()[0])
     batches = [record for record in records if isinstance(record, Batches)]
     assert sum(sum(record.counted) for record in batches) == counted["samples"]
@@ -64,7 +64,9 @@ def test_a_module(execute):
 
 
 def test_accelerate_launch(execute):
-    done, records = execute("accelerate", "launch", "--cpu", str(SCRIPTS / "accelerated.py"), "")
+    done, records = execute(
+        "accelerate", "launch", "--cpu", str(SCRIPTS / "loops.py"), "accelerated"
+    )
     counted = json.loads(done.stdout.splitlines()[0])
     batches = [record for record in records if isinstance(record, Batches)]
     assert sum(sum(record.counted) for record in batches) == counted["samples"]

@@ -29,7 +29,7 @@ def compare(process, counted):
     if epochs:
         assert sum(epoch.samples for epoch in epochs) == counted["samples"]
         assert sum(epoch.steps for epoch in epochs) == counted["steps"]
-    if "updates" in counted:
+    if counted["updates"] is not None:
         updates = sum(epoch.updates for epoch in epochs) if epochs else process.updates
         assert updates == counted["updates"]
     assert all(model.device == "cpu" for model in process.of(Model))
@@ -42,7 +42,7 @@ def compare(process, counted):
     "workers", [("0", ""), ("2", "persistent")], ids=lambda value: "-".join(value)
 )
 def test_a_loop_with_validation(run, workers):
-    ran = run("plain.py", *workers)
+    ran = run("loops.py", "plain", *workers)
     process = check(ran)
     assert process.updates == process.steps
     assert all(epoch.whole for epoch in process.epochs)
@@ -66,31 +66,31 @@ def test_a_loader_that_keeps_one_iterator_for_all_epochs(run, arguments):
 
 
 def test_gradient_accumulation(run):
-    process = check(run("accumulation.py"))
+    process = check(run("loops.py", "accumulation"))
     # The step for what was left over comes after the last batch.
     assert process.updates == 3 * 3
     assert [epoch.updates for epoch in process.epochs] == [4, 4, 4]
 
 
 def test_a_loop_in_which_none_of_pytorchs_optimisers_steps(run):
-    process = check(run("by_hand.py", "loader"))
+    process = check(run("loops.py", "by_hand", "loader"))
     assert [epoch.validation.steps for epoch in process.epochs] == [3, 3, 3]
     assert {epoch.updates for epoch in process.epochs} == {None}
 
 
 def test_a_loop_without_a_loader_in_which_none_of_pytorchs_optimisers_steps(run):
-    check(run("by_hand.py", "none"))
+    check(run("loops.py", "by_hand", ""))
 
 
 def test_two_optimisers(run):
-    process = check(run("gan.py"))
+    process = check(run("loops.py", "gan"))
     assert process.updates == 2 * process.steps
     [model] = process.of(Model)
     assert (model.samples_per_epoch, model.steps_per_epoch) == (120, 6)
 
 
 def test_a_data_set_without_length(run):
-    process = check(run("iterable.py", "2"))
+    process = check(run("loops.py", "iterable", "2"))
     [model] = process.of(Model)
     assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (8, None, None)
     assert {"samples_per_epoch", "steps_per_epoch"} <= set(model.why)
@@ -98,7 +98,7 @@ def test_a_data_set_without_length(run):
 
 @pytest.mark.parametrize(("how", "workers"), [("dropped", "2"), ("raises", "0"), ("padded", "2")])
 def test_samples_that_never_come_are_not_counted(run, how, workers):
-    process = check(run("left_out.py", how, workers))
+    process = check(run("loops.py", "left_out", how, workers))
     *_, model = process.of(Model)
     assert (model.loop, model.batch_size, model.steps_per_epoch) == (0, 32, 10)
     if how == "dropped":
@@ -110,14 +110,14 @@ def test_samples_that_never_come_are_not_counted(run, how, workers):
 
 
 def test_a_compiled_model_and_a_compiled_step(run):
-    ran = run("compiled.py")
+    ran = run("loops.py", "compiled")
     check(ran)
     alone, watched = (output.stderr.count("Warning") for output in (ran.alone, ran.watched))
     assert alone == watched
 
 
 def test_a_loop_without_a_loader(run):
-    process = check(run("without_loader.py"))
+    process = check(run("loops.py", "without_loader"))
     [model] = process.of(Model)
     assert (model.batch_size, model.samples_per_epoch) == (None, None)
     assert {"batch_size", "samples_per_epoch", "epochs"} <= set(model.why)
@@ -126,7 +126,7 @@ def test_a_loop_without_a_loader(run):
 
 @pytest.mark.parametrize(("workers", "how"), [("0", ""), ("2", "named")])
 def test_a_loop_that_takes_single_batches(run, workers, how):
-    process = check(run("single_batches.py", workers, how))
+    process = check(run("loops.py", "single_batches", workers, how))
     [model] = process.of(Model)
     assert (model.batch_size, model.workers, model.samples_per_epoch) == (16, int(workers), None)
     # That two processes are started for each batch is time that it waits.
@@ -135,20 +135,20 @@ def test_a_loop_that_takes_single_batches(run, workers, how):
 
 @pytest.mark.parametrize("gradients", ["around", "within"])
 def test_validation_within_an_epoch(run, gradients):
-    process = check(run("nested.py", gradients))
+    process = check(run("loops.py", "nested", gradients))
     assert process.phases.count("validating") == 4
     # Each of the four takes 0.4 s.
     assert sum(sum(batches.dt_us) for batches in process.of(Batches)) < 1_600_000
 
 
 def test_loaders_side_by_side_and_loops_that_are_left(run):
-    process = check(run("zipped.py"))
+    process = check(run("loops.py", "zipped"))
     assert [epoch.samples for epoch in process.epochs[1:3]] == [90, 90]
     assert [epoch.whole for epoch in process.epochs] == [False, True, True, False, False]
 
 
 def test_steps_that_a_gradient_scaler_leaves_out(run):
-    process = check(run("scaled.py"))
+    process = check(run("loops.py", "scaled"))
     assert [epoch.updates for epoch in process.epochs] == [8, 9]
 
 
@@ -262,9 +262,9 @@ def test_transformers_that_goes_on_from_within_an_epoch(run_trainer):
     assert (second.network, second.steps_per_epoch) == ("Model", 13)
 
 
-@pytest.mark.parametrize("how", ["sharded", "dispatched"])
+@pytest.mark.parametrize("how", ["", "dispatched"], ids=["sharded", "dispatched"])
 def test_accelerate(run_trainer, how):
-    process = check(run_trainer("accelerated.py", how))
+    process = check(run_trainer("loops.py", "accelerated", how))
     assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
     # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
     assert process.updates == 3 * 4

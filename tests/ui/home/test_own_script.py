@@ -108,18 +108,6 @@ async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_co
         assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
 
 
-async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(launched):
-    app, _, _ = launched
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
-        row = screen_text(app).splitlines()[0]
-        for key in ("f8", "f7", "^r"):
-            assert f" {key} " in row
-        word = "Your own script"
-        await pilot.click("StartLine", offset=(row.index(word) + 1, 0))
-        await until(pilot, lambda: isinstance(app.screen, ScriptForm))
-
-
 def runs_of_a_script(log_dir, answers, *, growing):
     """Let the next launches be runs of a script; return the logs that go on, and their last."""
     logs = []

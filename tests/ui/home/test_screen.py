@@ -2,11 +2,10 @@
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, until
+from fakes.screens import Shown, fake_machine, of_this_boot, until
 from textual.events import Key, Paste
 from textual.widgets import Static
 
@@ -25,26 +24,23 @@ from workloads.catalog import WORKLOADS
 NAMES = [workload.name for workload in matching(WORKLOADS.values(), "")]
 
 
-class ShownHome:
+class ShownHome(Shown):
     """The home screen, and what was asked to be trained on it, with which options."""
 
     def __init__(self, entries, machine, options=None):
-        self.screen = HomeScreen(lambda: machine, options)
+        super().__init__(HomeScreen(lambda: machine, options))
         self.screen.show_entries(entries)
-        self.app = OneScreen(self.screen)
+
+    async def begin(self):
+        # The keys in the footer are what comes last.
+        await until(
+            self.pilot, lambda: any(footer.offered for footer in self.screen.query(KeyFooter))
+        )
+        await self.pilot.pause()
 
     @property
     def launched(self):
         return [(message.workload, message.options) for message in self.app.asked]
-
-    @property
-    def text(self):
-        return screen_text(self.app)
-
-    def rows(self, selector):
-        """Return the rows of a widget's text."""
-        widget = self.screen.query_one(selector)
-        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
     @property
     def about(self):
@@ -95,13 +91,7 @@ def show_home(home):
     @asynccontextmanager
     async def show(size=(120, 40), **options):
         shown = home(**options)
-        async with shown.app.run_test(size=size) as pilot:
-            # The keys in the footer are what comes last.
-            await until(
-                pilot, lambda: any(footer.offered for footer in shown.screen.query(KeyFooter))
-            )
-            await pilot.pause()
-            shown.pilot = pilot
+        async with shown.on(size):
             yield shown
 
     return show
@@ -265,18 +255,6 @@ async def test_ctrl_c_quits_from_the_form_too(show_home):
         await enter(shown, "epochs", "2")
         await press(shown, "ctrl+c")
         assert not shown.app.is_running
-
-
-async def test_the_apps_actions_have_their_keys(show_home):
-    async with show_home() as shown:
-        asked = []
-        keys = {"ctrl+r": "sessions", "f2": "watch", "f1": "help", "question_mark": "help"}
-        keys |= {"f3": "change_theme", "ctrl+p": "command_palette"}
-        for action in keys.values():
-            setattr(shown.app, f"action_{action}", partial(asked.append, action))
-        await press(shown, *keys)
-        assert asked == [*keys.values()]
-        assert shown.typed("filter") == ""
 
 
 async def test_a_recent_session_is_opened_from_where_tab_goes_last(show_home, log_dir):
@@ -444,18 +422,6 @@ async def test_without_keras_it_says_how_to_get_it(show_home, monkeypatch):
         assert shown.launched == [(WORKLOADS["cifar10-cnn"], RunOptions(python="/bin/sh"))]
 
 
-async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_before(show_home):
-    async with show_home() as shown:
-        await shown.pilot.click("#data", offset=(4, 0))
-        assert shown.typed("data") == "synthetic"
-        await shown.pilot.click("#data", offset=(0, 0))
-        await shown.pilot.click("#data", offset=(0, 0))
-        assert shown.typed("data") == "real"
-        await shown.pilot.click("#epochs")
-        await press(shown, "7")
-        assert shown.command == "$ dlmon run cifar10-cnn --epochs 7 --data real"
-
-
 async def test_the_devices_of_the_machine_are_offered_once_they_are_known(show_home):
     async with show_home() as shown:
         await enter(shown, "device", ["right"])
@@ -499,27 +465,6 @@ async def test_a_wrong_field_is_marked_and_shown_in_place_of_the_command(show_ho
         assert shown.marked == []
 
 
-async def test_enter_refuses_what_can_not_be_and_goes_to_the_field(show_home):
-    async with show_home((80, 24)) as shown:
-        for field, text in (
-            *(("batch_size", text) for text in ("0", "60000", "1.5")),
-            *(("epochs", text) for text in ("-1", "1e9", "many")),
-            *(("steps", "9" * 40), ("threads", "0"), ("cpus", "0")),
-            *(("interval", text) for text in ("nan", "inf", "0")),
-            ("log_dir", "/dev/null"),
-        ):
-            shown.screen.query_one(f"#{field}").value = text
-            shown.screen.query_one("#filter").focus()
-            await press(shown, "enter")
-            assert shown.launched == []
-            assert shown.focused == field
-            assert len(shown.marked) == 1
-            assert shown.command.startswith("! the ")
-            # A long word of what was typed may stand on a line of its own.
-            assert shown.command[:40] in shown.text
-            shown.screen.query_one(f"#{field}").value = ""
-
-
 # ---- the command ----
 
 
@@ -544,45 +489,6 @@ async def test_the_command_is_copied_by_a_key_and_a_click(show_home, monkeypatch
         assert copied == [command] * 2
         why = "the number of steps must be from 1 to 1,000,000,000, not 0"
         assert notified[2][0] == f"not copied: {why}"
-
-
-# ---- sizes ----
-
-
-async def test_what_is_typed_stays_when_the_terminal_changes(show_home):
-    async with show_home((59, 24)) as shown:
-        await shown.pilot.resize_terminal(120, 40)
-        await shown.pilot.pause()
-        await enter(shown, "epochs", "2")
-        for size in [(59, 15), (200, 60), (80, 24)]:
-            await shown.pilot.resize_terminal(*size)
-            await shown.pilot.pause()
-        assert shown.command == "$ dlmon run cifar10-cnn --epochs 2"
-        await press(shown, "escape", *"wide")
-        assert shown.highlighted == "mnist-mlp-wide"
-
-
-# ---- what it took here before ----
-
-
-async def test_the_last_result_of_this_machine_is_shown_also_one_that_came_meanwhile(
-    home, log_dir, utc
-):
-    shown = home()
-    async with shown.app.run_test() as pilot:
-        await pilot.pause()
-        assert "not trained here yet" in shown.about
-        for day in range(2):
-            records = recorded_session(
-                session_id=f"day-{day}", begin_wall=BEGIN_WALL + day * 86_400, epochs=3 - day
-            )
-            write_log(log_dir, of_this_boot(records))
-        write_log(log_dir, recorded_session(session_id="elsewhere", begin_wall=BEGIN_WALL + 9e5))
-        cut = recorded_session("training", session_id="cut", begin_wall=BEGIN_WALL + 1e6)
-        write_log(log_dir, of_this_boot(cut))
-        shown.screen.show_entries(list_sessions(log_dir))
-        await pilot.pause()
-        assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
 
 
 # ---- the machine ----

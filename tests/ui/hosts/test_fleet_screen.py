@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from fakes.recorded import recorded_host, recorded_session, write_log
-from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
+from fakes.recorded import recorded_host
+from fakes.screens import Clock, Shown, dlmon_app_with, screen_text, until
 
 from dlmon.cli.start import Sources
 from dlmon.remote.fleet import Fleet
@@ -41,13 +41,13 @@ def write_fleet(log_dir, count, **more):
     ]
 
 
-class Played:
-    def __init__(self, app, screen, fleet, clock, pilot):
-        self.app, self.screen, self.fleet, self.clock = app, screen, fleet, clock
-        self.pilot = pilot
+class Played(Shown):
+    def __init__(self, fleet, clock):
+        super().__init__(FleetScreen(fleet))
+        self.fleet, self.clock = fleet, clock
 
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
+    async def begin(self):
+        await until(self.pilot, lambda: self.fleet.ahead_share is None)
         await self.settle()
 
     async def settle(self):
@@ -56,30 +56,13 @@ class Played:
             self.screen.tick()
             await self.pilot.pause()
 
-    async def pass_s(self, seconds):
-        self.clock.advance(seconds)
-        await self.settle()
-
-    @property
-    def text(self):
-        return screen_text(self.app)
-
-    @property
-    def line(self):
-        return self.text.splitlines()[-2]
-
 
 @pytest.fixture
 def play(tmp_path, clock):
     @asynccontextmanager
     async def begin(hosts=4, size=(120, 40), **more):
-        fleet = Fleet(write_fleet(tmp_path, hosts, **more), clock=clock)
-        screen = FleetScreen(fleet)
-        app = OneScreen(screen)
-        async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: fleet.ahead_share is None)
-            played = Played(app, screen, fleet, clock, pilot)
-            await played.settle()
+        played = Played(Fleet(write_fleet(tmp_path, hosts, **more), clock=clock), clock)
+        async with played.on(size):
             yield played
 
     return begin
@@ -96,29 +79,6 @@ async def test_it_looks_right(play, text_snapshot, count):
             title = f" {count} hosts, {size[0]}×{size[1]} "
             pictures.append(f"{title:═^{size[0]}}\n{played.text}\n")
     assert "".join(pictures) == text_snapshot
-
-
-async def test_the_lines_say_when_it_was_and_how_far_it_is(play):
-    async with play() as played:
-        assert played.text.splitlines()[0].endswith("2026-11-20 14:56:00")
-        assert played.line.split()[:3] == ["replay", "1×", "00:00"]
-        await played.press("right_square_bracket", "right_square_bracket")
-        await played.pass_s(2)
-        assert played.text.splitlines()[0].endswith("2026-11-20 14:56:10")
-        assert played.line.split()[:3] == ["replay", "5×", "00:10"]
-        await played.press("space")
-        await played.pass_s(2)
-        assert played.line.split()[:3] == ["replay", "paused", "00:10"]
-
-
-async def test_what_is_not_begun_is_said(play):
-    async with play(2, seconds=10) as played:
-        await played.press("space")
-        assert "gpu2 ───" in played.text
-        assert "begins at 14:56:02" in played.text
-        assert "1 not started" in played.text.splitlines()[0]
-        await played.press("end")
-        assert "begin" not in played.text
 
 
 async def test_marks_are_gone_to_and_named_with_their_host(play):
@@ -197,18 +157,3 @@ async def test_marked_recordings_are_played_together_from_the_sessions(app_of, t
         await until(pilot, lambda: "2 hosts" in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-
-
-async def test_a_training_among_the_marked_is_refused_with_what_to_do(app_of, tmp_path):
-    recorded_host(tmp_path, "gpu1")
-    write_log(tmp_path, recorded_session())
-    app = app_of()
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "2 recorded" in screen_text(app))
-        await pilot.press("space", "space", "v")
-        await until(pilot, lambda: app._notifications)
-        (said,) = app._notifications
-        assert "is a training run" in said.message
-        assert said.message.endswith("replay it by itself")
-        assert isinstance(app.screen, SessionsScreen)

@@ -10,17 +10,15 @@ from functools import partial
 import pytest
 from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
 from fakes.recorded import recorded_session, write_log
-from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
+from fakes.screens import Clock, Shown, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
-from fakes.sweeps import completed, plan_of
 from rich.cells import cell_len
 
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
 from dlmon.launch.job import RemoteStart
 from dlmon.options.settings import Settings
-from dlmon.records import Began, Ended, Gpu, Process, Slot, encode, to_json
-from dlmon.sweep.log import new_header
+from dlmon.records import Gpu, Process, to_json
 from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen
 from tui.hosts.card import HostCard, HostTable
@@ -45,32 +43,23 @@ def clock():
     return Clock(1_000_000_000_000)
 
 
-class ShownHosts:
+class ShownHosts(Shown):
     """The screen of hosts that a test speaks for."""
 
-    def __init__(self, clock, names):
+    def __init__(self, clock, count):
         self.clock = clock
+        names = [f"gpu{number}" for number in range(1, count + 1)]
         self.hosts = {name: FakeHost(name, clock) for name in names}
-        self.screen = HostsScreen(list(self.hosts.values()))
-        self.app = OneScreen(self.screen)
+        super().__init__(HostsScreen(list(self.hosts.values())))
 
-    async def begin(self, pilot):
-        self.pilot = pilot
-        await until(pilot, lambda: all(host.link.is_started for host in self.hosts.values()))
+    async def begin(self):
+        await until(self.pilot, lambda: all(host.link.is_started for host in self.hosts.values()))
         await self.paint()
 
     async def paint(self):
         for _ in range(2):
             self.screen.tick()
             await self.pilot.pause()
-
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-
-    @property
-    def text(self):
-        return screen_text(self.app)
 
     @property
     def chosen(self):
@@ -94,13 +83,15 @@ class ShownHosts:
 
 @pytest.fixture
 def show(clock):
-    """Return a function that makes the screen of so many hosts, or of hosts by name."""
+    """Return a context in which so many hosts are shown."""
 
-    def make(hosts, **options):
-        names = [f"gpu{n}" for n in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
-        return ShownHosts(clock, names, **options)
+    @asynccontextmanager
+    async def shown(count, size=(120, 40)):
+        hosts = ShownHosts(clock, count)
+        async with hosts.on(size):
+            yield hosts
 
-    return make
+    return shown
 
 
 def all_live(shown, **options):
@@ -155,13 +146,11 @@ def _connecting(host, clock):
 
 @pytest.mark.parametrize("count", [7, 32])
 async def test_it_looks_right(show, text_snapshot, count):
-    shown = show(count)
     pictures = []
-    async with shown.app.run_test(size=SIZES[0]) as pilot:
-        await shown.begin(pilot)
+    async with show(count, SIZES[0]) as shown:
         a_lab(shown)
         for size in SIZES:
-            await pilot.resize_terminal(*size)
+            await shown.pilot.resize_terminal(*size)
             await shown.paint()
             pictures.append(
                 f"{f' {count} hosts, {size[0]}×{size[1]} ':═^{size[0]}}\n{shown.text}\n"
@@ -175,12 +164,12 @@ async def test_it_looks_right(show, text_snapshot, count):
     ("count", "size", "theme"),
     [(7, (120, 40), LIGHT), (32, (80, 24), DARK)],
 )
-def test_a_picture_of_it(show, snap_compare, count, size, theme):
-    shown = show(count)
+def test_a_picture_of_it(clock, snap_compare, count, size, theme):
+    shown = ShownHosts(clock, count)
 
     async def begin(pilot):
-        shown.app.theme = theme
-        await shown.begin(pilot)
+        shown.app.theme, shown.pilot = theme, pilot
+        await shown.begin()
         a_lab(shown)
         await shown.paint()
 
@@ -192,10 +181,8 @@ def test_a_picture_of_it(show, snap_compare, count, size, theme):
     [(7, (80, 24)), (32, (200, 60))],
 )
 async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count):
-    shown = show(count)
     foreign = (LONG_NAME, WIDE_NAME, RIGHT_TO_LEFT_NAME, MARKUP)
-    async with shown.app.run_test(size=size) as pilot:
-        await shown.begin(pilot)
+    async with show(count, size) as shown:
         a_lab(shown)
         for number, host in enumerate(shown.hosts.values()):
             text = foreign[number % len(foreign)]
@@ -217,9 +204,7 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
 
 
 async def test_losing_a_host_moves_nothing(show):
-    shown = show(4)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with show(4) as shown:
         all_live(shown)
         shown.hosts["gpu1"].run(session(1))
         await shown.paint()
@@ -237,9 +222,7 @@ async def test_losing_a_host_moves_nothing(show):
 
 
 async def test_arrows_move_between_cards(show):
-    shown = show(5)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with show(5) as shown:
         seen = [shown.chosen]
         for key in ("right", "down", "down", "left", "up", "up", "up", "end", "home"):
             await shown.press(key)
@@ -251,9 +234,7 @@ async def test_arrows_move_between_cards(show):
 
 @pytest.mark.parametrize(("count", "key"), [(6, "down"), (32, "pagedown")])
 async def test_the_highlight_stays_in_sight(show, count, key):
-    shown = show(count)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with show(count, (80, 24)) as shown:
         all_live(shown)
         await shown.paint()
         for _ in range(count):
@@ -263,19 +244,15 @@ async def test_the_highlight_stays_in_sight(show, count, key):
 
 
 async def test_enter_and_a_double_click_ask_for_the_host(show):
-    shown = show(2)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with show(2) as shown:
         await shown.press("right", "enter")
-        await pilot.click(HostCard, offset=(5, 1), times=2)
-        await pilot.pause()
+        await shown.pilot.click(HostCard, offset=(5, 1), times=2)
+        await shown.pilot.pause()
         assert [message.host.name for message in shown.app.asked] == ["gpu2", "gpu1"]
 
 
 async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
-    shown = show(1)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with show(1, (80, 24)) as shown:
         assert "tab Session" not in shown.text
         all_live(shown)
         shown.hosts["gpu1"].run(session(1), session(2))
@@ -297,66 +274,8 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         assert shown.chosen_session is None
 
 
-async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below(show):
-    shown = show(32)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown)
-        assert "tab Session" not in shown.text
-        name = "resnet on every picture there is"
-        shown.hosts["gpu2"].run(session(1), session(2, name=name, epoch=12, epochs=90, gpus=[1]))
-        await shown.paint()
-        await shown.press("down")
-        assert "tab Session" in shown.text
-        await shown.press("tab", "tab")
-        asked_for = session(2)["session"]
-        assert shown.chosen_session == asked_for
-        details = "\n".join(shown.text.splitlines()[-3:-1])
-        for part in (name, "epoch 12 of 90", "5,540 samples/s", "GPU 1"):
-            assert part in details
-        await shown.press("enter")
-        (asked,) = shown.app.asked
-        assert (asked.host, asked.session) == ("gpu2", asked_for)
-        await shown.press("tab")
-        assert shown.chosen_session is None
-        # None is in a row that says why its host is gone.
-        await shown.press("tab")
-        shown.hosts["gpu2"].link.fail("gpu2: the connection was closed")
-        await shown.paint()
-        assert shown.chosen_session is None
-        assert "tab Session" not in shown.text
-
-
-async def test_hosts_are_sorted_and_the_highlight_goes_along(show):
-    shown = show(["gpu10", "gpu2", "cpu"])
-    async with shown.app.run_test(size=(80, 40)) as pilot:
-        await shown.begin(pilot)
-        live(shown.hosts["gpu10"], shown.clock, gpus=1, busy=(0,))
-        live(shown.hosts["gpu2"], shown.clock, gpus=2)
-        await shown.paint()
-        seen = [shown.titles()]
-        for _ in range(3):
-            await shown.press("o")
-            seen.append(shown.titles())
-        assert seen == [
-            ["gpu10", "gpu2", "cpu"],
-            ["cpu", "gpu2", "gpu10"],
-            ["gpu2", "gpu10", "cpu"],
-            ["gpu10", "gpu2", "cpu"],
-        ]
-        assert "sorted by load" in shown.text
-        assert shown.chosen == "gpu10"
-        await shown.press("i")
-        assert shown.titles() == ["cpu", "gpu2", "gpu10"]
-        assert "sorted by load, reversed" in shown.text
-        await shown.press("i", "o")
-        assert "sorted by" not in shown.text
-
-
 async def test_hosts_that_change_do_not_change_places_all_the_time(show):
-    shown = show(2)
-    async with shown.app.run_test(size=(80, 40)) as pilot:
-        await shown.begin(pilot)
+    async with show(2, (80, 40)) as shown:
         live(shown.hosts["gpu1"], shown.clock, gpus=2, busy=())
         live(shown.hosts["gpu2"], shown.clock, gpus=2, busy=(0, 1))
         await shown.paint()
@@ -375,27 +294,8 @@ async def test_hosts_that_change_do_not_change_places_all_the_time(show):
         assert shown.titles() == ["gpu2", "gpu1"]
 
 
-async def test_the_filter_shows_only_hosts_that_match(show):
-    shown = show(["gpu1", "gpu2", "cpu"])
-    async with shown.app.run_test(size=(80, 40)) as pilot:
-        await shown.begin(pilot)
-        await shown.press("slash", *"gpu", "enter")
-        assert shown.titles() == ["gpu1", "gpu2"]
-        assert shown.text.startswith(" 2 of 3 hosts   2 connecting")
-        await shown.press("slash", *"9")
-        assert "no host matches" in shown.text
-        assert shown.text.startswith(" 0 of 3 hosts\n")
-        await shown.press("enter", "enter")
-        assert shown.app.asked == []
-        await shown.press("escape")
-        assert shown.titles() == ["gpu1", "gpu2", "cpu"]
-        assert shown.text.startswith(" 3 hosts   3 connecting")
-
-
 async def test_retry_tries_all_that_are_not_connected_and_leaving_ends_all(show):
-    shown = show(3)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with show(3, (80, 24)) as shown:
         shown.hosts["gpu1"].connect()
         shown.hosts["gpu2"].link.fail("gone")
         await shown.press("R")
@@ -578,38 +478,6 @@ async def test_what_was_recorded_on_a_host_is_listed_and_opened(listed):
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
 
 
-def swept_there(sweep, *runs):
-    """Return what a host says of a sweep of two batch sizes of which these runs were begun."""
-    header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1_795_186_000.0), id=sweep)
-    records = [
-        record
-        for number, run in enumerate(runs)
-        for record in (
-            Began(Slot(number, 0), run, 1.0),
-            Ended(Slot(number, 0), completed(0.5), 2.0),
-        )
-    ]
-    said = {"folder": sweep, "file": "sweep.jsonl", "status": "interrupted"}
-    return {**said, "text": b"".join(map(encode, (header, *records))).decode("latin-1")}
-
-
-async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
-    sweeps = [swept_there("a-sweep", "first"), {"folder": "nonsense", "status": "running"}]
-    async with listed(recorded_there("first"), sweeps=sweeps) as (app, pilot, _):
-        await until(pilot, lambda: "2 recorded" in screen_text(app))
-        rows = screen_text(app).splitlines()
-        of_sweep = next(number for number, row in enumerate(rows) if "interrupted" in row)
-        assert "╰" in rows[of_sweep + 1]
-        assert "batch 32" in rows[of_sweep + 1]
-        # It can't be opened from here.
-        await pilot.press("up")
-        await until(pilot, lambda: "dlmon sweep --resume on gpu1 resumes" in screen_text(app))
-        assert "its log is on gpu1" in screen_text(app)
-        assert "Show" not in screen_text(app).splitlines()[-1]
-        await pilot.press("enter")
-        assert isinstance(app.screen, HostSessionsScreen)
-
-
 async def test_from_a_session_of_a_host_the_sessions_there_are_listed_not_the_copies_here(
     app_of, clock, tmp_path
 ):
@@ -705,13 +573,3 @@ async def test_where_no_host_is_known_it_says_where_they_are_named(picker):
         await pilot.press(*"q1 lab@gpu7", "enter")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
         assert [host.name for host in made] == ["q1", "lab@gpu7"]
-
-
-async def test_beside_a_list_another_host_is_typed_and_escape_leads_back_to_it(picker):
-    async with picker(CONFIG) as (app, pilot, made):
-        await pilot.press("b", *"-x", "enter")
-        await until(pilot, lambda: '"-x" is not a host' in screen_text(app))
-        assert isinstance(app.screen, HostPicker)
-        await pilot.press("escape", "down", "enter")
-        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
-        assert [host.name for host in made] == ["gpu2"]

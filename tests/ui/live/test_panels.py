@@ -76,9 +76,6 @@ NOT_CLEAR = Limit(
     ),
 )
 LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
-SENSORS_LOST = (
-    "the sensors gave no sample for 3 s; they are started again, training is not disturbed by it"
-)
 NEAREST, BEFORE = "1.7 % slower than NVIDIA GTX 1060", "11.1 % faster than the run before"
 DISK_FULL = (
     "the disk that holds the log is full: make room on it; training goes on, and its epochs are "
@@ -170,25 +167,6 @@ def test_no_panel_draws_more_than_it_has_room_for(width, height):
 # ---- the headline ----
 
 
-def test_in_the_headline_each_sentence_has_a_place_of_its_own():
-    both = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4)
-    assert [row[13:] for row in both[:3]] == [
-        "s ± 0.01   first of 3 left out",
-        "compile 1.50 s",
-        NEAREST,
-    ]
-    assert both[3] == BEFORE
-    alone = shown(EpochHeadline(), COMPLETED, NEAREST, "", width=56, height=4)
-    other = shown(EpochHeadline(), COMPLETED, "", BEFORE, width=56, height=4)
-    assert (alone[:3], other[:2], other[3]) == (both[:3], both[:2], both[3])
-    # In two rows what was chosen to compare with comes first.
-    small = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=40, height=2)
-    assert small == ["9.16 s ± 0.01   first of 3 left out", NEAREST]
-    chosen = EpochHeadline()
-    chosen.show(COMPLETED, NEAREST, BEFORE, chosen=True)
-    assert texts(chosen, 40, 2)[1] == BEFORE
-
-
 def epoch_of(records, status):
     """Return what the top line says of the epoch, with the records that a run has come to."""
     (row,) = shown(TopLine(), folded(records).snapshot(), status, width=160)
@@ -232,13 +210,6 @@ def test_inference_is_headed_by_the_time_of_a_batch():
 # ---- the first line ----
 
 
-def test_the_first_line_shows_at_once_what_is_not_the_default():
-    (row,) = shown(TopLine(), INFERENCE, "running", width=118)
-    assert "NVIDIA GTX 1060 6GB  inference  mixed_float16  batch 100" in row
-    assert "pass 2/3" in row
-    assert "float32" not in row
-
-
 def test_the_first_line_leaves_out_what_has_no_room_but_never_phase_and_time():
     values = (TRAINING, "running", "", Label("my-run", "warm restarts " * 20), "gpu1")
     (row,) = shown(TopLine(), *values, width=60)
@@ -270,13 +241,6 @@ def test_what_limits_it_says_what_it_waits_for():
     assert over == ["┃ What limited it  too short to measure"]
 
 
-def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
-    assert limited(WAITS_FOR_DATA, 118) == [
-        "┃ What limits it  Waiting for data  41 % of the last 30 s, GPU 0 busy 38 %",
-        "┃ Try             use more loader workers: 2 used, 14 cores idle",
-    ]
-
-
 def test_where_no_reading_speaks_for_a_step_none_is_made_up():
     assert limited(WITHOUT_ADVICE, 118) == [
         "┃ What limits it  The disk is slow to answer  some program waited for it 34 % of the time",
@@ -289,35 +253,6 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
 
 
 # ---- progress ----
-
-
-def in_an_epoch(step, steps, step_s, epochs, of_training=False):
-    left_s = (steps - step) * step_s
-    run_left_s = left_s + (epochs - 1) * steps * step_s
-    return replace(
-        TRAINING,
-        machine_age_s=step * step_s,
-        progress=replace(
-            TRAINING.progress,
-            epoch=0,
-            epochs=epochs,
-            step=step,
-            steps=steps,
-            epoch_left_s=left_s,
-            run_left_s=run_left_s,
-            end_left_s=run_left_s,
-            end_of_training=of_training,
-        ),
-    )
-
-
-@pytest.mark.parametrize("step_s", [0.001, 8.0])
-def test_when_a_run_ends_is_shown_at_80_columns_however_long_it_is(step_s):
-    for of_training in (False, True):
-        epoch = in_an_epoch(25_000, 50_000, step_s, 300, of_training)
-        (row,) = shown(ProgressLine(), epoch, None, width=78)
-        assert row.startswith("step 25,000 of 50,000 ")
-        assert re.search(r"run [\d:]+ left, (training )?ends ([\w ]*\d\d:\d\d|[\d-]{10})$", row)
 
 
 def ending(left_s, of_training=False):
@@ -376,12 +311,6 @@ def test_what_went_wrong_is_shown_in_full_at_80_columns():
 def noticed(text):
     notice = Notice(TRAINING.header.t + int(TRAINING.elapsed_s * 1e9), text)
     return replace(TRAINING, notices=(notice,))
-
-
-def test_a_notice_is_shown_in_full_at_80_columns_and_progress_stays():
-    rows = shown(ProgressLine(), noticed(SENSORS_LOST), None, width=78, height=4)
-    assert " ".join(rows[:-1]) == f"▲ {SENSORS_LOST}"
-    assert rows[-1] == shown(ProgressLine(), TRAINING, None, width=78)[0]
 
 
 def test_while_it_is_being_stopped_only_that_is_shown():
@@ -494,13 +423,6 @@ LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile={"c
 IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
 WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
 LONGEST = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
-
-
-def test_the_longest_pause_stands_below_where_there_is_room():
-    rows = shown(AccountLine(), WITH_PAUSES, width=116, height=3)
-    assert rows[1:] == [LONGEST]
-    (row,) = shown(AccountLine(), WITH_PAUSES, width=116, height=1)
-    assert "steps 78 %" in row
 
 
 def test_the_pause_at_the_cursor_is_explained():

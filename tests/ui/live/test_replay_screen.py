@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from fakes.recorded import recorded_machine, recorded_session, write_log
-from fakes.screens import Clock, OneScreen, screen_text, until
+from fakes.screens import Clock, Shown, until
 from textual import events
 
 from dlmon.session.replay import ReplaySource
@@ -14,49 +14,32 @@ from tui.requests import GoBack
 RECORDS = recorded_session(epochs=3)
 
 
-class Played:
-    def __init__(self, app, screen, source, clock, pilot):
-        self.app, self.screen, self.source, self.clock = app, screen, source, clock
-        self.pilot = pilot
+class Played(Shown):
+    def __init__(self, log):
+        self.clock = Clock(10**12)
+        self.source = ReplaySource(log, self.clock)
+        super().__init__(ReplayScreen(self.source))
 
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
+    async def begin(self):
         await self.pilot.pause()
+        await until(self.pilot, lambda: self.source.ahead_share is None)
+        await self.pass_s(0)
 
     async def pass_s(self, seconds):
         self.clock.advance(seconds)
         self.screen.tick()
         await self.pilot.pause()
 
-    @property
-    def text(self):
-        return screen_text(self.app)
-
-    @property
-    def line(self):
-        return self.text.splitlines()[-2]
-
-    @property
-    def footer(self):
-        return self.text.splitlines()[-1]
-
 
 @pytest.fixture
 def play(tmp_path):
     @asynccontextmanager
-    async def open_replay(records=RECORDS, size=(120, 40)):
-        clock = Clock(10**12)
-        source = ReplaySource(write_log(tmp_path, records), clock)
-        screen = ReplayScreen(source)
-        app = OneScreen(screen)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await until(pilot, lambda: source.ahead_share is None)
-            screen.tick()
-            await pilot.pause()
-            yield Played(app, screen, source, clock, pilot)
+    async def begin(records=RECORDS, size=(120, 40)):
+        played = Played(write_log(tmp_path, records))
+        async with played.on(size):
+            yield played
 
-    return open_replay
+    return begin
 
 
 async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
@@ -123,15 +106,6 @@ async def test_at_its_end_it_says_so_and_space_plays_it_again(play):
         assert "space Pause" in played.footer
 
 
-async def test_the_name_of_a_mark_goes_once_it_has_played_on(play):
-    async with play() as played:
-        await played.press("space", "n", "n", "space", "p", "n")
-        assert played.line.endswith("end of epoch 1")
-        played.screen._sought_s -= 60
-        await played.pass_s(1.0)
-        assert played.line.endswith("00:32")
-
-
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):
     """Enter has priority: it must not overtake what was typed before."""
     async with play() as played:
@@ -150,12 +124,6 @@ async def test_nothing_is_offered_that_a_run_alone_can_do(play):
             assert word in played.footer
         await played.press("s", "d", "a")
         assert played.app.screen is played.screen
-
-
-async def test_no_replay_key_is_one_of_a_session_that_is_followed(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        keys = set(shown.screen.active_bindings)
-        assert not keys & {"space", "n", "colon", "left_square_bracket", "right_square_bracket"}
 
 
 async def test_a_machine_alone_is_played_without_what_only_a_run_has(play):

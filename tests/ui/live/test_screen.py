@@ -4,7 +4,6 @@ import re
 
 import pytest
 from fakes.recorded import (
-    folded,
     recorded_session,
 )
 from fakes.screens import of_this_boot, until
@@ -12,8 +11,6 @@ from textual.screen import Screen
 
 from dlmon.control import NotControlled
 from dlmon.records import (
-    Batches,
-    Epoch,
     Frame,
     Model,
     Notice,
@@ -22,14 +19,10 @@ from dlmon.records import (
     ProcessStack,
     Profile,
     Result,
-    SeenAt,
-    Stack,
     ThreadStack,
 )
 from dlmon.session.follower import SessionFollower
 from tui.live.lines import ProgressLine
-from tui.live.output_pane import OutputPane
-from tui.widgets.chart import Chart
 
 WIDE, NARROW = (120, 40), (80, 24)
 
@@ -60,28 +53,6 @@ async def test_a_session_is_followed_from_its_first_record_to_its_last(show_sess
         assert shown.footer.startswith("l Log  q Quit")
 
 
-async def test_the_error_of_a_run_is_shown_from_when_it_fails_on(show_session):
-    *records, result = recorded_session(status="failed")
-    async with show_session(records, size=NARROW) as shown:
-        assert len(shown.rows("LimitLine")) == 1
-        shown.log.write(result)
-        await shown.tick()
-        await until(shown.pilot, lambda: len(shown.rows("LimitLine")) == 3)
-        assert shown.rows("LimitLine")[0].startswith("┃ Failed  memory ran out")
-
-
-async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
-    records = of_this_boot(recorded_session("training"))
-    async with show_session(records) as shown:
-        assert "training" in shown.rows("TopLine")[0]
-        shown.log.drop_lock()
-        await shown.tick()
-        assert "interrupted  epoch 2/3" in shown.rows("TopLine")[0]
-        gone = "interrupted: the process that recorded it ended without a result"
-        assert shown.rows("ProgressLine") == [gone]
-        assert shown.footer.startswith("l Log  q Quit")
-
-
 async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_session):
     records = recorded_session("training")
     async with show_session(records, size=NARROW) as shown:
@@ -92,58 +63,6 @@ async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_sessi
         shown.log.write(Output(last + 16_000_000_000, "stdout", "later"))
         await shown.tick()
         assert shown.rows("ProgressLine")[0].startswith("step 250 of 500")
-
-
-async def test_the_log_key_gives_the_output_all_the_room_and_takes_it_back(show_session):
-    async with show_session(recorded_session("training"), size=NARROW) as shown:
-        assert "Output" not in shown.text
-        await shown.press("l")
-        assert "Throughput" not in shown.text
-        assert shown.screen.query_one(OutputPane).outer_size.height == 24 - 3
-        await shown.press("l")
-        assert "Throughput" in shown.text
-        assert "Output" not in shown.text
-
-
-# ---- epochs and their time ----
-
-
-async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
-    begun, rest = split_before(recorded_session(), Epoch)
-    async with show_session(begun) as shown:
-        assert shown.rows("EpochHeadline")[0].endswith("without validation")
-        not_compared = "not compared: validation not measured"
-        assert any(not_compared in row for row in shown.rows("EpochHeadline"))
-        assert any(row.startswith("▶ this run") and "~ 9." in row for row in bars(shown))
-        shown.log.write(rest[0])
-        await shown.tick()
-        assert shown.rows("EpochHeadline")[0].endswith("   compile included")
-        assert not any("~" in row for row in bars(shown))
-
-
-# ---- like with like ----
-
-
-async def test_a_stall_of_over_a_second_is_marked_under_all_charts(show_session):
-    records = recorded_session("training")
-    last = max(record.t for record in records if isinstance(record, Batches))
-    stall = Batches(1, 250, 100, last + 3_000_000_000, (3_000_000, *[18_000] * 100))
-    async with show_session([*records, stall], size=NARROW) as shown:
-        for chart in ("#throughput", "#cpu", "#chart-0"):
-            rows = [row for row in shown.rows(chart) if not row.startswith("  mem ")]
-            assert "▲" in rows[-1]
-        kinds = [kind for *_, kind in shown.screen.query_one("#throughput", Chart)._picture.shades]
-        assert kinds.count("stall") == 1
-
-
-async def test_the_opening_of_an_epoch_is_a_shaded_gap_in_the_chart(show_session):
-    async with show_session(recorded_session("opening")) as shown:
-        chart = shown.app.screen.query_one("#throughput", Chart)
-        picture = chart._picture
-        (pause,) = [shade for shade in picture.shades if shade[2] == "pause"]
-        first, last, _ = pause
-        assert all(value is None for value in picture.columns[first + 1 : last + 1])
-        assert any(value is not None for value in picture.columns[:first])
 
 
 # ---- leaving ----
@@ -333,10 +252,6 @@ async def test_under_another_screen_it_reads_on_and_is_painted_once_it_is_seen_a
         assert "completed" in shown.rows("TopLine")[0]
 
 
-def bars(shown):
-    return [row for row in shown.rows("ComparisonBars") if row]
-
-
 async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, monkeypatch):
     """Some parts of the screen are gone then, and the reading of a long log may still go on."""
     ticks = []
@@ -352,18 +267,6 @@ async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, 
 
 
 # ---- where it is while no batch comes ----
-
-
-async def test_a_pause_that_goes_on_is_said_with_the_line_of_the_script(show_session):
-    records = recorded_session("training")
-    last = folded(records).last_t
-    line = Frame("/home/ada/train.py", 88, "save")
-    seen = Stack(last + 4 * 10**9, last, 80, 80, (SeenAt(80, line, line),), goes_on=True)
-    async with show_session([*records, seen], size=NARROW) as shown:
-        text = " ".join(row.strip() for row in shown.rows("ProgressLine"))
-        assert "s without a batch at step" in text
-        assert "train.py:88 in save (80 of 80 looks)" in text
-        assert "step 250 of 500" in text
 
 
 async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(

@@ -4,19 +4,9 @@ from dataclasses import replace
 
 from fakes.scripts import script_session
 
-from dlmon.records import Doubt, Epoch, Model
-from dlmon.session import session as sessions
-from dlmon.session.snapshot import Validity
+from dlmon.records import Epoch, Model
 
 WIDE = (120, 40)
-
-
-async def test_a_script_that_has_not_trained_yet_says_so(show_session):
-    async with show_session(script_session(seconds=0), size=(80, 24)) as shown:
-        assert "train.py" in shown.rows("TopLine")[0]
-        assert shown.rows("TopLine")[0].endswith("no training yet  00:00")
-        assert shown.rows("ProgressLine")[0].startswith("no training was seen yet: the script runs")
-        assert "no training was seen yet" in "\n".join(shown.rows("EpochHeadline"))
 
 
 async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_interrupt_it(
@@ -78,12 +68,3 @@ async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_s
         assert row.startswith("step 1,000 of 4,000  training ")
         assert "  ~ 01:00 left, training ends " in row
         assert row.endswith(" by the script's --max-iters")
-
-
-async def test_what_speaks_against_the_figure_is_named_below_it(show_session, monkeypatch):
-    found = Validity(dict.fromkeys([Doubt.NOT_STEADY, Doubt.STALLS, Doubt.CPU_SHARED], "why"))
-    monkeypatch.setattr(sessions, "find_doubts", lambda *measured: found)
-    said = "in doubt: not steady, stalls, CPU shared"
-    async with show_session(script_session(), size=WIDE) as shown:
-        assert shown.titles("#compared")[1] == said
-        assert f"─ {said} ─╯" in shown.text

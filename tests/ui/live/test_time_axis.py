@@ -47,19 +47,6 @@ def begins(shown):
 # ---- the cursor ----
 
 
-async def test_the_cursor_reads_all_charts_at_one_instant(show_session):
-    async with show_session(recorded_session(), size=NARROW) as shown:
-        assert instants(shown) == set()
-        await shown.press("left", "shift+left")
-        assert len(cursors(shown) - {None}) == 1
-        assert len(instants(shown)) == 1
-        assert all("at 00:" in title for title in titles(shown))
-        assert "▏" in shown.text or "▕" in shown.text
-        await shown.press("escape")
-        assert cursors(shown) == {None}
-        assert instants(shown) == set()
-
-
 async def test_the_titles_show_the_values_at_the_cursor(show_session):
     async with show_session(recorded_session("training")) as shown:
         assert titles(shown)[1].startswith("39 %")
@@ -101,17 +88,6 @@ async def test_the_cursor_stays_at_its_instant_while_the_run_goes_on(show_sessio
         assert "paused" in seen(shown)
         await shown.press("escape")
         assert seen(shown) == MINUTE
-
-
-async def test_resizing_keeps_the_instant_that_is_read(show_session):
-    async with show_session(recorded_session("training", **LONG), size=WIDE) as shown:
-        await shown.press("left", "shift+left", "shift+left")
-        instant = instants(shown)
-        for size in (NARROW, (200, 60)):
-            await shown.resize(*size)
-            assert instants(shown) == instant
-            assert len(cursors(shown)) == 1
-            assert cursors(shown) != {None}
 
 
 # ---- panning and zooming ----
@@ -180,15 +156,6 @@ async def test_y_lets_the_throughput_begin_above_0_and_says_so(show_session):
         await shown.press("y")
         assert seen(shown) == MINUTE
         assert shown.rows("#throughput")[-2].startswith("    0")
-
-
-async def test_a_session_that_is_over_opens_on_the_whole_run(show_session):
-    async with show_session(recorded_session(epochs=40)) as shown:
-        assert seen(shown) == "whole run"
-        assert begins(shown)[0] in ("1", "2", "5", "10")
-        await shown.press("plus", "plus")
-        assert seen(shown) == "last 52 s"
-        assert begins(shown)[-1] == "40"
 
 
 async def test_when_a_session_ends_what_one_looks_at_stays(show_session):

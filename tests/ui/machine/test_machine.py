@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from fakes.recorded import BEGIN_NS, folded, recorded_session
-from fakes.screens import OneScreen, fake_machine, screen_text
+from fakes.screens import OneScreen, Shown, fake_machine, screen_text
 from textual.app import ComposeResult
 from textual.screen import Screen
 
@@ -37,12 +37,12 @@ class Room(Screen):
         self.facts.append(event.machine)
 
 
-class Shown:
+class ShownMachine(Shown):
     """A machine under other charts."""
 
     def __init__(self, width, height, **options):
         self.machine = machine.Machine(beside=True)
-        self.app = OneScreen(Room(self.machine, (width, height)))
+        super().__init__(Room(self.machine, (width, height)))
         session = folded(recorded_session("training", **options))
         training = (0,) if options.get("gpus", 1) else ()
         facts = session.header.machine
@@ -60,26 +60,15 @@ class Shown:
         at_ns = BEGIN_NS + column * SECOND_NS
         await self.show(cursor_ns=at_ns, cursor_label=f"at 00:{column:02}", **changes)
 
-    @property
-    def text(self):
-        return screen_text(self.app)
-
-    def rows(self, selector):
-        widget = self.app.screen.query_one(selector)
-        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
-
-    def titles(self, selector):
-        widget = self.app.screen.query_one(selector)
-        return widget._border_title.plain, widget._border_subtitle.plain
+    async def begin(self):
+        await self.pilot.pause()
+        await self.show()
 
 
 @asynccontextmanager
 async def charts(width=120, height=13, **options):
-    shown = Shown(width, height, **options)
-    async with shown.app.run_test(size=(max(width, 60), max(height, 16))) as pilot:
-        await pilot.pause()
-        shown.pilot = pilot
-        await shown.show()
+    shown = ShownMachine(width, height, **options)
+    async with shown.on((max(width, 60), max(height, 16))):
         yield shown
 
 
@@ -107,19 +96,6 @@ async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
         assert " 96 %" in shown.rows(GpuRows)[0]
         await shown.read(1)
         assert " 0 %" in shown.rows(GpuRows)[0]
-
-
-async def test_the_cpu_chart_draws_the_run_apart_from_everything_else():
-    async with charts(80, 9) as shown:
-        assert "39 %  ⣿ this run 35 %" in shown.titles("#cpu")[0]
-        cpu = shown.app.screen.query_one("#cpu")
-        segments = [segment for y in range(cpu.size.height) for segment in cpu.render_line(y)]
-        drawn = [segment for segment in segments if set(segment.text) & set("⣿⣒⣛⣓⣶⣤")]
-        assert len({str(segment.style.color) for segment in drawn}) > 1
-        alone = MachineHistory()
-        alone.fold(replace(shown.view.history.latest, process=None))
-        await shown.show(history=alone)
-        assert "this run" not in shown.text
 
 
 async def test_readings_at_the_cursor_are_never_stale():

@@ -45,16 +45,6 @@ async def begin(app, pilot):
         await pilot.pause()
 
 
-async def test_all_that_training_and_the_machine_report_has_a_chart(open_metrics):
-    app = open_metrics(recorded_session())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await begin(app, pilot)
-        assert names(app)[:5] == ["loss", "accuracy", "throughput", "CPU", "memory"]
-        assert {"GPU 0", "GPU 0 memory", "GPU 0 power"} <= {*names(app)}
-        assert "samples/s" in screen_text(app)
-        assert "val " in screen_text(app)
-
-
 async def test_a_metric_that_comes_later_gets_a_chart_and_its_name_is_no_markup(tmp_path):
     header, *rest = recorded_session("training")
     log = write_log(tmp_path, [header, *rest], "run")

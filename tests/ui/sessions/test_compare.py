@@ -9,13 +9,8 @@ from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
 from fakes.scripts import script_session
 
-from dlmon.cli.start import Start
 from dlmon.records import Model
-from tui.app import DlmonApp
-from tui.requests import Compare
-from tui.screens.help import HelpScreen
 from tui.sessions.compare import CompareScreen
-from tui.sessions.screen import SessionsScreen
 
 SIZES = ((80, 24), (120, 40))
 
@@ -59,19 +54,6 @@ async def shown(sides, size=(120, 40), keys=()):
 
 
 # ---- what it shows ----
-
-
-async def test_the_verdict_stands_above_the_table_and_the_curves_lie_over_each_other(three):
-    text = await shown(three)
-    assert "% slower than base (" in text
-    (rate,) = (line for line in text.splitlines() if "samples/s" in line and "│" in line[:1])
-    assert "-10." in rate
-    assert "3+3" in rate
-    assert text.index("slower than base") < text.index("seconds per epoch")
-    lines = text.splitlines()
-    top = next(index for index, line in enumerate(lines) if "⠒ ⠒ base  ━━ new" in line)
-    drawn = "".join(line[8:-1] for line in lines[top + 1 : -2])
-    assert len({character for character in drawn if character > "\u2800"}) > 3
 
 
 async def test_it_looks_right(three, text_snapshot):
@@ -127,46 +109,7 @@ async def test_why_nothing_can_be_compared_is_said(tmp_path):
     assert "─ Throughput" not in text
 
 
-def script(log_dir, name, step_us, *arguments):
-    """Write the log of a script; return its path as a side."""
-    header, *rest = recorded_session(session_id=name, step_us=step_us)
-    command = ("python3", f"/home/ada/{'deep/' * 20}train.py", *arguments)
-    header = replace(header, workload="train.py", command=command)
-    return [write_log(log_dir, [header, *rest], name)]
-
-
-async def test_which_arguments_of_a_script_differ_stands_below_the_verdict(tmp_path):
-    sides = (
-        script(tmp_path, "base", 18_000, "--sleep", "0.005"),
-        script(tmp_path, "new", 4_000, "--sleep", "[/x][b]1"),
-    )
-    text = await shown(sides, (80, 24))
-    assert text.index("4.50") < text.index("Different arguments") < text.index("samples/s")
-    assert "--sleep  0.005 → [/x][b]1" in text
-
-
 # ---- how one gets there, about, and back ----
-
-
-async def test_it_is_opened_from_the_sessions_and_left_to_them(three, tmp_path):
-    app = DlmonApp(Start(tmp_path, log=three[0][0]))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await begin(app, pilot)
-        await app.run_action("sessions")
-        await pilot.pause()
-        app.screen.post_message(Compare(*three))
-        await begin(app, pilot)
-        assert isinstance(app.screen, CompareScreen)
-        await begin(app, pilot)
-        assert "slower than base" in screen_text(app)
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert isinstance(app.screen, HelpScreen)
-        assert "95 % interval" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.press("q")
-        await pilot.pause()
-        assert isinstance(app.screen, SessionsScreen)
 
 
 async def test_what_was_written_meanwhile_is_read_on_request(tmp_path):

@@ -3,24 +3,21 @@
 import json
 import re
 import threading
-from dataclasses import replace
 from inspect import get_annotations
 
 import pytest
 from fakes.recorded import (
     BEGIN_WALL,
-    recorded_machine,
     recorded_session,
     write_log,
 )
-from fakes.screens import OneScreen, of_this_boot, screen_text, until, until_read
+from fakes.screens import OneScreen, Shown, of_this_boot, screen_text, until, until_read
 from fakes.sessions import DEADLINE_S
 from fakes.sweeps import completed, plan_of
 
-from dlmon.log.directory import SessionEntry, list_sessions
+from dlmon.log.directory import list_sessions
 from dlmon.log.label import Label, write_label
-from dlmon.records import Began, Closed, Ended, Requirement, Slot
-from dlmon.session.reasons import TOO_SHORT
+from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from tui.requests import (
     Compare,
@@ -34,7 +31,7 @@ from tui.requests import (
     ShowSweep,
 )
 from tui.sessions.screen import SessionsScreen
-from tui.sessions.session_list import COLUMNS, SessionList, matching
+from tui.sessions.session_list import SessionList
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -45,54 +42,42 @@ def vars_of(message):
     return {name: getattr(message, name) for name in get_annotations(type(message))}
 
 
-class ShownSessions:
+class ShownSessions(Shown):
     """A screen of the sessions of a directory, and what it asked for."""
 
     def __init__(self, log_dir, **options):
         self.reads = 0
         self._log_dir = log_dir
-        self.screen = SessionsScreen(self._read, **options)
-        self.app = OneScreen(self.screen)
+        super().__init__(SessionsScreen(self._read, **options))
 
     def _read(self):
         self.reads += 1
         return list_sessions(self._log_dir)
 
-    def _asked(self, kind):
-        return [message for message in self.app.asked if isinstance(message, kind)]
-
     @property
     def shown(self):
-        return [message.log for message in self._asked(ShowSession)]
+        return [message.log for message in self.asked(ShowSession)]
 
     @property
     def resumed(self):
-        return [message.path for message in self._asked(ShowSweep)]
+        return [message.path for message in self.asked(ShowSweep)]
 
     def asked_for(self, kind):
         """Return what was asked of the app by messages of this kind."""
-        return [vars_of(message) for message in self._asked(kind)]
+        return [vars_of(message) for message in self.asked(kind)]
 
     @property
     def left(self):
-        return len(self._asked(GoBack))
+        return len(self.asked(GoBack))
 
-    async def begin(self, pilot):
-        self.pilot = pilot
-        await until_read(pilot)
-
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
+    async def begin(self):
         await until_read(self.pilot)
 
-    @property
-    def text(self):
-        return screen_text(self.app)
+    async def settle(self):
+        await until_read(self.pilot)
 
     def rows(self, selector):
-        widget = self.screen.query_one(selector)
-        rows = [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
-        return [row for row in rows if row]
+        return [row for row in super().rows(selector) if row]
 
     @property
     def highlighted(self):
@@ -120,77 +105,8 @@ def write_three(log_dir):
 # ---- what it shows ----
 
 
-async def test_sessions_are_listed_newest_first_and_one_of_them_is_shown_in_detail(shown, log_dir):
-    write_three(log_dir)
-    write(log_dir, "cut", 1, reached="training")
-    async with shown.app.run_test(size=(220, 40)) as pilot:
-        await shown.begin(pilot)
-        heading, *rows = [" ".join(row.split()) for row in shown.rows("#sessions")]
-        assert heading == "▼started workload epochs device status host samples/s loss time"
-        host = list_sessions(log_dir)[0].header.host
-        device = "NVIDIA GTX 1060 6GB"
-        why = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
-        assert rows == [
-            f"▸ 2026-11-20 14:56 cifar10-cnn 3 {device} completed {host} 5,500 0.6000 "
-            "9.16 s ± 0.01 per epoch",
-            f"2026-11-20 13:56 cifar10-cnn 3 interrupted {host} 1.0514 left no result",
-            f"2026-11-20 12:56 cifar10-cnn 1 {device} failed {host} 5,500 1.0514 {why}",
-            f"2026-11-19 08:56 mnist-mlp-small 3 {device} completed {host} 45,286 0.6000 "
-            "5.66 s per run",
-        ]
-        assert shown.rows("#details") == [
-            "newest",
-            "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
-            "9.16 s ± 0.01 per epoch",
-            "5,500 ± 7 samples/s   18.0 ms per step   compile 1.50 s   took 32.2 s",
-            str(log_dir / "newest" / "session.jsonl"),
-        ]
-        await shown.press("down", "down")
-        assert shown.rows("#details")[0] == "failed-one"
-        assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
-
-
-async def test_a_recorded_machine_is_listed_as_one_and_how_it_was_used(shown, log_dir):
-    write_log(log_dir, recorded_machine(energy=True))
-    async with shown.app.run_test(size=(180, 24)) as pilot:
-        await shown.begin(pilot)
-        used = "00:29 CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
-        row = " ".join(shown.rows("#sessions")[1].split())
-        assert row == f"▸ 2026-11-20 14:56 machine completed tower {used}"
-        name, what, came, where = shown.rows("#details")
-        assert name == "20261120-145600-machine-7f3a"
-        assert what == "machine tower  Intel i7-9700K"
-        assert " ".join(came.split()) == used
-        assert where.endswith("session.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("asked", "device", "name"),
-    [
-        ("gpu:0", "gpu:0", "NVIDIA GTX 1060 6GB"),
-        ("cpu", "cpu", "Intel i7-9700K"),
-        ("auto", "auto", ""),
-    ],
-)
-async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_shown(
-    shown, log_dir, asked, device, name
-):
-    header, *records = recorded_session("training", session_id="runs")
-    header = replace(header, options={**header.options, "device": asked})
-    write_log(log_dir, of_this_boot([header, *records]))
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        assert f"  {device} " in shown.rows("#sessions")[1]
-        on = f"on {name}  " if name else ""
-        assert shown.rows("#details")[1] == f"cifar10-cnn  {on}3 epochs"
-        await pilot.resize_terminal(120, 40)
-        await shown.begin(pilot)
-        assert f"  {name or device} " in shown.rows("#sessions")[1]
-
-
 async def test_without_sessions_it_says_how_to_make_one(shown):
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         text = "".join(shown.rows("#sessions"))
         assert text.startswith(" Nothing is recorded yet.")
         assert text.endswith("dlmon run cifar10-cnn")
@@ -206,8 +122,7 @@ async def test_a_click_highlights_and_a_double_click_shows(shown, log_dir):
     write_three(log_dir)
     # A log that is damaged is passed over.
     write(log_dir, "broken", 1).write_bytes(b"\x00not a log\n")
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)) as pilot:
         await shown.press("up")
         assert shown.highlighted == "newest"
         await shown.press("pagedown", "down", "down")
@@ -228,8 +143,7 @@ async def test_a_click_highlights_and_a_double_click_shows(shown, log_dir):
 
 async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         await shown.press("slash", *"cnn FAIL")
         assert shown.highlighted == "failed-one"
         assert len(shown.rows("#sessions")) == 2
@@ -249,8 +163,7 @@ async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
 
 async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)) as pilot:
         await shown.press("down", "slash", *"cnn")
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
@@ -311,22 +224,6 @@ def swept(log_dir):
     return writer
 
 
-@pytest.fixture
-def swept_twice(log_dir):
-    """Return a sweep of two runs with another session between them, and one before it."""
-    header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 2.5 * HOUR_S)
-    writer = SweepWriter.create(log_dir, header)
-    write(log_dir, "before", 3)
-    for number, hours_ago in enumerate((2, 0)):
-        write(log_dir, f"run-{number}", hours_ago, workload="mnist-mlp-small", step_us=700)
-        writer.write(Began(Slot(number, 0), f"run-{number}", 1.0))
-        writer.write(Ended(Slot(number, 0), completed(0.5), 2.0))
-    write(log_dir, "between", 1)
-    writer.write(Closed("completed", 3.0))
-    writer.close()
-    return writer
-
-
 def with_sweeps(log_dir, **options):
     return ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir), **options)
 
@@ -334,8 +231,7 @@ def with_sweeps(log_dir, **options):
 async def test_the_runs_of_a_sweep_stand_below_it_and_each_is_shown_in_detail(log_dir, swept):
     shown = with_sweeps(log_dir)
     name = swept.header.id
-    async with shown.app.run_test(size=(200, 40)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((200, 40)):
         _, after, sweep, run, before = shown.rows("#sessions")
         assert [row[0] for row in (after, sweep, run, before)] == [" ", " ", "╰", " "]
         assert run.endswith("5.66 s per run  batch 32")
@@ -353,45 +249,9 @@ async def test_the_runs_of_a_sweep_stand_below_it_and_each_is_shown_in_detail(lo
         ]
 
 
-async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(log_dir, swept_twice):
-    shown = with_sweeps(log_dir)
-    async with shown.app.run_test(size=(140, 40)) as pilot:
-        await shown.begin(pilot)
-        rows = shown.rows("#sessions")[1:]
-        assert [row[0] for row in rows] == [" ", "├", "╰", " ", " "]
-        assert [row.split()[-1] for row in rows[1:3]] == ["64", "32"]
-        assert "sweep, 2 of 2" in rows[0]
-        # Enter on the sweep would go on with it: the newest session is highlighted.
-        assert rows[1][1] == "▸"
-        await shown.press("slash", *"run-1")
-        (alone,) = shown.rows("#sessions")[1:]
-        assert alone[0] == " "
-        # Its name finds a sweep with its runs; sorted by something else, no line joins them.
-        await shown.press("ctrl+u", *swept_twice.header.id, "enter")
-        assert len(shown.rows("#sessions")) == 1 + 3
-        await shown.press("o")
-        assert {row[0] for row in shown.rows("#sessions")[1:]} == {" "}
-
-
-async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below(shown, log_dir):
-    header, *rest, result = recorded_session(session_id="short")
-    why = {"seconds_per_epoch": f"{TOO_SHORT}, about 3 ms per batch: that takes 10 batches"}
-    lacking = dict.fromkeys(why, Requirement.STEADY_STATE)
-    result = replace(result, seconds_per_epoch=None, why=why, lacking=lacking)
-    write_log(log_dir, of_this_boot([header, *rest, result]))
-    write(log_dir, "left", 1, reached="training")
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        _, short, left = shown.rows("#sessions")
-        assert short.endswith("  too short to measure")
-        assert left.endswith("left no result")
-        assert why["seconds_per_epoch"] in shown.text
-
-
 async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, swept):
     shown = with_sweeps(log_dir)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((120, 40)):
         await shown.press("down")
         assert "⏎ Resume" in shown.text
         # Whoever presses Enter once too often trains nothing.
@@ -418,8 +278,7 @@ def firsts(shown):
 
 async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((120, 40)):
         await shown.press("o")
         assert firsts(shown) == ["newest", "failed-one", "oldest"]
         assert "by workload" in shown.text
@@ -437,8 +296,7 @@ async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_d
 
 async def test_a_click_on_a_column_sorts_by_it_and_the_highlight_stays_on_its_row(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)) as pilot:
         await shown.press("down")
         heading = shown.rows("#sessions")[0]
         for times, ids in enumerate(
@@ -459,8 +317,7 @@ def marked(shown):
 
 async def test_space_marks_a_session_and_goes_on_to_the_next(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         await shown.press("space", "space")
         assert len(marked(shown)) == 2
         assert shown.highlighted == "oldest"
@@ -475,8 +332,7 @@ async def test_space_marks_a_session_and_goes_on_to_the_next(shown, log_dir):
 
 async def test_marks_order_and_filter_stay_when_the_list_is_read_again(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         await shown.press("down", "space", "o", "slash", *"cnn", "enter")
         (log_dir / "newest" / "session.jsonl").unlink()
         write(log_dir, "brand-new", -1)
@@ -492,8 +348,7 @@ async def test_marks_order_and_filter_stay_when_the_list_is_read_again(shown, lo
 
 async def test_a_sweep_is_marked_with_its_runs(log_dir, swept):
     shown = with_sweeps(log_dir)
-    async with shown.app.run_test(size=(140, 40)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((140, 40)):
         await shown.press("down", "v", "space", "c")
         assert shown.app.asked == []
         assert [row[2] for row in shown.rows("#sessions")[1:]] == [" ", "●", "●", " "]
@@ -507,8 +362,7 @@ async def test_a_sweep_is_marked_with_its_runs(log_dir, swept):
 async def test_sessions_are_compared_replayed_and_reported(shown, log_dir):
     write_three(log_dir)
     logs = {name: log_dir / name / "session.jsonl" for name in ("newest", "failed-one")}
-    async with shown.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((120, 40), notifications=True):
         for name in ("space Mark", "c Compare", "/ Filter", "x Delete", "q Back"):
             assert f" {name} " in shown.text
         await shown.press("v", "w")
@@ -529,8 +383,7 @@ async def test_sessions_are_compared_replayed_and_reported(shown, log_dir):
 
 async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         await shown.press("u", *"a[/x]", "enter")
         assert '"a[/x]" can\'t be a name' in shown.text
         await shown.press("escape", "u", "enter")
@@ -551,8 +404,7 @@ async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, l
     (log_dir / "newest" / "label.json").write_text(
         json.dumps({"name": "\x1b]0;x\x07evil", "note": "[/x]"})
     )
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         heading, newest, _, oldest = shown.rows("#sessions")
         assert heading.split() == ["▼started", "name", "workload", "status", "time"]
         assert "  evil  " in newest
@@ -568,8 +420,7 @@ async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, l
 
 async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((120, 40)):
         heading = " ".join(shown.rows("#sessions")[0].split())
         await shown.press("V")
         assert "● started" in shown.text
@@ -585,55 +436,12 @@ async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
         assert shown.asked_for(KeepColumns) == [{"hidden": {"started", "loss"}}]
 
 
-async def test_columns_that_a_person_took_out_stay_away(log_dir):
-    write_three(log_dir)
-    hidden = frozenset(COLUMNS) - {"workload"}
-    shown = ShownSessions(log_dir, hidden=hidden)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        assert shown.rows("#sessions")[0].split() == ["workload", "time"]
-
-
-@pytest.mark.parametrize(
-    ("width", "headings"),
-    [
-        (200, "▼started workload batch epochs device status host samples/s loss time"),
-        (140, "▼started workload batch epochs device status host samples/s loss time"),
-        (110, "▼started workload batch epochs device status samples/s loss time"),
-        (100, "▼started workload device status samples/s loss time"),
-        (80, "▼started workload device status time"),
-    ],
-)
-async def test_columns_without_room_are_left_out_in_order(shown, log_dir, width, headings):
-    header, *records = recorded_session(session_id="one")
-    header = replace(header, options={**header.options, "batch_size": 64})
-    write_log(log_dir, of_this_boot([header, *records]))
-    async with shown.app.run_test(size=(width, 24)) as pilot:
-        await shown.begin(pilot)
-        heading, row = shown.rows("#sessions")
-        assert " ".join(heading.split()) == headings
-        assert row.endswith("9.16 s ± 0.01 per epoch")
-        for name in {"batch", "epochs", "samples/s", "loss"} & {*heading.split()}:
-            right = heading.index(name) + len(name)
-            assert row[right - 1].isdigit()
-            assert row[right] == " "
-
-
-async def test_the_throughput_of_unknown_samples_is_in_steps(shown, log_dir):
-    *records, result = recorded_session(session_id="one")
-    write_log(log_dir, of_this_boot([*records, replace(result, counts_steps=True)]))
-    async with shown.app.run_test(size=(120, 24)) as pilot:
-        await shown.begin(pilot)
-        assert "5,500 steps" in shown.rows("#sessions")[1]
-
-
 # ---- deleting ----
 
 
 async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         # A key that repeats itself confirms nothing.
         for answer in ("escape", "n", "q", "enter", "ctrl+c", "x"):
             await shown.press("delete")
@@ -647,8 +455,7 @@ async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir):
 
 async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
     write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((80, 24)):
         await shown.press("space", "space", "slash", *"mnist", "enter", "x")
         assert "Delete 2 sessions?" in shown.text
         # One of them is filtered out of the list.
@@ -661,8 +468,7 @@ async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
 async def test_what_runs_or_may_run_is_not_deleted(shown, log_dir, growing_log):
     write_log(log_dir, recorded_session("training", session_id="elsewhere"))
     growing_log(of_this_boot(recorded_session("training", session_id="runs")))
-    async with shown.app.run_test(size=(120, 24)) as pilot:
-        await shown.begin(pilot)
+    async with shown.on((120, 24)):
         await shown.press("x", "down", "x")
         sentences = {notification.message for notification in shown.app._notifications}
         assert sentences == {
@@ -670,30 +476,3 @@ async def test_what_runs_or_may_run_is_not_deleted(shown, log_dir, growing_log):
             "elsewhere may be running on tower: delete it there",
         }
         assert shown.app.asked == []
-
-
-# ---- many ----
-
-
-@pytest.fixture(scope="module")
-def entry():
-    header, *_, result = recorded_session()
-    return SessionEntry(header, None, "completed", result, None)
-
-
-def many(entry, count, tmp_path):
-    return [
-        replace(
-            entry,
-            path=tmp_path / str(n),
-            header=replace(entry.header, id=f"session {n}", wall=BEGIN_WALL + 60 * n),
-        )
-        for n in range(count)
-    ]
-
-
-def test_a_session_is_found_by_all_that_is_shown_of_it(entry, tmp_path):
-    entries = many(entry, 3, tmp_path)
-    assert matching(entries, "") == matching(entries, "CIFAR 2026-11-20 tower gtx") == entries
-    assert matching(entries, "14:58 completed") == [entries[2]]
-    assert matching(entries, "cifar nothing") == []

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import folded, recorded_session, write_log
-from fakes.screens import OneScreen, of_this_boot, screen_text, until_read
+from fakes.screens import Shown, of_this_boot, screen_text, until_read
 from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 
@@ -30,7 +30,6 @@ from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.remote.follower import copies_directory
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
-from dlmon.sweep.plan import SweepError
 from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
@@ -44,9 +43,6 @@ from workloads.catalog import WORKLOADS
 SIZES = ((80, 24), (120, 40))
 SESSION = "20261120-145600-mnist-mlp-small-7f3a"
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 512", "s", None, 2.0)
-IMPOSSIBLE_SIZE = Outcome(
-    RunStatus.IMPOSSIBLE, "the batch size must be from 1 to 60,000, not 70,000"
-)
 BATCHES = {"batch_size": [32, 64, 128, 512]}
 HOSTS = ["gpu1", "gpu2", "lab@gpu3", "gpu4"]
 DEVICES = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64, 128]}
@@ -108,37 +104,30 @@ def highlighted_in(screen):
     return screen.run.sweep.plan.combinations[screen.query_one(SweepTable).index]
 
 
-class ShownSweep:
+class ShownSweep(Shown):
     """A sweep on its screen."""
 
-    def __init__(self, run, app, screen):
-        self.run, self.app, self.screen = run, app, screen
+    def __init__(self, run):
+        self.run = run
+        super().__init__(SweepScreen(run, clock=lambda: 100.0))
 
     @property
     def left(self):
         """For each time that it was left, whether it was interrupted."""
-        asked = self.app.asked
-        return [message.screen.exit_code == 130 for message in asked if isinstance(message, GoBack)]
+        return [message.screen.exit_code == 130 for message in self.asked(GoBack)]
 
     @property
     def opened(self):
-        asked = self.app.asked
-        kind = ShowSweptSession
-        return [message.log for message in asked if isinstance(message, kind)]
+        return [message.log for message in self.asked(ShowSweptSession)]
 
-    async def settle(self):
-        self.screen.tick()
+    async def begin(self):
         await self.pilot.pause()
-        self.screen.tick()
-        await self.pilot.pause()
-
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
         await self.settle()
 
-    @property
-    def text(self):
-        return screen_text(self.app)
+    async def settle(self):
+        for _ in range(2):
+            self.screen.tick()
+            await self.pilot.pause()
 
     @property
     def highlighted(self):
@@ -180,35 +169,14 @@ def show():
 
     @asynccontextmanager
     async def shown(run, size=(120, 40)):
-        screen = SweepScreen(run, clock=lambda: 100.0)
-        app = OneScreen(screen)
-        sweep_shown = ShownSweep(run, app, screen)
-        async with app.run_test(size=size, notifications=True) as pilot:
-            sweep_shown.pilot = pilot
-            await pilot.pause()
-            await sweep_shown.settle()
+        sweep_shown = ShownSweep(run)
+        async with sweep_shown.on(size, notifications=True):
             yield sweep_shown
 
     return shown
 
 
 # ---- what it shows ----
-
-
-async def test_the_first_line_counts_the_runs_that_are_done(make_run, show):
-    run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
-    for slot in run.sweep.left():
-        if run.sweep.plan.combinations[slot.combination].varied["batch_size"] == 70000:
-            run.report(Ended(slot, IMPOSSIBLE_SIZE, 0.0))
-    run.begin(None)
-    async with show(run) as shown:
-        assert "2 of 6 runs done, 2 impossible" in shown.text
-        run.current.clear()
-        run.make(completed(0.5, took_s=8.0), completed(0.5, took_s=8.0))
-        run.begin(None)
-        await shown.settle()
-        assert "4 of 6 runs done" in shown.text
-        assert "~ 00:16 left" in shown.text
 
 
 async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, training):
@@ -228,15 +196,6 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
         assert shown.highlighted.index == 0
         await shown.press("f")
         assert shown.highlighted.index == run.slot.combination
-
-
-async def test_why_a_combination_has_no_figure_is_shown_in_full(make_run, show):
-    run = make_run({"batch_size": [32, 70000]})
-    slots = {slot.combination: slot for slot in run.sweep.plan.order}
-    run.report(Ended(slots[1], IMPOSSIBLE_SIZE, 0.0))
-    async with show(run, size=(80, 24)) as shown:
-        await shown.press("end")
-        assert f"batch 70000: {IMPOSSIBLE_SIZE.reason}" in shown.text
 
 
 # ---- what its keys do ----
@@ -330,17 +289,6 @@ def on_hosts(make_run, training):
     for host in ("gpu1", "gpu2"):
         run.begin(following(training), host)
     return run
-
-
-async def test_the_questions_are_about_all_current_runs(on_hosts, show):
-    async with show(on_hosts) as shown:
-        await shown.press("s")
-        assert "the current run counts as not run" in shown.text
-        await shown.press("e")
-        assert "stops after these runs" in shown.text
-        await shown.press("s")
-        assert "The sweep stops after the current run." in shown.text
-        await shown.press("escape")
 
 
 async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is_over(
@@ -563,19 +511,6 @@ async def test_what_cannot_be_varied_is_shown_while_it_is_typed(at_home):
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, HomeScreen)
-
-
-async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run, monkeypatch):
-    def refuse(directory, own=None):
-        raise SweepError("another sweep is running already (process 7)")
-
-    monkeypatch.setattr(dlmon.sweep.log, "refuse_another_sweep", refuse)
-    async with at_home() as (app, pilot, runs):
-        await pilot.press(*"threads=1,2", "enter")
-        await pilot.pause()
-        assert "another sweep is running already (process 7)" in screen_text(app)
-        assert isinstance(app.screen, HomeScreen)
-        assert runs == []
 
 
 # ---- from the recorded sessions ----

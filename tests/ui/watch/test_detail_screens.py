@@ -158,17 +158,6 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again():
         assert stage.sensors is sensors
 
 
-async def test_a_session_that_is_over_does_not_look_live():
-    async with shown("over-in-depth", "gpus", (120, 50)) as stage:
-        lines = rows(stage, MachineDetail)
-        headings = [row for row in lines if "──" in row and row.startswith((" GPU", " CPU  "))]
-        assert all("as last read" in row for row in headings)
-        assert headings
-        assert "trains" not in stage.text
-    async with shown("in-depth", "gpus", (120, 50)) as stage:
-        assert "as last read" not in stage.text
-
-
 async def test_old_readings_say_how_old_they_are():
     async with shown("in-depth", "gpus") as stage:
         assert "stale" not in stage.text
@@ -193,22 +182,6 @@ async def test_it_is_sorted_by_what_is_held_on_gpus_at_first():
         assert pids(stage)[:3] == [4_242, 7_311, 4_250]
 
 
-async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
-    async with shown("2-gpus-in-depth") as stage:
-        await stage.press("greater_than_sign")
-        assert "▼CPU %" in heading(stage)
-        assert pids(stage)[0] == 4_242
-        await stage.press("i")
-        assert "▲CPU %" in heading(stage)
-        assert pids(stage)[0] == 1
-        await stage.press("o")
-        assert "▼memory" in heading(stage)
-        await stage.press("less_than_sign", "less_than_sign", "less_than_sign")
-        assert "▲GPU " in heading(stage)
-        await stage.press(*["o"] * 7)
-        assert "▲GPU " in heading(stage)
-
-
 async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_whole():
     async with shown("in-depth") as stage:
         assert chosen(stage) is None
@@ -225,19 +198,6 @@ async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_w
         await report(stage, Process(5, command="new", cpu_pct=900.0))
         assert chosen(stage) is None
         assert "choose a process" in rows(stage, ProcessDetails)[0]
-
-
-async def test_what_is_chosen_stays_in_sight_where_there_are_many():
-    many = tuple(Process(pid, "ada", f"job {pid}", float(pid)) for pid in range(1, 101))
-    async with shown("in-depth") as stage:
-        await report(stage, *many)
-        await stage.press("end")
-        assert chosen(stage) == 1
-        assert 1 in pids(stage)
-        await stage.press("pageup", "pageup")
-        assert chosen(stage) in pids(stage)
-        await stage.press("home")
-        assert chosen(stage) == pids(stage)[0] == 100
 
 
 async def test_what_is_typed_filters_and_the_footer_offers_what_works_then():

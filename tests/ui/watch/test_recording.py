@@ -1,10 +1,11 @@
 """The screen of a machine that is recorded: fed from its log, stopped and left like any session."""
 
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_machine
-from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text, until
+from fakes.screens import FakeLaunch, Shown, of_this_boot, until
 
 from dlmon.records import Notice
 from dlmon.session.follower import SessionFollower
@@ -15,22 +16,18 @@ from tui.watch.recording import RecordingScreen
 
 pytestmark = pytest.mark.usefixtures("utc")
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
 SECOND = 1_000_000_000
 
 
-class Shown:
+class ShownRecording(Shown):
     """The screen of a recording, and the log under it."""
 
-    def __init__(self, log, clock, launch):
-        self.log, self.launch = log, launch
-        self.follower = SessionFollower(log.path, clock, launch)
-        self.screen = RecordingScreen(self.follower, log.path.parent)
-        self.app = OneScreen(self.screen)
+    def __init__(self, log, follower, launch):
+        self.log, self.follower, self.launch = log, follower, launch
+        super().__init__(RecordingScreen(follower, log.path.parent))
 
-    async def begin(self, pilot):
-        self.pilot = pilot
-        await until(pilot, lambda: self.screen._panel is not None)
+    async def begin(self):
+        await until(self.pilot, lambda: self.screen._panel is not None)
         await self.tick()
 
     async def tick(self):
@@ -43,60 +40,35 @@ class Shown:
             turns += 1
 
     @property
-    def text(self):
-        return screen_text(self.app)
-
-    @property
-    def line(self):
-        """The line above the keys."""
-        return self.text.splitlines()[-2].strip()
-
-    @property
-    def footer(self):
-        return self.text.splitlines()[-1].strip()
-
-    @property
     def left(self):
         return [isinstance(message, GoBack) for message in self.app.asked]
 
 
 @pytest.fixture
 def recording(growing_log, clock):
-    """Return what makes the screen of these records, and the log under it."""
-    made = []
+    """Return a context in which the screen shows these records, and the log under it."""
 
-    def make(records, *, ours=True):
+    @asynccontextmanager
+    async def show(records, *, ours=True):
         records = of_this_boot(records)
         clock.now_ns = records[-1].t
-        made.append(Shown(growing_log(records), clock, FakeLaunch() if ours else None))
-        return made[-1]
+        log, launch = growing_log(records), FakeLaunch() if ours else None
+        with closing(SessionFollower(log.path, clock, launch)) as follower:
+            shown = ShownRecording(log, follower, launch)
+            async with shown.on():
+                yield shown
 
-    yield make
-    for shown in made:
-        shown.follower.close()
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_shows_the_machine_and_since_when_and_where_it_is_recorded(recording, size):
-    shown = recording(recorded_machine(status=None))
-    async with shown.app.run_test(size=size) as pilot:
-        await shown.begin(pilot)
-        assert "Intel i7-9700K   8 cores" in shown.text
-        assert "61 °C" in shown.text
-        assert "recording since 14:56:00 " in shown.line
-        assert shown.line.endswith(shown.log.path.parent.name)
+    return show
 
 
 async def test_what_is_recorded_meanwhile_is_shown_and_heard_of(recording):
     header, *samples = recorded_machine(status=None)
-    shown = recording([header, *samples[:20]])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with recording([header, *samples[:20]]) as shown:
         late = replace(samples[20], memory=replace(samples[20].memory, used_mib=30_720))
         shown.log.write(late, Notice(late.t, "the sensors [b]ended[/b]; they are started again"))
         await shown.tick()
         assert "30.0 of 32.0 GiB" in shown.text
-        await until(pilot, lambda: len(shown.app._notifications))
+        await until(shown.pilot, lambda: len(shown.app._notifications))
         assert [toast.message for toast in shown.app._notifications] == [
             "the sensors [b]ended[/b]; they are started again"
         ]
@@ -104,11 +76,8 @@ async def test_what_is_recorded_meanwhile_is_shown_and_heard_of(recording):
 
 async def test_it_reads_on_under_the_screen_of_every_gpu(recording):
     header, *samples = recorded_machine(status=None)
-    shown = recording([header, *samples[:20]])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        await pilot.press("g")
-        await pilot.pause()
+    async with recording([header, *samples[:20]]) as shown:
+        await shown.press("g")
         assert isinstance(shown.app.screen, GpusScreen)
         shown.log.write(*samples[20:])
 
@@ -116,14 +85,12 @@ async def test_it_reads_on_under_the_screen_of_every_gpu(recording):
             shown.screen.query_one(MachinePanel)._on_timer()
             return shown.follower.session.machine.latest.t == samples[-1].t
 
-        await until(pilot, read_on)
+        await until(shown.pilot, read_on)
 
 
 async def test_at_its_end_it_says_from_when_to_when_it_was_recorded(recording):
     header, *samples, result = recorded_machine()
-    shown = recording([header, *samples])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with recording([header, *samples]) as shown:
         assert shown.footer.startswith("s Stop  d Detach")
         assert " now ─" in shown.text
         shown.log.write(result)
@@ -134,15 +101,12 @@ async def test_at_its_end_it_says_from_when_to_when_it_was_recorded(recording):
         assert "stale" not in shown.text
         assert " end ─" in shown.text
         assert " now ─" not in shown.text
-        await pilot.press("q")
-        await pilot.pause()
+        await shown.press("q")
         assert shown.left == [True]
 
 
 async def test_a_log_that_is_lost_is_said(recording):
-    shown = recording(recorded_machine(), ours=False)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with recording(recorded_machine(), ours=False) as shown:
         shown.log.path.unlink()
         await shown.tick()
         assert (
@@ -151,9 +115,7 @@ async def test_a_log_that_is_lost_is_said(recording):
 
 
 async def test_silence_is_said_and_the_readings_are_stale(recording, clock):
-    shown = recording(recorded_machine(status=None), ours=False)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
+    async with recording(recorded_machine(status=None), ours=False) as shown:
         clock.now_ns += 9 * SECOND
         await shown.tick()
         assert "no new record for 9 s" in shown.line
@@ -162,14 +124,10 @@ async def test_silence_is_said_and_the_readings_are_stale(recording, clock):
 
 async def test_s_asks_and_stops_it(recording):
     header, *samples, notice, result = recorded_machine(status="stopped")
-    shown = recording([header, *samples])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        await pilot.press("s")
-        await pilot.pause()
+    async with recording([header, *samples]) as shown:
+        await shown.press("s")
         assert "Stop this recording?" in shown.text
-        await pilot.press("escape", "s", "s")
-        await pilot.pause()
+        await shown.press("escape", "s", "s")
         assert shown.launch.words == ["stop"]
         assert "stopping the recording since 14:56:00" in shown.line
         shown.log.write(notice, result)
@@ -179,26 +137,19 @@ async def test_s_asks_and_stops_it(recording):
 
 
 async def test_d_leaves_it_running(recording):
-    shown = recording(recorded_machine(status=None))
-    async with shown.app.run_test() as pilot:
-        await shown.begin(pilot)
-        await pilot.press("d")
-        await pilot.pause()
+    async with recording(recorded_machine(status=None)) as shown:
+        await shown.press("d")
         assert (shown.launch.words, shown.screen.detached) == (["detach"], True)
         assert shown.left == [True]
 
 
 async def test_whoever_quits_is_asked_and_waits_for_the_end(recording):
     header, *samples, notice, result = recorded_machine(status="stopped")
-    shown = recording([header, *samples])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        await pilot.press("q")
-        await pilot.pause()
+    async with recording([header, *samples]) as shown:
+        await shown.press("q")
         assert "The machine is still being recorded." in shown.text
         assert "it goes on; dlmon attach shows it again" in shown.text
-        await pilot.press("s")
-        await pilot.pause()
+        await shown.press("s")
         assert (shown.launch.words, shown.left) == (["stop"], [])
         shown.log.write(notice, result)
         await shown.tick()

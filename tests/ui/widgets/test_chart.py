@@ -170,22 +170,3 @@ async def test_titles_are_shown_as_they_are():
             assert top.endswith(f"── GPU {title} ─╮")
             assert title in screen_row(app, 4)
             assert not app.screen.get_style_at(5, 0).meta
-
-
-async def test_a_shade_lies_behind_the_marks_and_with_tall_shades_behind_the_line():
-    app = ChartApp()
-    async with app.run_test(size=(24, 7)):
-        app.chart.show(RISE)
-        plain, shaded = background_at(app.chart, 23, 6), background_at(app.chart, 20, 6)
-        assert shaded != plain
-        assert background_at(app.chart, 20, 0) == plain
-    app = ChartApp(tall_shades=True)
-    async with app.run_test(size=(24, 7)):
-        app.chart.show(RISE)
-        assert background_at(app.chart, 20, 0) == background_at(app.chart, 20, 6) != plain
-        assert background_at(app.chart, 6, 6) != background_at(app.chart, 20, 6)
-
-
-def background_at(chart: Chart, x: int, y: int):
-    segment = next(iter(chart.render_line(y).crop(x, x + 1)))
-    return segment.style.bgcolor

@@ -1,13 +1,11 @@
 """The comparison over the whole screen: one row is chosen, and all that is known of it is shown."""
 
-import re
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from fakes.recorded import BEGIN_WALL, recorded_session
-from fakes.states import STATES, State, staged
+from fakes.states import STATES, staged
 
-from dlmon.records import Model, SessionHeader
 from tui.live.comparison import ComparisonBars, ComparisonScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
@@ -59,21 +57,6 @@ async def test_a_key_leads_to_all_that_is_known_of_the_rows_and_another_one_back
             assert isinstance(stage.app.screen, LiveScreen)
 
 
-async def test_one_key_says_the_factor_to_the_newest_run_that_is_alike_and_how_sure_it_is():
-    async with shown("earlier-runs", "live") as stage:
-        await stage.press("c")
-        assert "run of 19 Nov 14:56" in title(stage)
-        assert re.match(
-            r"this run no clear difference from run of 19 Nov 14:56 \(-\d", details(stage)
-        )
-        await stage.press("home")
-        assert "this run 2.66× as slow as NVIDIA GTX 1080 Ti (" in details(stage)
-        # Of other work there is no factor.
-        await stage.press("end")
-        assert "as slow as" not in details(stage)
-        assert "differs" in details(stage)
-
-
 async def test_up_and_down_choose_a_row_whose_device_and_share_of_its_peak_are_shown():
     async with shown() as stage:
         await stage.press("home")
@@ -86,21 +69,6 @@ async def test_up_and_down_choose_a_row_whose_device_and_share_of_its_peak_are_s
         assert "NVIDIA GTX 1060" in title(stage)
         await stage.press("up", "up")
         assert "NVIDIA GTX 1080 Ti" in title(stage)
-
-
-async def test_all_that_differs_is_readable_of_a_row_whose_words_are_cut():
-    records = [
-        replace(record, batch_size=7, precision="mixed_float16")
-        if isinstance(record, Model)
-        else record
-        for record in recorded_session("training")
-    ]
-    async with shown(State(records)) as stage:
-        await stage.press("end")
-        assert any("…" in row for row in rows(stage, ComparisonBars) if row.startswith("▸"))
-        settings = "differs batch 100, not 7; float32, not mixed_float16"
-        note = "the host CPU almost certainly did this: the published code sets no TPU strategy"
-        assert f"{settings}; {note}" in details(stage)
 
 
 async def test_a_click_on_a_row_of_the_live_screen_shows_that_row():
@@ -134,18 +102,6 @@ async def test_the_first_run_of_a_script_says_that_there_is_nothing_to_compare(m
         await stage.press("c")
         assert isinstance(stage.app.screen, LiveScreen)
         assert said == ["No earlier run to compare with."]
-
-
-async def test_many_rows_scroll_with_the_chosen_one():
-    records = recorded_session("training")
-    header = replace(records[0], workload="vgg-a")
-    assert isinstance(header, SessionHeader)
-    async with shown(State([header, *records[1:]])) as stage:
-        for key in ("home", "pagedown", "down", "end", "pageup"):
-            await stage.press(key)
-            drawn = rows(stage, ComparisonBars)
-            chosen = [row for mark in "▸▶" for row in drawn if row.startswith(mark)]
-            assert title(stage).strip()[:12] in chosen[0]
 
 
 async def test_what_was_chosen_once_is_compared_with_from_then_on():

@@ -84,10 +84,3 @@ async def test_another_epoch_is_shown_alone_as_one_goes_to_it(show_session):
         assert shown.screen.window.length_ns is None
         assert not shown.screen.query_one(EpochLine).display
         assert shown.screen.query_one(LimitLine).display
-
-
-async def test_before_the_first_epoch_there_is_nothing_to_choose(show_session):
-    async with show_session(recorded_session("training", ended=0)) as shown:
-        assert "Epoch" not in shown.footer.replace("Epochs", "")
-        await shown.press("up", "enter")
-        assert shown.screen.window.length_ns is None

@@ -21,6 +21,7 @@ from fakes.imported import Imported
 from fakes.interpreter import scripted_interpreter
 from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
+from fakes.sshd import Laptop, Network
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
@@ -219,3 +220,14 @@ def dlmon(dlmon_command):
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    with contextlib.closing(Network(tmp_path_factory.mktemp("network"), sys.executable)) as network:
+        yield network
+
+
+@pytest.fixture
+def laptop(dlmon_command, network, tmp_path):
+    return Laptop(dlmon_command, network, tmp_path)

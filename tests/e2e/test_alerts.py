@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from fakes.hook import HANGS, Hook
-from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in
-from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.sessions import Log, Printing, eventually, the_log_in
+from fakes.sshd import lacks_sshd
 
 from dlmon.alerts.sender import CLOSE_S
 from dlmon.alerts.settings import AlertSettings
-from dlmon.exit_codes import NOT_STARTED, WRONG_ARGUMENTS
+from dlmon.exit_codes import NOT_STARTED
 from dlmon.log.directory import list_sessions
 from dlmon.records import Alert, Result
 
@@ -99,16 +98,6 @@ def test_a_run_that_ends_while_messages_wait_ends_with_a_notice(start):
         hook.close()
 
 
-def test_a_server_that_is_down_leaves_the_run_alone_and_a_notice(start, log_dir):
-    hook = Hook()
-    hook.close()
-    session = start(alerts=alerts_to(hook), epochs=1)
-    assert session.wait_for_end().status == "completed"
-    why = "an alert could not be sent to 127.0.0.1: connection refused (3 tries)"
-    assert why in session.notices()
-    assert_no_secret_in(log_dir)
-
-
 def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
     dlmon, own_driver, hook, log_dir, tmp_path, monkeypatch
 ):
@@ -138,56 +127,32 @@ def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
 
 
 @needs_sshd
-def test_a_watched_host_that_is_lost_is_told_of(dlmon_command, hook, tmp_path):
+def test_a_watched_host_that_is_lost_is_told_of(dlmon_command, network, hook, tmp_path):
     (tmp_path / "config.toml").write_text("[alerts]\nhost_lost_s = 0.5\nover_s = 0.5\n")
-    network = Network(tmp_path, sys.executable)
+    box = network.add("lost")
+    command = ["watch", "lost", "--plain", "--interval", "0.2", "--alert", hook.url]
+    environment = {**os.environ, **network.environment()}
+    environment |= {"DLMON_CONFIG": str(tmp_path / "config.toml")}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    watching = Printing(tmp_path / "watching", [dlmon_command, *command], env=environment)
     try:
-        box = network.add("box")
-        watching = subprocess.Popen(
-            [dlmon_command, "watch", "box", "--plain", "--interval", "0.2", "--alert", hook.url],
-            env={
-                **os.environ,
-                **network.environment(),
-                "DLMON_CONFIG": str(tmp_path / "config.toml"),
-                "XDG_CACHE_HOME": str(tmp_path / "cache"),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert watching.stdout is not None
-        try:
-            assert watching.stdout.readline().startswith(b"box")
-            box.stop()
-            eventually(lambda: hook.bodies, "the message")
-        finally:
-            watching.send_signal(signal.SIGINT)
-            watching.communicate(timeout=DEADLINE_S)
-        (body,) = hook.bodies
-        assert (body["event"], body["over"], body["host"]) == ("host_lost", False, "box")
-        assert body["text"].startswith("box has been lost for 0 s: ")
+        watching.wait_for_line("lost ")
+        box.stop()
+        network.hosts.remove(box)
+        eventually(lambda: hook.bodies, "the message")
     finally:
-        network.close()
+        watching.process.send_signal(signal.SIGINT)
+        watching.exit_code()
+    (body,) = hook.bodies
+    assert (body["event"], body["over"], body["host"]) == ("host_lost", False, "lost")
+    assert body["text"].startswith("lost has been lost for 0 s: ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        (("run", "mnist-mlp-small", "--alert", "s3cret"), WRONG_ARGUMENTS, "needs an address"),
-        (
-            ("watch", "--record", "--alert", "http:///s3cret"),
-            WRONG_ARGUMENTS,
-            "an alert needs an address such as",
-        ),
-        (("exec", "--alert", "nosuch+https://s3cret", "--", "true"), NOT_STARTED, "before the +"),
-    ],
-)
-def test_a_wrong_address_is_one_sentence_and_nothing_starts(
-    dlmon, log_dir, arguments, code, sentence
-):
-    ran = dlmon(arguments[0], "--log-dir", str(log_dir), *arguments[1:])
-    assert (ran.returncode, ran.stdout) == (code, "")
-    assert sentence in ran.stderr
-    assert ran.stderr.count("\n") == 1
+def test_a_wrong_address_is_one_sentence_and_nothing_starts(dlmon, log_dir):
+    wrong = ("--alert", "nosuch+https://s3cret")
+    ran = dlmon("exec", "--log-dir", str(log_dir), *wrong, "--", "true")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (NOT_STARTED, "", 1)
+    assert "before the +" in ran.stderr
     assert "s3cret" not in ran.stderr
     assert not log_dir.exists()
 
@@ -203,21 +168,16 @@ def test_the_test_sends_one_of_each(dlmon, hook):
 
 @needs_sshd
 def test_a_host_sends_what_becomes_of_a_run_there_with_how_it_is_attached_from_here(
-    dlmon_command, hook, tmp_path
+    laptop, network, hook
 ):
-    network = Network(tmp_path, sys.executable)
-    try:
-        box = network.add("box")
-        laptop = Laptop(dlmon_command, network, tmp_path)
-        command = ("--alert", hook.url, "--detach", "--", sys.executable, "-c", "1/0")
-        ran = laptop.dlmon("exec", "--host", "box", *command)
-        assert ran.returncode == 0, ran.stderr
-        eventually(lambda: hook.bodies, "the message of the host")
-        (body,) = hook.bodies
-        assert body["event"] == "failed"
-        assert "ZeroDivisionError" in body["text"]
-        (session,) = list_sessions(box.log_dir)
-        assert body["attach"] == f"dlmon attach --host box {session.header.id}"
-        eventually(lambda: list_sessions(box.log_dir)[0].result, "its end")
-    finally:
-        network.close()
+    box = network.add("box")
+    command = ("--alert", hook.url, "--detach", "--", sys.executable, "-c", "1/0")
+    ran = laptop.dlmon("exec", "--host", "box", *command)
+    assert ran.returncode == 0, ran.stderr
+    eventually(lambda: hook.bodies, "the message of the host")
+    (body,) = hook.bodies
+    assert body["event"] == "failed"
+    assert "ZeroDivisionError" in body["text"]
+    (session,) = list_sessions(box.log_dir)
+    assert body["attach"] == f"dlmon attach --host box {session.header.id}"
+    eventually(lambda: list_sessions(box.log_dir)[0].result, "its end")

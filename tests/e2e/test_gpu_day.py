@@ -102,10 +102,3 @@ def test_wheels_that_are_missing_are_named_with_how_to_get_them(tmp_path):
     assert done.returncode == 2
     assert "No module named" in done.stderr
     assert "run `make gpu-wheels` where there is a package index" in done.stderr
-
-
-def test_wheels_of_another_python_are_named(environment, tmp_path):
-    (tmp_path / "optree-0.20.0-cp36-cp36m-win32.whl").touch()
-    done = bench("gpu_day.py", tmp_path, "--wheels", tmp_path, environment=environment)
-    assert done.returncode == 2
-    assert "bring those of `make gpu-wheels GPU_PYTHON=3." in done.stderr.splitlines()[-1]

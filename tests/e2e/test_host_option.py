@@ -9,7 +9,7 @@ import sys
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
-from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.sshd import Laptop, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, UNREACHABLE, WRONG_ARGUMENTS
@@ -30,20 +30,8 @@ LONG = ("--epochs", "1000000")
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    network = Network(tmp_path_factory.mktemp("network"), sys.executable)
-    yield network
-    network.close()
-
-
-@pytest.fixture(scope="module")
 def box(network):
     return network.add("box")
-
-
-@pytest.fixture
-def laptop(dlmon_command, network, box, tmp_path):
-    return Laptop(dlmon_command, network, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -126,31 +126,3 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
     for terminal in screens:
         terminal.press("q")
         assert terminal.process.wait(DEADLINE_S) == 0
-
-
-def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
-    session = start(detached=True, epochs=MANY)
-    session.release()
-    session.wait_for(Epoch)
-    plain, screens = [attach(), attach()], [screen(), screen()]
-    for viewer in plain:
-        viewer.wait_for_line("epoch 1/")
-    for terminal in screens:
-        shows(terminal, LIVE)
-    screens[0].press("s")
-    shows(screens[0], "Stop this run?")
-    screens[0].press("s")
-    reason = "stopping: asked from another live screen"
-    assert session.wait_for_end().status == "stopped"
-    assert session.notices() == [reason]
-    for viewer in plain:
-        assert viewer.exit_code() == 1
-        assert f"notice: {reason}" in viewer.stdout
-        assert "status             stopped" in viewer.stdout
-    codes = []
-    for terminal in screens:
-        shows(terminal, "stopped")
-        terminal.press("q")
-        codes.append(terminal.process.wait(DEADLINE_S))
-    # Whoever stopped it was interrupted by its own user.
-    assert codes == [130, 1]

@@ -426,29 +426,6 @@ def test_batches_without_autotuning_are_those_that_keras_cuts():
     assert reported == [([0, 1, 2, 3],) * 2, ([4, 5, 6, 7],) * 2, ([8, 9],) * 2]
 
 
-def test_batches_without_autotuning_are_shuffled_anew_each_epoch():
-    # Another test's seed would hold here: each iterator then begins its random numbers again.
-    tf.random.set_seed(None)
-    numbers = np.arange(200, dtype=np.uint8)
-    feed = batches.untuned(
-        Feed(numbers[:, None].astype(np.float32), numbers, 50, 200), shuffle=True
-    )
-    epochs = [[n for _, y in feed.x for n in y.numpy().tolist()] for _ in range(2)]
-    assert epochs[0] != epochs[1]
-    assert [sorted(epoch) for epoch in epochs] == [list(range(200))] * 2
-
-
-def test_repeated_batches_need_no_autotuning_and_others_keep_their_own_way():
-    images, numbers = np.zeros((8, 2), np.float32), np.zeros(8, np.uint8)
-    repeated = batches.untuned(Feed(batches.repeated_batches(images, numbers, 4, 7), None, 4, 28))
-    assert not repeated.x.options().autotune.enabled
-    assert int(repeated.x.cardinality()) == 7
-    own = Feed(
-        batches.AugmentedBatches(np.zeros((8, 4, 4, 3), np.float32), numbers, 4, 2), None, 4, 8
-    )
-    assert batches.untuned(own) is own
-
-
 def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):
     images, numbers = numbered_images(10)
     on_tensorflow = batches.repeated_batches(images, numbers, 3, 7)

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fakes.sessions import DEADLINE_S, FAKES, is_alive
-from fakes.sshd import Network, lacks_sshd
+from fakes.sshd import lacks_sshd
 
 from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.children import end_process
@@ -50,24 +50,16 @@ async def opened(host):
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    made = Network(tmp_path_factory.mktemp("network"), sys.executable)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def box(network):
     """A box that nothing is wrong with."""
     return network.add("box")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Keep this test's copies of logs out of the person's cache."""
+def own_environment(network, tmp_path, monkeypatch):
+    """Find the hosts, and keep this test's copies of logs out of the person's cache."""
+    for name, value in network.environment().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

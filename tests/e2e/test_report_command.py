@@ -116,16 +116,6 @@ def test_a_report_is_written_over_no_log_and_through_no_link(report, recorded, t
     assert link.is_symlink()
 
 
-def test_an_empty_table_leaves_the_file_as_it_was(report, recorded, tmp_path):
-    write_log(recorded, recorded_session("importing", session_id="empty"))
-    path = tmp_path / "batches.csv"
-    path.write_text("before")
-    code, _, errors = report("empty", "--table", "batches", "-o", str(path))
-    assert code == 2
-    assert "there are no batches" in errors
-    assert path.read_text() == "before"
-
-
 def test_a_session_becomes_a_reference_figure_of_ones_own(dlmon, recorded, tmp_path):
     header, *records, result = recorded_session(session_id="own")
     options = {**result.options, "batch_size": 100, "backend": "tensorflow"}
@@ -138,19 +128,3 @@ def test_a_session_becomes_a_reference_figure_of_ones_own(dlmon, recorded, tmp_p
     assert str(figures) in done.stdout
     assert "My box,gpu,TensorFlow 2.21.0,2026" in figures.read_text()
     assert "My box" in dlmon(*arguments, environment=environment).stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((FIRST, SECOND, "--as-published", "My box"), "takes one session"),
-        ((FIRST, "--as-published", "My box", "--format", "md"), "leave out the other options"),
-        ((FIRST, "--as-published", " "), "give the reference figure a name"),
-    ],
-)
-def test_what_is_no_reference_figure_is_refused(report, tmp_path, arguments, says):
-    figures = tmp_path / "published.csv"
-    code, printed, errors = report(*arguments, DLMON_PUBLISHED=str(figures))
-    assert (code, printed) == (2, "")
-    assert says in errors
-    assert not figures.exists()

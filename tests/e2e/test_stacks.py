@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
-from fakes.sessions import DEADLINE_S, eventually
+from fakes.sessions import eventually
 
 from dlmon.log.directory import list_sessions, stop_session
 from dlmon.records import Notice, Stack, decode
 
-DLMON = [sys.executable, "-P", "-c", "from tui.start import main; main()"]
 TRAIN = """
 import dlmon, os, sys, threading, time
 
@@ -66,28 +63,12 @@ faulthandler.dump_traceback_later(0.5, file=open("own", "w"))
 """
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def log_dir(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "logs"
-
-
-@pytest.fixture
-def dlmon(log_dir, tmp_path):
-    """Return a function that runs a command of dlmon to its end."""
-
-    def run(command, *words):
-        return subprocess.run(
-            [*DLMON, command, "--log-dir", str(log_dir), *words],
-            cwd=tmp_path,
-            env={**os.environ},
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-        )
-
-    return run
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "state" / "dlmon" / "sessions"
 
 
 def records_of(log_dir):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 
 import pytest
 from fakes.sessions import DEADLINE_S, Printing, eventually, is_alive
-from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.sshd import lacks_sshd
 from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE
@@ -32,13 +31,6 @@ LONG = ("--epochs", "1000000")
 def scripted(without_keras):
     """Return the options of a run that needs no Keras: what matters is where it goes on."""
     return ("--python", without_keras, *HOW)
-
-
-@pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    network = Network(tmp_path_factory.mktemp("network"), sys.executable)
-    yield network
-    network.close()
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +95,6 @@ class Sweeper(Printing):
     @property
     def sweep(self):
         return read_sweep(self.path)[1]
-
-
-@pytest.fixture
-def laptop(dlmon_command, network, tmp_path):
-    return Laptop(dlmon_command, network, tmp_path)
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def run_on_screen(terminal, make_job, tmp_path):
         job = make_job(step_s=0.002, **options)
         (tmp_path / "job").write_bytes(job.to_line())
         shell = terminal()
-        shell.run(sys.executable, FAKES / "screen_viewer.py", tmp_path / "job")
+        shell.run(sys.executable, FAKES / "viewer.py", "--screen", tmp_path / "job")
         logs.append(Log(the_log_in(tmp_path / "sessions")))
         return shell, logs[-1]
 
@@ -293,7 +293,7 @@ def epoch_on(shell):
 def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)
-    viewer = shell.viewer("screen_viewer.py")
+    viewer = shell.viewer("viewer.py")
     os.kill(viewer, signal.SIGTSTP)
     eventually(lambda: is_stopped(viewer), "the screen to be suspended")
     shell.wait_for("Stopped")
@@ -325,7 +325,7 @@ def test_a_screen_is_suspended_even_while_it_writes(terminal):
 def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_back(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)
-    viewer = shell.viewer("screen_viewer.py")
+    viewer = shell.viewer("viewer.py")
     for _ in range(2):
         os.kill(viewer, signal.SIGSTOP)
         shell.wait_for("Stopped")

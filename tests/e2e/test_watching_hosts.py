@@ -15,7 +15,7 @@ from fakes.sessions import DEADLINE_S, Printing, eventually
 from fakes.sshd import Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
-from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 
@@ -209,20 +209,3 @@ def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
         terminal.press("q")
         assert terminal.process.wait(DEADLINE_S) == DONE
     assert clients_of(network) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["-oProxyCommand=x"], "-o"),
-        (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is not a host'),
-        (["gpu1", "gpu1"], '"gpu1" is named twice'),
-        (["@nobody"], 'there is no group "@nobody"'),
-        (["--record", "--json"], "--json prints samples as they come: use it without --record"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_sentence(refused, arguments, sentence):
-    ran = refused("watch", *arguments)
-    assert (ran.returncode, ran.stdout) == (WRONG_ARGUMENTS, "")
-    assert sentence in ran.stderr
-    assert "Traceback" not in ran.stderr

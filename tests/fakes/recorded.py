@@ -84,18 +84,10 @@ def recorded_session(
     workload: str = "cifar10-cnn",
     epochs: int = 3,
     ended: int | None = None,
-    cut_after: int | None = None,
     status: str = "completed",
-    gpus: int = 1,
-    cores: int = 8,
-    step_us: int = 18_000,
     samples: int | None = None,
-    steps_cap: int | None = None,
-    nan_loss: bool = False,
-    silent_s: float = 0.0,
-    foreign: bool = False,
     session_id: str | None = None,
-    begin_wall: float = BEGIN_WALL,
+    **others: Any,
 ) -> list[Record]:
     """Return the records of a session, header first, in the order they were written.
 
@@ -105,18 +97,10 @@ def recorded_session(
         epochs: how many are to be trained.
         ended: how many had ended by then; one before a training phase, all before a result that
             is completed, one before any other. The next one is cut.
-        cut_after: batches of the epoch that is cut; half of them where it isn't given.
         status: completed, failed or stopped.
-        gpus: how many; 0 is a machine without a driver.
-        cores: how many the CPU has.
-        step_us: the time of a usual batch; one batch in fifty takes a little longer.
         samples: of an epoch, where it should not be the workload's own number.
-        steps_cap: batches of an epoch at most, as by `--steps`.
-        nan_loss: the loss is NaN from the second epoch on.
-        silent_s: how long before the end the sensors fell silent.
-        foreign: long names full of markup from the machine, the host and the output.
         session_id: an id other than the workload's usual one.
-        begin_wall: Unix seconds of the first record.
+        others: what a `_Recording` has besides.
     """
     if reached not in (*PHASES, RESULT):
         raise ValueError(f"{reached} is no phase")
@@ -143,15 +127,7 @@ def recorded_session(
             session_id=session_id or f"20261120-145600-{workload}-7f3a",
             trained=trained,
             epochs=epochs,
-            cut_after=cut_after,
-            gpus=gpus,
-            cores=cores,
-            step_us=step_us,
-            steps_cap=steps_cap,
-            nan_loss=nan_loss,
-            silent_s=silent_s,
-            foreign=foreign,
-            begin_wall=begin_wall,
+            **others,
         )
     )
 
@@ -251,21 +227,33 @@ def _loss(epoch: int) -> float:
 
 @dataclass
 class _Recording:
-    """A clock that moves through a run, and what was written on the way."""
+    """A clock that moves through a run, and what was written on the way.
+
+    Attributes:
+        cut_after: batches of the epoch that is cut; half of them where it isn't given.
+        gpus: how many; 0 is a machine without a driver.
+        cores: how many the CPU has.
+        step_us: the time of a usual batch; one batch in fifty takes a little longer.
+        steps_cap: batches of an epoch at most, as by `--steps`.
+        nan_loss: the loss is NaN from the second epoch on.
+        silent_s: how long before the end the sensors fell silent.
+        foreign: long names full of markup from the machine, the host and the output.
+        begin_wall: Unix seconds of the first record.
+    """
 
     workload: str
     session_id: str
     trained: _Trained
     epochs: int
-    cut_after: int | None
-    gpus: int
-    cores: int
-    step_us: int
-    steps_cap: int | None
-    nan_loss: bool
-    silent_s: float
-    foreign: bool
-    begin_wall: float
+    cut_after: int | None = None
+    gpus: int = 1
+    cores: int = 8
+    step_us: int = 18_000
+    steps_cap: int | None = None
+    nan_loss: bool = False
+    silent_s: float = 0.0
+    foreign: bool = False
+    begin_wall: float = BEGIN_WALL
 
     def __post_init__(self) -> None:
         self.header = self._header()

@@ -8,7 +8,6 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import (
     FakeLaunch,
-    GrowingLog,
     fake_machine,
     of_this_boot,
     screen_text,
@@ -88,12 +87,7 @@ async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):
 @pytest.mark.parametrize(("exit_code", "runs"), [(0, 2), (1, 1)])
 async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_code, runs):
     app, jobs, answers = launched
-    for number in range(2):
-        header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
-        header = replace(header, workload="train.py", command=("train.py",))
-        rest[-1] = replace(rest[-1], exit_code=exit_code)
-        log = write_log(log_dir, [header, *rest], f"run-{number}")
-        answers.append(Started(f"run-{number}", str(log)))
+    answers.extend(run_of_a_script(log_dir, number, exit_code) for number in range(2))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await open_form(app, pilot)
         app.focused.value = sys.executable
@@ -108,35 +102,27 @@ async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_co
         assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
 
 
-def runs_of_a_script(log_dir, answers, *, growing):
-    """Let the next launches be runs of a script; return the logs that go on, and their last."""
-    logs = []
-    for number in range(2):
-        header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
-        header = replace(header, workload="train.py", command=("train.py",))
-        rest[-1] = replace(rest[-1], exit_code=0)
-        growing.append(GrowingLog(log_dir, [header, *rest[:-1]]))
-        logs.append((growing[-1], rest[-1]))
-        answers.append(Started(f"run-{number}", str(growing[-1].path)))
-    return logs
+def records_of_a_script(number, exit_code=0):
+    header, *rest, result = of_this_boot(recorded_session(session_id=f"run-{number}"))
+    header = replace(header, workload="train.py", command=("train.py",))
+    return [header, *rest, replace(result, exit_code=exit_code)]
+
+
+def run_of_a_script(log_dir, number, exit_code=0):
+    """Write the log of a run that is over; return its supervisor's answer."""
+    log = write_log(log_dir, records_of_a_script(number, exit_code), f"run-{number}")
+    return Started(f"run-{number}", str(log))
 
 
 @pytest.fixture
-def growing():
-    """Logs that are locked as if a supervisor wrote them."""
+def growing(launched, growing_log):
+    """Let the next two launches be runs of a script; return their growing logs, and results."""
     logs = []
-    yield logs
-    for log in logs:
-        if log.is_locked:
-            log.drop_lock()
-
-
-def run_of_a_script(log_dir, number):
-    """Write the log of a run that is over; return its supervisor's answer."""
-    header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
-    header = replace(header, workload="train.py", command=("train.py",))
-    log = write_log(log_dir, [header, *rest], f"run-{number}")
-    return Started(f"run-{number}", str(log))
+    for number in range(2):
+        *records, result = records_of_a_script(number)
+        logs.append((growing_log(records), result))
+        launched[2].append(Started(f"run-{number}", str(logs[-1][0].path)))
+    return logs
 
 
 async def test_a_script_that_was_started_here_is_run_again_by_a_key(launched, log_dir):
@@ -182,9 +168,9 @@ async def begin_twice(app, pilot):
 
 
 async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, log_dir, growing):
-    app, jobs, answers = launched
+    app, jobs, _ = launched
     write_log(log_dir, recorded_session(session_id="old"), "old")
-    (first, result), _ = runs_of_a_script(log_dir, answers, growing=growing)
+    (first, result), _ = growing
     async with app.run_test(size=(120, 40)) as pilot:
         await begin_twice(app, pilot)
         run = app.screen
@@ -204,9 +190,9 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         await until(pilot, lambda: len(jobs) == 2)
 
 
-async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_dir, growing):
-    app, jobs, answers = launched
-    _, (second, result) = runs_of_a_script(log_dir, answers, growing=growing)
+async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, growing):
+    app, jobs, _ = launched
+    _, (second, result) = growing
     async with app.run_test(size=(120, 40)) as pilot:
         await begin_twice(app, pilot)
         await pilot.press("d")

@@ -78,7 +78,7 @@ class ShownHosts(Shown):
         """Return the styles of what stands on the cards and holds a text."""
         shown = [*self.screen.query(HostCard), self.screen.query_one(HostTable)]
         rows = [row for lines in shown if lines.region.area for row in lines.draw(*lines.size)]
-        return {style for row in rows for run, (style,) in row if text in run}
+        return {style for row in rows for run, style in row if text in run}
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
             await shown.press(key)
             seen.append(shown.chosen_session)
         assert seen == [first, second, None, second]
-        assert shown.styles_of("cifar10-cnn") >= {CHOSEN[0]}
+        assert shown.styles_of("cifar10-cnn") >= {CHOSEN}
         await shown.press("enter")
         (asked,) = shown.app.asked
         assert (asked.host, asked.session) == ("gpu1", second)

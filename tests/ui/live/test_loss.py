@@ -2,17 +2,15 @@
 
 import math
 import re
-from dataclasses import replace
 
 from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.curves import curve_of
-from dlmon.records import Epoch, Metrics
-from dlmon.session.learning import Learning, Metric
+from dlmon.records import Metrics
+from dlmon.session.learning import Metric
 from tui.drawing.time_axis import TimeAxis
-from tui.live.loss_chart import learned_text
 from tui.metrics.curve_chart import picture_of
 from tui.widgets.chart import ChartPicture, picture_rows
 
@@ -20,15 +18,6 @@ S = 1_000_000_000
 
 NARROW = (80, 24)
 CURVE = "[⠀-⣿ ]{8,12}"
-
-
-def without_metrics(records):
-    """Return the records of a run that says nothing of itself."""
-    return [
-        replace(record, metrics={}, why={}) if isinstance(record, Epoch) else record
-        for record in records
-        if not isinstance(record, Metrics)
-    ]
 
 
 def titles(shown):
@@ -107,36 +96,3 @@ async def test_a_run_that_failed_shows_its_last_words_first(show_session):
         assert titles(shown) == ["Epochs", "Output"]
         await shown.press("o")
         assert titles(shown) == ["Epochs", "Loss"]
-
-
-async def test_where_no_loss_is_known_that_is_said(show_session):
-    async with show_session(without_metrics(recorded_session())) as shown:
-        assert titles(shown) == ["Epochs", "Output"]
-        await shown.press("o")
-        assert "no loss was seen" in [row.strip() for row in shown.rows("LossChart")]
-
-
-async def test_an_older_log_shows_the_losses_of_its_epochs(show_session):
-    records = [r for r in recorded_session() if not isinstance(r, Metrics)]
-    async with show_session(records) as shown:
-        assert titles(shown) == ["Epochs", "Loss"]
-        assert "0.6000 · val 0.6000  ↓ for 2 epochs" in shown.text
-        assert sum(row.count("◆") for row in shown.rows("LossChart")) == 3
-
-
-def test_what_the_epochs_say_of_it_has_a_curve_from_three_readings_on():
-    learning = Learning()
-
-    def said():
-        return learned_text(learning, None, "epoch")
-
-    assert said() == ""
-    for second, value in enumerate([3.0, 2.0, 1.0, *[None] * 12], 1):
-        why = {} if value else {"loss": "NaN"}
-        learning.fold(Metrics(second * S, {"loss": value}, why=why), (second - 1) * S)
-        if second == 2:
-            assert said() == "loss 2.0000"
-        if second == 3:
-            assert re.fullmatch("loss [⠀-⣿]{12} 1.0000", said())
-    # What is no number leaves a gap.
-    assert re.fullmatch("loss [⠀-⣿]+ {5,} NaN", said())

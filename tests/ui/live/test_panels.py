@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.figures import units
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
@@ -39,14 +38,6 @@ WHOLE_RUN = folded(
 ).snapshot()
 FOREIGN = folded(recorded_session("training", foreign=True)).snapshot()
 EARLY = folded(recorded_session("compiling")).snapshot()
-INFERENCE = replace(
-    TRAINING,
-    header=replace(
-        TRAINING.header,
-        options={**TRAINING.header.options, "mode": "inference", "precision": "mixed_float16"},
-    ),
-    seconds_per_epoch=None,
-)
 WAITS_FOR_DATA = Limit(
     (
         Evidence(
@@ -196,17 +187,6 @@ def test_a_run_that_is_over_awaits_nothing(reached):
         assert texts[0] == "–  the run ended before the model was built"
 
 
-def test_inference_is_headed_by_the_time_of_a_batch():
-    p95 = INFERENCE.step_ms.p95
-    assert f"{INFERENCE.step_ms.mean:.2f}" != f"{INFERENCE.step_ms.median:.2f}"
-    first, *_ = shown(EpochHeadline(), INFERENCE, "", width=70, height=2)
-    assert first.startswith(f"{INFERENCE.step_ms.mean:.2f} ms ± ")
-    assert f"   mean, p95 {units.milliseconds(p95)}" in first
-    rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
-    assert "   mean, p95" in rows[0]
-    assert "epoch" not in "".join(rows)
-
-
 # ---- the first line ----
 
 
@@ -255,19 +235,6 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
 # ---- progress ----
 
 
-def ending(left_s, of_training=False):
-    progress = replace(TRAINING.progress, end_left_s=left_s, end_of_training=of_training)
-    (row,) = shown(ProgressLine(), replace(TRAINING, progress=progress), None, width=118)
-    return row.partition("left, ")[2]
-
-
-def test_the_end_has_its_day_where_that_is_not_today_and_none_where_it_is_not_known():
-    assert ending(60.0) == "ends 14:57"
-    assert ending(86_400.0) == "ends 21 Nov 14:56"
-    assert ending(60.0, of_training=True) == "training ends 14:57"
-    assert ending(None) == ""
-
-
 def after_an_epoch(epochs=None, doing=SCRIPT_PHASE):
     """Return a script that does something else since an epoch ended."""
     records = script_session(steps=100, validated=True)
@@ -291,13 +258,6 @@ def test_after_an_epoch_that_may_be_the_last_no_bar_or_time_says_that_the_script
     epochs, doing, said
 ):
     assert shown(ProgressLine(), after_an_epoch(epochs, doing), None, width=78) == [said]
-
-
-def test_between_epochs_of_which_more_are_to_come_the_end_of_training_stays():
-    (row,) = shown(ProgressLine(), after_an_epoch(epochs=15), None, width=118)
-    said = "epoch 10 of 15 is over; the script trains nothing now "
-    assert row.startswith(said)
-    assert re.fullmatch(r"run 00:10 left, training ends \d\d:\d\d", row.removeprefix(said).strip())
 
 
 def test_what_went_wrong_is_shown_in_full_at_80_columns():
@@ -422,17 +382,6 @@ SHORT_PAUSE = Gap(0, round(1.2 * SECOND_NS), GapKind.BETWEEN, 0)
 LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile={"cpu_pct": 1.0})
 IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
 WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
-LONGEST = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
-
-
-def test_the_pause_at_the_cursor_is_explained():
-    here = "Pause here  1.20 s after epoch 1; the machine was not read meanwhile"
-    at_start = (SECOND_NS, 2 * SECOND_NS)
-    assert shown(AccountLine(), WITH_PAUSES, at_start, width=116, height=3)[1:] == [here]
-    # In the one row that a small terminal has for it, it takes the place of the bar.
-    assert shown(AccountLine(), WITH_PAUSES, at_start, width=76, height=1) == [here]
-    elsewhere = (3 * SECOND_NS, 4 * SECOND_NS)
-    assert shown(AccountLine(), WITH_PAUSES, elsewhere, width=116, height=3)[1:] == [LONGEST]
 
 
 async def test_the_account_grows_for_a_pause_and_doesnt_jump_back():

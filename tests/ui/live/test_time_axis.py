@@ -5,7 +5,7 @@ import re
 from fakes.recorded import folded, recorded_session
 from fakes.screens import drag, of_this_boot
 
-from dlmon.records import Output, Result
+from dlmon.records import Output
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
@@ -141,36 +141,6 @@ async def test_dragging_moves_all_charts_together(show_session):
         assert "paused" in seen(shown)
 
 
-async def test_y_lets_the_throughput_begin_above_0_and_says_so(show_session):
-    async with show_session(recorded_session("training", **LONG)) as shown:
-        chart = shown.screen.query_one("#throughput", Chart)
-        assert seen(shown) == MINUTE
-        assert chart._picture.bottom == 0
-        assert chart._picture.area
-        await shown.press("y")
-        assert seen(shown) == f"{MINUTE}, y from 4.8k, not 0"
-        assert chart._picture.bottom == 4800
-        # An area from there would say that it is so much.
-        assert not chart._picture.area
-        assert shown.rows("#throughput")[-2].startswith(" 4.8k")
-        await shown.press("y")
-        assert seen(shown) == MINUTE
-        assert shown.rows("#throughput")[-2].startswith("    0")
-
-
-async def test_when_a_session_ends_what_one_looks_at_stays(show_session):
-    records = recorded_session(**{**LONG, "ended": 50})
-    running, ended = records[:-1], records[-1:]
-    assert isinstance(ended[0], Result)
-    async with show_session(running) as shown:
-        await shown.press("comma", "comma", "left")
-        instant = instants(shown)
-        shown.log.write(*ended)
-        await shown.tick()
-        assert instants(shown) == instant
-        assert "paused" in seen(shown)
-
-
 # ---- the log ----
 
 
@@ -198,20 +168,3 @@ async def test_with_the_log_open_the_keys_scroll_it_and_leave_the_charts_alone(s
         assert "Throughput" in shown.text
         assert shown.rows("#cpu") != charts
         assert any("⣿" in row for row in shown.rows("#cpu"))
-
-
-# ---- launching again ----
-
-
-async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_launched(show_session):
-    async with show_session(recorded_session(session_id="over"), size=NARROW) as shown:
-        assert "a Again" not in shown.footer
-        await shown.press("a")
-        assert shown.left == []
-    again = recorded_session(session_id="again")
-    async with show_session(again, size=NARROW, repeatable=True) as shown:
-        shown.screen.refresh_bindings()
-        await shown.pilot.pause()
-        assert shown.footer.startswith("a Again")
-        await shown.press("a")
-        assert shown.left == ["again"]

@@ -1,6 +1,5 @@
 """The screen of recorded sessions: what it shows of each, how one gets to one and back."""
 
-import json
 import re
 import threading
 from inspect import get_annotations
@@ -396,23 +395,6 @@ async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
         await shown.press("ctrl+l")
         await shown.press("u", *["backspace"] * 9, "enter")
         assert shown.asked_for(Rename)[1:] == [{"log": log, "label": Label(None, "after [b]")}]
-
-
-async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, log_dir):
-    write_three(log_dir)
-    write_label(log_dir / "oldest" / "session.jsonl", Label("a rather long name", "slow"))
-    (log_dir / "newest" / "label.json").write_text(
-        json.dumps({"name": "\x1b]0;x\x07evil", "note": "[/x]"})
-    )
-    async with shown.on((80, 24)):
-        heading, newest, _, oldest = shown.rows("#sessions")
-        assert heading.split() == ["▼started", "name", "workload", "status", "time"]
-        assert "  evil  " in newest
-        assert "  a rather lo…  " in oldest
-        assert shown.rows("#details")[:2] == ["newest (evil)", "[/x]"]
-        await shown.press("slash", *"rather slow", "enter")
-        assert firsts(shown) == ["oldest"]
-        assert shown.rows("#details")[:2] == ["oldest (a rather long name)", "slow"]
 
 
 # ---- columns ----

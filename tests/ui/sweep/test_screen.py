@@ -356,16 +356,6 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, tr
         assert not run.stops_after_run
 
 
-async def test_the_exit_code_shows_that_it_was_stopped(make_run):
-    run = make_run()
-    async with in_app(run) as (app, pilot):
-        await pilot.press("q", "s")
-        await pilot.pause()
-        run.end("stopped")
-        await pilot.pause()
-    assert app.return_value == 130
-
-
 # ---- how it looks ----
 
 

@@ -99,14 +99,6 @@ async def test_one_leads_to_the_other_and_the_same_key_leaves():
         assert type(stage.app.screen) is LiveScreen
 
 
-async def test_to_quit_from_there_asks_about_a_session_that_runs():
-    async with shown("in-depth", "gpus") as stage:
-        for key in ("ctrl+c", "ctrl+q"):
-            await stage.press(key)
-            assert "Stop it" in stage.text
-            await stage.press("escape")
-
-
 # ---- every GPU in depth ----
 
 
@@ -156,17 +148,6 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again():
         assert type(stage.app.screen) is WatchScreen
         assert painted
         assert stage.sensors is sensors
-
-
-async def test_old_readings_say_how_old_they_are():
-    async with shown("in-depth", "gpus") as stage:
-        assert "stale" not in stage.text
-        stage._clock.advance(12.0)
-        await stage.settle()
-        assert " GPU 0  stale 12 s" in rows(stage, MachineDetail)[0]
-        await stage.press("p")
-        title = stage.app.screen.query_one(ProcessList)._border_title.plain
-        assert "stale 12 s" in title
 
 
 # ---- the processes ----

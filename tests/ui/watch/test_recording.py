@@ -141,16 +141,3 @@ async def test_d_leaves_it_running(recording):
         await shown.press("d")
         assert (shown.launch.words, shown.screen.detached) == (["detach"], True)
         assert shown.left == [True]
-
-
-async def test_whoever_quits_is_asked_and_waits_for_the_end(recording):
-    header, *samples, notice, result = recorded_machine(status="stopped")
-    async with recording([header, *samples]) as shown:
-        await shown.press("q")
-        assert "The machine is still being recorded." in shown.text
-        assert "it goes on; dlmon attach shows it again" in shown.text
-        await shown.press("s")
-        assert (shown.launch.words, shown.left) == (["stop"], [])
-        shown.log.write(notice, result)
-        await shown.tick()
-        assert shown.left == [True]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from fakes.recorded import folded, recorded_session
-from fakes.screens import until
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -107,41 +106,3 @@ async def test_the_border_says_what_has_no_room_and_what_was_cut_short():
         assert str(table.border_subtitle) == "▲ 1 slow: Enter shows what differed"
         table.show(epochs_with(3, *TWO_METRICS))
         assert str(table.border_subtitle) == "+3 metrics  ↑↓ choose"
-
-
-def numbers(table):
-    """Return which epochs are in view."""
-    cells = [row.lstrip("▸ ").split()[0] for row in rows_of(table, 60, table.size.height)[1:]]
-    return [int(cell) for cell in cells]
-
-
-async def test_the_newest_are_in_view_unless_one_has_scrolled_or_chosen():
-    app = TableApp()
-
-    async def resized(height):
-        await pilot.resize_terminal(76, height)
-        await until(pilot, lambda: app.table.outer_size.height == height)
-        await pilot.pause()
-
-    async with app.run_test(size=(76, 6)) as pilot:
-        table, epochs = app.table, epochs_with(17)
-        table.show(epochs[:15], False)
-        assert numbers(table) == [11, 12, 13, 14, 15]
-        table.show(epochs[:16], False)
-        assert numbers(table) == [12, 13, 14, 15, 16]
-        table.scroll_lines(-3)
-        table.show(epochs, False)
-        assert numbers(table) == [9, 10, 11, 12, 13]
-        assert str(table.border_subtitle).endswith("4 newer below")
-        table.scroll_lines(100)
-        assert numbers(table) == [13, 14, 15, 16, 17]
-        assert "below" not in str(table.border_subtitle)
-        table.choose(epochs[1])
-        assert numbers(table) == [2, 3, 4, 5, 6]
-        # No row is left empty where it becomes higher; what was chosen stays in view.
-        await resized(30)
-        assert numbers(table) == [*range(1, 18)]
-        table.choose(epochs[4])
-        await resized(4)
-        assert 5 in numbers(table)
-        assert len(numbers(table)) == 3

@@ -190,32 +190,6 @@ def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, interv
     assert axis.column_ns * count >= 60 * S
 
 
-def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
-    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns / S for s in range(1, 3600)]
-    assert sorted(set(seen)) == [0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 10, 14, 19, 28, 37]
-    assert seen == sorted(seen)
-
-
-def test_a_young_run_fills_the_charts_in_a_span_that_doubles_seldom():
-    runs = [run_of(seconds) for seconds in range(1, 100)]
-    axes = [TimeWindow().axis(run, 104) for run in runs]
-    spans = [axis.column_ns * axis.count / S for axis in axes]
-    assert sorted(set(spans)) == [5.2, 10.4, 20.8, 52, 104]
-    assert all(axis.start_ns == 1000 * S for axis in axes)
-    filled = [run.settled_ns - run.start_ns for run in runs]
-    shares = [ns / (axis.column_ns * axis.count) for ns, axis in zip(filled, axes, strict=True)]
-    assert min(shares[2:]) > 0.35
-
-
-@pytest.mark.parametrize("seconds", [20, 63, 100, 9_000])
-def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds):
-    axis = TimeWindow().axis(run_of(seconds, is_running=False), 62)
-    assert axis.known >= 62 - 2
-    assert axis.end_ns > run_of(seconds).end_ns
-    # One without any length has one column at least.
-    assert 1 <= TimeWindow().axis(run_of(0, is_running=False), 62).known <= 62
-
-
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
     assert TimeWindow().shown_view(run_of(3600)) is View.MINUTE
     assert TimeWindow().shown_view(run_of(3600, is_running=False)) is View.WHOLE
@@ -341,25 +315,6 @@ def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
     assert window.axis(run, 104) == axis
 
 
-def test_zooming_in_keeps_the_cursor_in_the_middle():
-    run = run_of(3600)
-    window = TimeWindow(View.WHOLE).with_cursor_at(40, run, 104)
-    near = window.viewing(View.MINUTE, run, 104)
-    assert near.cursor_ns == window.cursor_ns
-    assert abs(near.cursor_column(near.axis(run, 104)) - 52) <= 2
-
-
-@pytest.mark.parametrize("is_running", [True, False])
-def test_a_run_shorter_than_a_minute_is_zoomed_as_well(is_running):
-    run = run_of(20, is_running=is_running)
-    whole = TimeWindow()
-    near = whole.zoomed_in(run, 104)
-    seen = [w.axis(run, 104).column_ns * 104 / S for w in (whole, near)]
-    assert seen[1] < seen[0]
-    assert near.zoomed_out(run, 104).axis(run, 104) != near.axis(run, 104)
-    assert near.zoomed_in(run, 104).shown_part(run, 104) == "last 10 s"
-
-
 # ---- labels of time ----
 
 
@@ -427,11 +382,3 @@ def test_the_text_of_a_chart_stands_before_its_labels_or_takes_the_place_of_some
     assert line("a text that leaves no room for labels at all, nor for now") == (
         "a text that leaves no room for labels at all, nor for now"
     )
-
-
-def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_is_over():
-    axis = TimeWindow().axis(run_of(30), 104)
-    assert axis.known < axis.count
-    now = axis.ending_now
-    assert (now.end_ns, now.column_ns, now.count) == (axis.end_ns, axis.column_ns, axis.count)
-    assert now.known == now.count

@@ -140,25 +140,3 @@ def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     assert text == "last run here: completed, too short to measure (2026-11-20 14:56)"
     assert last_in_brief(found, CIFAR, RunOptions()) == ""
     assert last_text(None, CIFAR, RunOptions()) == "not trained here yet"
-
-
-def test_a_figure_counts_more_than_a_later_run_without_one(tmp_path):
-    write_log(tmp_path, recorded_session())
-    short = recorded_session(session_id="short", begin_wall=BEGIN_WALL + 60)
-    write_log(tmp_path, without_figure(short))
-    found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    assert found.header.wall == BEGIN_WALL
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "projected", "marked"),
-    [(9.0, 9.4, False, False), (9.0, 9.4, True, True), (0.0, 30.0, False, True)],
-)
-def test_the_brief_time_is_marked_as_that_of_the_details_is(tmp_path, low, high, projected, marked):
-    write_log(tmp_path, recorded_session())
-    last = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    timing = replace(timing_of_run(last), value=9.2, low=low, high=high, projected=projected)
-    last = replace(last, result=replace(last.result, seconds_per_epoch=timing))
-    assert ("~ 9.2" in last_text(last, CIFAR, RunOptions())) is marked
-    brief = last_in_brief(last, CIFAR, RunOptions())
-    assert brief.strip("()").startswith("~ 9.2" if marked else "9.2")

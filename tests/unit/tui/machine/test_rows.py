@@ -87,12 +87,6 @@ def test_every_figure_is_whole_where_it_has_a_row(width):
     assert all(figure.value in text for figure in FIGURES)
 
 
-def test_stale_figures_are_muted():
-    assert len({style for row in meters(70, 2) for _, style in row}) > 2
-    for row in meters(70, 2, stale=True):
-        assert {style for text, style in row if text.strip()} == {MUTED}
-
-
 # ---- GPUs ----
 
 
@@ -125,27 +119,12 @@ def test_every_gpu_has_its_utilisation_or_those_without_room_are_counted(gpus, s
     assert not more or size[0] * size[1] < 16 * gpus
 
 
-def test_a_stale_gpu_has_no_figures():
-    rows = gpu_texts(38, 7, gpus=4, age_s=12.0)
-    assert rows[0] == "▸0 stale 12 s"
-    assert "°C" not in "".join(rows)
-
-
 def test_trouble_is_marked_where_there_is_no_room_to_show_it():
     def broken(gpu):
         return replace(gpu, ecc_uncorrected=1) if gpu.index == 2 else gpu
 
     rows = gpu_texts(30, 4, gpus=4, change=broken, training=())
     assert [row[:3] for row in rows] == [" 0 ", " 1 ", " 2!", " 3 "]
-
-
-def test_a_divided_gpu_says_so_and_shows_the_rest():
-    def divided(gpu):
-        return replace(gpu, utilization_pct=None, mig=True)
-
-    first, _ = gpu_texts(60, 2, gpus=2, change=divided, training=())
-    assert first.startswith(" 0 MIG on: no utilisation  ")
-    assert "61 °C  118 of 120 W" in first
 
 
 def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
@@ -171,14 +150,3 @@ def test_along_fewer_columns_nothing_is_left_out_that_is_known(count, known):
     if count:
         assert coarse.start_ns <= axis.start_ns
         assert axis.end_ns <= coarse.end_ns < axis.end_ns + coarse.column_ns
-
-
-def test_along_fewer_columns_a_full_axis_moves_by_whole_cells_and_reaches_to_its_end():
-    begins = set()
-    for second in range(20):
-        moved = TimeAxis(second * SECOND_NS, SECOND_NS, 100, 100)
-        coarse = coarser(moved, 20)
-        assert coarse.column_ns == 5 * SECOND_NS
-        assert moved.end_ns <= coarse.end_ns < moved.end_ns + coarse.column_ns
-        begins.add(coarse.start_ns)
-    assert len(begins) == 3

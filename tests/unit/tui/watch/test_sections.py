@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import NO_DRIVER, folded
 from fakes.states import STATES
 
-from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
+from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.machine.view import MachineView
 from tui.watch.detail_screens import sections
@@ -108,33 +108,6 @@ def test_a_gpu_that_shows_nothing_has_its_reason_alone(state, problem):
     assert not {figure.label for figure in section.figures} - {"energy"}
 
 
-def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
-    *_, cpu, memory, run, sensors = sections(view_of("in-depth"))
-    assert cpu.about == ("Intel i7-9700K", "8 cores, 4 physical")
-    assert {
-        "load": "3.20",
-        "package": "64 W",
-        "energy": "1.15 kJ",
-        "allowed": "48 % of 6 cores",
-        "limited": "4 % of periods",
-        "runs on": "mains",
-    }.items() <= texts(cpu).items()
-    assert {
-        "disk": "read 512  written 102 KiB/s",
-        "faults": "0 per second",
-    }.items() <= texts(memory).items()
-    assert texts(run) == {
-        "run": "2.8 cores",
-        "top thread": "96 %",
-        "run mem": "2.0 GiB",
-        "processes": "2",
-        "threads": "45",
-        "faults": "12 per second",
-    }
-    assert texts(sensors)["driver"] == "550.54.14"
-    assert texts(sensors)["GPUs used by"] == "2 processes"
-
-
 def test_before_the_first_sample_nothing_is_claimed():
     (waiting,) = sections(MachineView(MachineHistory(), MachineFacts(), None, 1.0))
     assert waiting.problem == "waiting for the first sample"
@@ -148,15 +121,6 @@ def part(title, machine, facts=None):
     view = MachineView(history, facts or MachineFacts(), 0.1, 1.0)
     (found,) = (section for section in sections(view) if section.title == title)
     return found
-
-
-@pytest.mark.parametrize(
-    ("cores", "physical", "text"),
-    [(8, 4, "8 cores, 4 physical"), (8, 8, "8 cores"), (2, 16, "2 cores"), (1, None, "1 core")],
-)
-def test_the_cores_are_those_that_the_first_line_shows(cores, physical, text):
-    facts = MachineFacts(cores=cores, physical_cores=physical)
-    assert part("CPU", Machine(1, 0.0, cpu=Cpu(5.0), gpus=()), facts).about == (text,)
 
 
 UNREAD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")

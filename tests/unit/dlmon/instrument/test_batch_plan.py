@@ -44,10 +44,6 @@ def batched(samples, size=32, drop=False):
     return made("_BatchDataset", batches, source, _batch_size=size, _drop_remainder=drop)
 
 
-def sizes(plan, count):
-    return [plan.size(position) for position in range(count)]
-
-
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(0, 60), st.integers(0, 60))
 def test_samples_are_the_sum_of_the_sizes(samples, size, start, count):
     batches = -(-samples // size)
@@ -57,10 +53,23 @@ def test_samples_are_the_sum_of_the_sizes(samples, size, start, count):
     assert plan.samples(0, batches) == samples
 
 
-def test_a_dataset_says_the_size_of_its_short_last_batch():
-    plan = plan_of_dataset(made("_PrefetchDataset", 4, made("_MapDataset", 4, batched(100))))
-    assert sizes(plan, 4) == [32, 32, 32, 4]
-    assert (plan.batches, plan.samples(0, 4)) == (4, 100)
+TAKEN = made("_TakeDataset", 2, batched(70))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "batches", "sizes"),
+    [
+        (made("_PrefetchDataset", 4, made("_MapDataset", 4, batched(100))), 4, [32, 32, 32, 4]),
+        (made("_RepeatDataset", INFINITE, batched(70)), None, [32, 32, 6, 32, 32, 6, 32]),
+        (batched(INFINITE), None, [32] * 9),
+        (TAKEN, 2, [32, 32]),
+        (made("_RepeatDataset", INFINITE, TAKEN), None, [32] * 6),
+    ],
+)
+def test_a_dataset_says_its_batches_and_where_the_short_one_comes(dataset, batches, sizes):
+    plan = plan_of_dataset(dataset)
+    assert [plan.size(position) for position in range(len(sizes))] == sizes
+    assert (plan.batches, plan.samples(0, len(sizes))) == (batches, sum(sizes))
     assert "batch() step" in plan.inferred
 
 
@@ -69,24 +78,6 @@ def test_a_size_that_tensorflow_guarantees_is_not_inferred():
     dataset.element_spec = {"x": SimpleNamespace(shape=Shape((32, 4)))}
     plan = plan_of_dataset(dataset)
     assert (plan.batch_size, plan.last, plan.batches, plan.inferred) == (32, 32, 3, None)
-
-
-def test_repeated_batches_are_short_in_the_middle():
-    plan = plan_of_dataset(made("_RepeatDataset", INFINITE, batched(70)))
-    assert sizes(plan, 7) == [32, 32, 6, 32, 32, 6, 32]
-    assert plan.batches is None
-
-
-def test_batches_of_repeated_samples_are_all_whole():
-    plan = plan_of_dataset(batched(INFINITE))
-    assert (plan.size(1000), plan.last) == (32, 32)
-
-
-def test_what_is_taken_before_the_short_batch_is_whole():
-    taken = made("_TakeDataset", 2, batched(70))
-    assert plan_of_dataset(taken).samples(0, 2) == 64
-    repeated = plan_of_dataset(made("_RepeatDataset", INFINITE, taken))
-    assert sizes(repeated, 6) == [32] * 6
 
 
 @pytest.mark.parametrize("name", ["_ShuffleDataset", "_SkipDataset", "_ShardDataset"])

@@ -13,7 +13,7 @@ from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochStart
-from dlmon.records import Batches, Notice, Output, decode
+from dlmon.records import Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -24,51 +24,31 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workloads run o
 class Pipe:
     """A socket with an emitter at one end, and a reader that reads when it is asked to."""
 
-    def __init__(self, size=4096):
+    def __init__(self):
         ours, self.its = socket.socketpair()
-        self.its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        self.its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         ours.setblocking(False)
         self.read_fd = ours.detach()
         # As a supervisor hands it over.
         self.its.set_inheritable(True)
         self.emitter = Emitter(self.its)
-        self.data = b""
-        self.ended = False
 
-    def read(self, most=1 << 16):
-        """Read what is there, return all that was read so far."""
-        try:
-            data = os.read(self.read_fd, most)
-            self.ended = not data
-        except BlockingIOError:
-            data = b""
-        self.data += data
-        return self.data
-
-    def read_to_end(self, most=1 << 16):
-        wait_for(lambda: self.read(most) is not None and self.ended)
-        assert self.data.endswith(b"\n") or not self.data
-        return self.records()
-
-    def records(self):
-        return [decode(line) for line in self.data.split(b"\n")[:-1]]
+    def read_to_end(self):
+        """Return the records that come until the emitter closes its end."""
+        data, ended = b"", False
+        while not ended:
+            assert select.select([self.read_fd], [], [], DEADLINE_S)[0], "nothing came any more"
+            data += (more := os.read(self.read_fd, 777))
+            ended = not more
+        return [decode(line) for line in data.splitlines()]
 
     def full(self):
         return not select.select([], [self.its], [], 0)[1]
-
-    def close_in_background(self):
-        closing = threading.Thread(target=self.emitter.close)
-        closing.start()
-        return closing
 
     def close_reader(self):
         if self.read_fd >= 0:
             os.close(self.read_fd)
             self.read_fd = -1
-
-    def clean_up(self):
-        self.close_reader()
-        self.emitter.close()
 
 
 def wait_for(condition):
@@ -83,16 +63,12 @@ def pipe(monkeypatch):
     monkeypatch.setattr(emitter_module, "FLUSH_S", 0.005)
     made = Pipe()
     yield made
-    made.clean_up()
+    made.close_reader()
+    made.emitter.close()
 
 
 def lines_of(count, since=0):
     return [Output(number, "stdout", f"line {number}") for number in range(since, since + count)]
-
-
-def durations_in(records):
-    """Return the durations of all batches with times of their own, in µs."""
-    return [dt for record in records if isinstance(record, Batches) for dt in record.dt_us]
 
 
 def send_all(emitter, items):
@@ -110,24 +86,17 @@ def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(1_000_000) == 0
 
 
-def test_nobody_who_sends_waits_for_a_reader(pipe):
+def test_nobody_who_sends_waits_for_a_reader_and_all_of_it_arrives(pipe):
     first, then = lines_of(2_000), lines_of(2_000, 2_000)
     send_all(pipe.emitter, first)
     wait_for(pipe.full)
     # Nobody reads, and this thread is the only one that could: a send that waited would hang.
-    send_all(pipe.emitter, then)
-    closing = pipe.close_in_background()
-    assert pipe.read_to_end() == first + then
+    send_all(pipe.emitter, [*then, Output(0, "stdout", "x" * 30_000)])
+    closing = threading.Thread(target=pipe.emitter.close)
+    closing.start()
+    assert pipe.read_to_end() == [*first, *then, Output(0, "stdout", "x" * 30_000)]
     closing.join(DEADLINE_S)
     assert not closing.is_alive()
-
-
-def test_lines_longer_than_the_pipe_arrive_piece_by_piece(pipe):
-    sent = [Output(0, "stdout", "x" * 30_000), Output(1, "stderr", "y" * 50_000)]
-    send_all(pipe.emitter, sent)
-    closing = pipe.close_in_background()
-    assert pipe.read_to_end(most=777) == sent
-    closing.join(DEADLINE_S)
 
 
 def test_a_reader_that_is_gone_asks_for_a_stop(pipe):

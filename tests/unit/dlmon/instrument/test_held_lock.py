@@ -45,24 +45,43 @@ def test_the_line_is_known_of_a_thread_that_does_not_give_the_lock_back(run):
     assert stacks[0].script.file.endswith("script.py")
 
 
-def test_nothing_is_written_where_it_is_given_back_in_time(run):
-    lines = """
+IN_TIME = """
 for second in range(3):
     held.set_again(second * 10**10)
     time.sleep(0.1)
 held.close()
 time.sleep(0.5)
 """
-    assert run(lines) == ("", None)
+GOES_ON = f"""
+{HOLDS}
+held.set_again(10**10)
+print(held.lines_of(threading.get_ident()))
+held.close()
+"""
+SETS_IT_LATER = f"""
+held.set_again(1)
+module = __import__("fault" + "handler")
+with open(sys.argv[1] + " own", "w") as own:
+    module.dump_traceback_later(0.2, file=own)
+    held.set_again(10**10)
+    {HOLDS.splitlines()[1]}
+    print(open(own.name).read().count("compute_in_c"))
+"""
 
 
-def test_what_was_written_is_gone_once_it_goes_on(run):
-    assert run(
-        f"{HOLDS}held.set_again(10**10)\nprint(held.lines_of(threading.get_ident()))\nheld.close()"
-    ) == (
-        "[]\n",
-        None,
-    )
+@pytest.mark.parametrize(
+    ("lines", "printed"),
+    [
+        (IN_TIME, ""),
+        (GOES_ON, "[]\n"),
+        # A script that has a faulthandler of its own keeps that, and is not watched.
+        (f"import faulthandler\n{HOLDS}", ""),
+        (SETS_IT_LATER, "1\n"),
+    ],
+    ids=["given back in time", "goes on", "names its own", "sets its own later"],
+)
+def test_nothing_is_left_written_of_what_does_not_hold_it_or_goes_on(run, lines, printed):
+    assert run(lines) == (printed, None)
 
 
 def test_a_forked_child_ends_as_ever_and_the_parent_is_watched_on(run):
@@ -76,23 +95,6 @@ os.wait()
 """
     _, stacks = run(lines)
     assert stacks[0].script.function == "compute_in_c"
-
-
-def test_a_script_that_names_it_keeps_it_and_is_not_watched(run):
-    assert run(f"import faulthandler\n{HOLDS}") == ("", None)
-
-
-def test_one_that_sets_it_later_keeps_it(run):
-    lines = f"""
-held.set_again(1)
-module = __import__("fault" + "handler")
-with open(sys.argv[1] + " own", "w") as own:
-    module.dump_traceback_later(0.2, file=own)
-    held.set_again(10**10)
-    {HOLDS.splitlines()[1]}
-    print(open(own.name).read().count("compute_in_c"))
-"""
-    assert run(lines) == ("1\n", None)
 
 
 def test_what_is_no_such_text_has_no_threads(tmp_path):

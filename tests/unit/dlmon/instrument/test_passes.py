@@ -57,21 +57,17 @@ def test_an_epoch_whose_iterator_was_made_early_begins_with_its_first_batch(scri
     assert [batches.opening_us for batches in reported.batches] == [0]
 
 
-def accumulate_ahead(script, loader, optimizer, count, ms=40):
-    """Train as transformers' Trainer does: fetch all batches of a step, then compute."""
-    batches = iter(loader)
-    for _ in range(len(loader) // count):
-        for _ in range(count):
-            next(batches)
-        script.took(ms)
-        script.step(optimizer)
-
-
 @pytest.mark.parametrize("count", [2, 16])
 def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(script, count):
+    """As transformers' Trainer does: fetch all batches of a step, then compute."""
     optimizer, loader = Optimizer(), script.loader(16 * count * 10, 10, wait_ms=1)
     for _ in range(2):
-        accumulate_ahead(script, loader, optimizer, count)
+        batches = iter(loader)
+        for _ in range(16):
+            for _ in range(count):
+                next(batches)
+            script.took(40)
+            script.step(optimizer)
     reported = script.reported()
     assert reported.counts == [(16 * count * 10, 16 * count, 16)] * 2
     # Each step: its fetches, and 41 ms.
@@ -258,22 +254,20 @@ def test_a_loop_without_a_loader_ends_when_a_pass_trains_and_goes_on_through_val
     assert max(took for batches in alone for took in batches.dt_us) <= 5000
 
 
-def draw(script, loader, optimizer, steps, batches=1, ms=5):
+def draw(script, loader, optimizer, steps):
     """Train as scripts do that count steps, not epochs: an iterator for each batch."""
     for _ in range(steps):
-        for _ in range(batches):
-            next(iter(loader))
-        script.took(ms)
+        next(iter(loader))
+        script.took(5)
         script.step(optimizer)
 
 
-def hold(script, loader, optimizer, steps, batches=1, ms=5):
+def hold(script, loader, optimizer, steps):
     """Train with single batches of iterators that have a name."""
     for _ in range(steps):
-        for _ in range(batches):
-            batches_of_loader = iter(loader)
-            next(batches_of_loader)
-        script.took(ms)
+        batches_of_loader = iter(loader)
+        next(batches_of_loader)
+        script.took(5)
         script.step(optimizer)
     del batches_of_loader
 

@@ -1,17 +1,12 @@
-import select
-import socket
 import sys
-import tempfile
 from types import SimpleNamespace
 
 import pytest
 from fakes.listener import Listener
 from fakes.loops import KeptReporter
-from fakes.sessions import eventually
 
-from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.reporter import Reporter, guarded
-from dlmon.records import Model, Notice, Phase, decode
+from dlmon.records import Model, Notice
 
 
 @pytest.fixture
@@ -103,63 +98,3 @@ def test_an_error_in_a_hook_turns_it_off_and_the_log_says_why(listener):
     [process] = listener.reported()
     [notice] = process.of(Notice)
     assert "ValueError: not this one" in notice.text
-
-
-@pytest.fixture
-def server():
-    """A monitor that takes a connection, and reads only when it is asked to."""
-    with (
-        tempfile.TemporaryDirectory(prefix="dlmon") as folder,
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening,
-    ):
-        listening.bind(f"{folder}/socket")
-        listening.listen()
-        yield listening
-
-
-def test_a_monitor_that_does_not_read_for_a_while_gets_everything_later(server, monkeypatch):
-    waits = []
-
-    class Poll:
-        def __init__(self):
-            self.register = (real := select.poll()).register
-            self.real = real
-
-        def poll(self, timeout_ms):
-            waits.append(timeout_ms)
-            return self.real.poll(timeout_ms)
-
-    monkeypatch.setattr(emitter_module, "select", SimpleNamespace(poll=Poll, POLLOUT=4))
-    reporter = Reporter(server.getsockname())
-    assert reporter.start("torch", "2.13")
-    connection, _ = server.accept()
-    for number in range(20_000):
-        reporter.enter(f"phase {number}", number)
-    # Twice it has waited as long as it does, for a monitor that reads nothing.
-    eventually(lambda: len(waits) >= 2, "two waits for room")
-    received = bytearray()
-    connection.settimeout(10)
-    with connection:
-        while received.count(b"\n") < 20_002:
-            received += connection.recv(1 << 16)
-    # Before them it said what trains, and that it takes requests.
-    records = [decode(line) for line in received.splitlines()]
-    assert [each.t for each in records if isinstance(each, Phase)] == list(range(20_000))
-    assert reporter.is_on
-    reporter.close()
-
-
-def test_a_monitor_that_goes_away_is_reported_to_no_more(server):
-    reporter = Reporter(server.getsockname())
-    assert reporter.start("torch", "2.13")
-    emitter = reporter._emitter
-    connection, _ = server.accept()
-    connection.close()
-
-    def is_noticed():
-        reporter.enter("training")
-        return emitter.reads.stop_requested
-
-    eventually(is_noticed, "the end of the connection to be noticed")
-    assert reporter.is_on
-    reporter.close()

@@ -78,49 +78,33 @@ def sent_of(tmp_path, records):
         log.drop_lock()
 
 
-def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("has_epochs", "epochs"), [(None, (2, 3)), (False, (None, None))])
+def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(
+    tmp_path, monkeypatch, has_epochs, epochs
+):
     """Each record is a slice of its own, as in a log that takes long to read."""
     monkeypatch.setattr(agent, "SLICE_S", 0.0)
+    of_model = {"has_epochs": has_epochs, "mode": "train"}
     records = recorded_session("training", session_id="runs")
-    first, second = sent_of(tmp_path, records)
-    assert (first["session"], first["phase"], first.get("epoch")) == (
-        "runs",
-        "reading the log",
-        None,
+    first, then = sent_of(
+        tmp_path, [replace(r, **of_model) if isinstance(r, Model) else r for r in records]
     )
-    assert (second["session"], second["phase"], second["epoch"]) == ("runs", "training", 2)
-
-
-@pytest.mark.parametrize("has_epochs", [None, False])
-def test_a_loop_that_has_no_epochs_is_sent_as_in_none(tmp_path, has_epochs):
-    records = [
-        replace(record, has_epochs=has_epochs, mode="train")
-        if isinstance(record, Model)
-        else record
-        for record in recorded_session("training", session_id="runs")
-    ]
-    *_, sent = sent_of(tmp_path, records)
-    assert (sent["epoch"], sent["epochs"]) == ((None, None) if has_epochs is False else (2, 3))
-    assert (sent["phase"], sent["mode"]) == ("training", "train")
+    assert (first["session"], first["phase"]) == ("runs", "reading the log")
+    assert first.get("epoch") is None
+    assert (then["session"], then["phase"], then["mode"]) == ("runs", "training", "train")
+    assert (then["epoch"], then["epochs"]) == epochs
 
 
 # ---- a session that is followed ----
 
 
 class Followed:
-    """A session that is followed by a viewer, as its records and its files come and go.
-
-    Attributes:
-        log: its log, with the lock of its supervisor.
-        texts: what was sent of each file.
-        said: all other answers.
-    """
+    """A session that is followed by a viewer: its locked log, and what was sent of it."""
 
     def __init__(self, tmp_path):
         self.records = session("runs")
         self.log = GrowingLog(tmp_path, self.records[:5])
-        self.path = self.log.path
-        self.texts, self.said, self._file = {}, [], ""
+        self.path, self.texts, self.said, self._file = self.log.path, {}, [], ""
         self._answers = agent._follow("runs", "session.jsonl", log_dir=str(tmp_path))
 
     @property
@@ -173,14 +157,21 @@ def followed(tmp_path, monkeypatch):
     return run
 
 
-def test_a_removed_log_stands_as_its_lock_says(followed):
+@pytest.mark.parametrize(
+    ("lose", "said"),
+    [
+        (lambda log: log.unlink(), "was removed"),
+        (lambda log: log.parent.rename(log.parents[1] / "elsewhere"), "was moved away"),
+    ],
+)
+def test_a_log_that_is_gone_stands_as_its_lock_says(followed, lose, said):
     async def play(shown):
-        shown.path.unlink()
-        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
+        lose(shown.path)
+        await shown.until(lambda: shown.standings[-1] == ("running", said))
         shown.log.drop_lock()
         await shown.until_end()
 
-    assert followed(play).standings[-1] == ("interrupted", "was removed")
+    assert followed(play).standings[-1] == ("interrupted", said)
 
 
 def test_what_is_written_to_a_removed_log_is_sent_with_its_result(followed):
@@ -194,13 +185,3 @@ def test_what_is_written_to_a_removed_log_is_sent_with_its_result(followed):
 
     shown = followed(play)
     assert shown.texts == {"session.jsonl": b"".join(map(encode, shown.records))}
-
-
-def test_a_log_that_was_moved_away_stands_as_its_lock_says(followed, tmp_path):
-    async def play(shown):
-        shown.path.parent.rename(tmp_path / "elsewhere")
-        await shown.until(lambda: shown.standings[-1] == ("running", "was moved away"))
-        shown.log.drop_lock()
-        await shown.until_end()
-
-    assert followed(play).standings[-1] == ("interrupted", "was moved away")

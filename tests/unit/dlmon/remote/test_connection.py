@@ -30,18 +30,18 @@ async def begin(tmp_path):
     """Return a function that makes a connection to what a script has it say."""
     made = []
 
-    async def make(start_s=60.0, command=None, **script):
+    async def make(**script):
         path = tmp_path / "script.json"
         path.write_text(json.dumps(script))
         process = await asyncio.create_subprocess_exec(
-            *(command or (sys.executable, str(FAKES / "agent.py"), str(path))),
+            *(sys.executable, str(FAKES / "agent.py"), str(path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=LONGEST_LINE_BYTES,
             start_new_session=True,
         )
-        made.append(SshProcess("box", process, start_s))
+        made.append(SshProcess("box", process, start_s=60.0))
         return made[-1]
 
     yield make
@@ -69,38 +69,21 @@ async def opened(begin):
         await connection.close()
 
 
-async def why_not_opened(connection):
-    with pytest.raises(SshError) as caught:
-        await connection.open()
-    return str(caught.value), caught.value.may_pass
-
-
-async def test_it_is_known_what_answers(begin):
-    connection = await begin(first={"python": "3.12.4"}, ready={"agent": "big", "boot_id": "7"})
-    await connection.open()
-    assert (connection.boot_id, connection.python, connection.sent_bytes) == ("7", "3.12.4", 0)
-
-
 async def test_answers_reach_who_asked_in_their_order(opened):
     lines = {
         "first": ['{"id": @, "n": 1}', '{"id": 3, "n": 10}', '{"id": @, "n": 2}', END],
         "second": ['{"id": @, "n": 11}', END],
     }
     connection = await opened(answers=lines)
-    taken = {1: [], 2: []}
-    done = asyncio.Event()
-    connection.send("first", taken[1].append)
-
-    def take(answer):
-        taken[2].append(answer)
-        if "end" in answer:
-            done.set()
-
+    first, second = [], []
+    connection.send("first", first.append)
     # What is answered before it was asked is passed over.
-    connection.send("second", take)
-    await asyncio.wait_for(done.wait(), 60)
-    assert taken[1] == [{"n": 1}, {"n": 2}, {"end": True}]
-    assert taken[2][-2:] == [{"n": 11}, {"end": True}]
+    connection.send("second", second.append)
+    async with asyncio.timeout(60):
+        while not any("end" in answer for answer in second):
+            await connection.ask_one("ping")
+    assert first == [{"n": 1}, {"n": 2}, {"end": True}]
+    assert second[-2:] == [{"n": 11}, {"end": True}]
 
 
 async def test_texts_are_cleaned_but_for_those_that_are_read_elsewhere(opened):
@@ -149,7 +132,7 @@ async def test_a_host_can_not_say_that_it_is_lost(opened):
     assert await connection.ask_one("x") == {"n": 1}
 
 
-@pytest.mark.parametrize("depth", [10, 300, 600, 900, 100_000])
+@pytest.mark.parametrize("depth", [300, 900, 100_000])
 async def test_answers_that_are_nested_deeply_are_no_error(opened, depth):
     deep = '{"id": @, "x": ' + "[" * depth + "]" * depth + "}"
     connection = await opened(answers={"x": [deep, '{"id": @, "n": 1}', END]})
@@ -162,9 +145,9 @@ async def test_a_dlmon_that_can_not_be_sent_is_a_sentence(begin, monkeypatch):
         raise BundleError("the package dlmon is not where Python finds packages")
 
     monkeypatch.setattr(connections, "sent_files", broken)
-    words, may_pass = await why_not_opened(await begin())
-    assert words.startswith("box can't be sent dlmon: the package dlmon is not where")
-    assert not may_pass
+    with pytest.raises(SshError, match="^box can't be sent dlmon: the package dlmon") as caught:
+        await (await begin()).open()
+    assert not caught.value.may_pass
 
 
 def test_what_is_sent_runs_anywhere_and_is_unpacked_as_it_was():

@@ -29,30 +29,10 @@ def host(clock):
 # ---- how it stands ----
 
 
-def test_it_asks_for_samples_and_sessions_once_it_is_started(host):
-    assert host.link.is_started
-    assert [standing.ask for standing in host.link.standing] == ["watch", "running"]
-    host.start()
-    assert len(host.link.standing) == 2
-
-
-async def test_closing_it_ends_the_connection(host):
-    await host.close()
-    assert host.link.is_closed
-
-
-def test_it_is_connecting_until_a_try_has_ended(host):
-    assert host.state == HostState.CONNECTING
-    snapshot = host.snapshot()
-    assert (snapshot.problem, snapshot.lost_wall, snapshot.retry_in_s, snapshot.age) == (
-        None,
-        None,
-        None,
-        None,
-    )
-
-
 def test_one_that_never_answered_is_not_called_lost(host, clock):
+    first = host.snapshot()
+    assert (first.state, first.problem, first.age) == (HostState.CONNECTING, None, None)
+    assert (first.lost_wall, first.retry_in_s) == (None, None)
     host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
     clock.advance(1)
     snapshot = host.snapshot()
@@ -118,14 +98,6 @@ def test_samples_that_come_seldom_are_not_called_late_for_that(clock):
     assert host.snapshot().age == Age.OLD
 
 
-def test_a_host_that_was_started_anew_has_no_figures_until_its_first_sample(host, clock):
-    live(host, clock)
-    host.link.fail("gone")
-    host.link.connect(boot_id="boot-2")
-    snapshot = host.snapshot()
-    assert (snapshot.machine, snapshot.age, snapshot.free_gpus) == (None, None, None)
-
-
 @pytest.mark.parametrize(
     ("wall_s", "said"), [(0.4, None), (2.0, None), (-2.0, None), (2.1, 2.1), (-40.0, -40.0)]
 )
@@ -142,38 +114,29 @@ def sample_at(seconds):
     return sample(int(seconds * SECOND))
 
 
-def test_it_stays_on_where_a_screen_of_it_is_left(clock):
+def test_it_asks_for_samples_and_sessions_once_until_it_is_closed(clock):
     host = FakeHost("gpu1", clock, interval_s=0.5, pcie=True)
-    host.start()
-    watch, _ = host.link.standing
+    for _ in range(2):
+        host.start()
+    watch, running = host.link.standing
+    assert (watch.ask, running.ask) == ("watch", "running")
     assert watch.fields() == {"interval_s": 0.5, "pcie": True}
+    # A screen of it is left.
     host.stop()
     assert host.is_on
-    assert host.link.standing[0] is watch
+    assert host.link.standing == [watch, running]
 
 
-def test_its_samples_make_its_history(host):
-    host.link.report(*map(sample_at, (5, 5.5, 6)))
-    assert host.history.latest.t == 6 * SECOND
-    assert host.start_ns == 5 * SECOND
-    assert host.history.cpu_pct.mean is not None
-
-
-def test_a_sample_that_is_older_than_the_last_is_passed_over(host, clock):
-    host.link.report(sample_at(6))
-    clock.advance(1)
-    host.link.report(*map(sample_at, (6, 5, 0)))
-    assert host.history.latest.t == 6 * SECOND
-    assert host.age_s == 1
-
-
-def test_the_age_of_a_sample_counts_from_when_it_came(host, clock):
+def test_the_age_of_a_sample_counts_from_when_it_came_and_older_ones_are_passed_over(host, clock):
     assert host.age_s is None
     # Whatever its own clock says.
-    host.link.report(sample_at(9_999))
-    assert host.age_s == 0
-    clock.advance(2.5)
-    assert host.age_s == 2.5
+    host.link.report(*map(sample_at, (9_998, 9_998.5, 9_999)))
+    assert (host.age_s, host.start_ns) == (0, 9_998 * SECOND)
+    assert host.history.cpu_pct.mean is not None
+    clock.advance(1)
+    host.link.report(*map(sample_at, (9_999, 5, 0)))
+    assert host.history.latest.t == 9_999 * SECOND
+    assert host.age_s == 1
 
 
 def test_the_time_there_is_known_by_its_clock_or_its_last_sample(host, clock):
@@ -189,10 +152,11 @@ def test_the_time_there_is_known_by_its_clock_or_its_last_sample(host, clock):
 def test_a_boot_begins_its_history_anew(host):
     host.link.report(sample_at(5_000))
     host.link.connect("boot-2")
+    snapshot = host.snapshot()
     assert host.history.latest is None
+    assert (snapshot.machine, snapshot.age, snapshot.free_gpus) == (None, None, None)
     host.link.report(sample_at(3))
-    assert host.history.latest.t == 3 * SECOND
-    assert host.start_ns == 3 * SECOND
+    assert (host.history.latest.t, host.start_ns) == (3 * SECOND, 3 * SECOND)
 
 
 def test_what_it_has_to_say_is_read_once(host):
@@ -274,59 +238,39 @@ def one_gpu(utilization_pct=0, memory_mib=3, mig=None, processes=()):
     return replace(sample(1, processes=processes), gpus=(gpu,))
 
 
-def free(machine, known=None):
-    (gpu,) = machine.gpus
-    return is_free(gpu, machine, (known or facts(gpus=1)).machine)
-
-
 def on_gpu(*gpus, pid=1, **more):
     return Process(pid, "ada", "python3 train.py", gpus=gpus, **more)
 
 
-def test_a_gpu_is_free_that_no_process_uses_and_that_does_next_to_nothing():
-    assert free(one_gpu())
-    assert free(one_gpu(utilization_pct=4, memory_mib=4 * GIB - 1))
+OTHERS = tuple(on_gpu(1, pid=number) for number in range(MAX_ON_GPUS))
+OF_ANOTHER_NAMESPACE = Process(2, "ada", "python3", why={"gpus": "the driver reports the host's"})
 
 
 @pytest.mark.parametrize(
-    "machine",
+    ("machine", "is_it"),
     [
-        one_gpu(utilization_pct=5),
-        one_gpu(memory_mib=4 * GIB),
-        one_gpu(processes=(on_gpu(0),)),
-        one_gpu(processes=(on_gpu(1), on_gpu(1, 0))),
-        one_gpu(mig=True),
+        (one_gpu(), True),
+        (one_gpu(utilization_pct=4, memory_mib=4 * GIB - 1), True),
+        (one_gpu(processes=(OF_ANOTHER_NAMESPACE, on_gpu(1))), True),
+        # Somebody may use it.
+        (one_gpu(utilization_pct=5), False),
+        (one_gpu(memory_mib=4 * GIB), False),
+        (one_gpu(processes=(on_gpu(0),)), False),
+        (one_gpu(processes=(on_gpu(1), on_gpu(1, 0))), False),
+        (one_gpu(mig=True), False),
+        # What is not known makes it no more free.
+        (one_gpu(utilization_pct=None), False),
+        (one_gpu(memory_mib=None), False),
+        (replace(one_gpu(), processes=None), False),
+        (replace(one_gpu(), why={"processes": "not permitted"}), False),
+        (one_gpu(processes=(Process(1, "ada", "sh", why={"gpus": "not supported"}),)), False),
+        # A full table may lack who is on it.
+        (one_gpu(processes=OTHERS[1:]), True),
+        (one_gpu(processes=OTHERS), False),
     ],
-    ids=["busy", "memory", "process", "process on several", "divided"],
 )
-def test_a_gpu_is_not_free_that_somebody_may_use(machine):
-    assert not free(machine)
-
-
-@pytest.mark.parametrize(
-    "machine",
-    [
-        one_gpu(utilization_pct=None),
-        one_gpu(memory_mib=None),
-        replace(one_gpu(), processes=None),
-        replace(one_gpu(), why={"processes": "not permitted"}),
-        one_gpu(processes=(Process(1, "ada", "python3", why={"gpus": "not supported"}),)),
-    ],
-    ids=["utilisation", "memory", "no table", "why no table", "unlisted"],
-)
-def test_what_cannot_be_read_does_not_make_a_gpu_free(machine):
-    assert not free(machine)
-
-
-def test_a_full_table_may_lack_the_process_that_is_on_a_gpu():
-    others = tuple(on_gpu(1, pid=number) for number in range(MAX_ON_GPUS))
-    assert free(one_gpu(processes=others[1:]))
-    assert not free(one_gpu(processes=others))
-
-
-def test_pids_of_another_namespace_do_not_hide_that_a_gpu_is_free():
-    ours = Process(2, "ada", "python3", why={"gpus": "the driver reports the host's pid"})
-    assert free(one_gpu(processes=(ours, on_gpu(1))))
+def test_a_gpu_is_free_that_nobody_uses_as_far_as_is_known(machine, is_it):
+    assert is_free(machine.gpus[0], machine, facts(gpus=1).machine) is is_it
 
 
 def test_only_figures_of_now_make_a_gpu_free(host, clock):
@@ -342,18 +286,19 @@ def test_only_figures_of_now_make_a_gpu_free(host, clock):
 # ---- its GPUs and its load ----
 
 
-def test_gpus_that_are_known_but_no_longer_reported_stay_with_the_reason(host, clock):
+def test_gpus_that_are_no_longer_reported_stay_with_the_reason_and_where_are_none_it_is_said(
+    host, clock
+):
     live(host, clock)
     clock.advance(1)
     host.link.report(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
     snapshot = host.snapshot()
     assert [(gpu.index, gpu.why["power_w"]) for gpu in snapshot.gpus] == [(0, "lost"), (1, "lost")]
     assert snapshot.no_gpus is None
-
-
-def test_a_host_without_a_gpu_says_why(host, clock):
-    live(host, clock, gpus=0)
-    assert host.snapshot().no_gpus == "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+    other = FakeHost("gpu2", clock)
+    other.start()
+    live(other, clock, gpus=0)
+    assert other.snapshot().no_gpus == "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 
 
 def test_the_load_is_that_of_the_gpus_over_a_minute_else_of_the_cpu(clock):

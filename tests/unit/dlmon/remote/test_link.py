@@ -107,26 +107,11 @@ async def link(unstarted):
     return unstarted
 
 
-@pytest.fixture
-async def failing(unstarted, host):
-    """A link to a host that refuses connections."""
-    host.outcome = SshError("box refuses connections by ssh")
-    unstarted.start()
-    return unstarted
-
-
 async def until(condition):
     """Let the loop go on until a condition holds."""
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
             await asyncio.sleep(0)
-
-
-async def retried(link, host):
-    """Have a person try again, and wait until that is over."""
-    tries = host.tries
-    link.retry_now()
-    await until(lambda: host.tries > tries and (link.is_up or link.retry_at_ns is not None))
 
 
 async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(
@@ -150,39 +135,29 @@ async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(
     assert not unstarted.needs_person
 
 
-async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
-    await until(lambda: failing.retry_at_ns is not None)
-    host.outcome = None
-    failing.retry_now()
-    await until(lambda: failing.is_up)
-    assert (failing.problem, failing.lost_at_ns, failing.retry_at_ns) == (None, None, None)
-    assert failing.boot_id == "boot-1"
+@pytest.mark.parametrize(
+    "error", [SshError("box lets nobody in", may_pass=False), HostError("that is not a host")]
+)
+async def test_a_person_is_wanted_where_a_later_try_does_no_better(unstarted, host, error):
+    host.outcome = error
+    unstarted.start()
+    await until(lambda: unstarted.problem == str(error))
+    assert unstarted.needs_person
 
 
-async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host):
-    await until(lambda: failing.retry_at_ns is not None)
-    host.outcome = SshError("box lets nobody in", may_pass=False)
-    failing.retry_now()
-    await until(lambda: failing.problem == "box lets nobody in")
-    assert failing.needs_person
-    await until(lambda: failing.retry_at_ns is not None)
-    host.outcome = HostError("that is not a host")
-    failing.retry_now()
-    await until(lambda: failing.problem == "that is not a host")
-    assert failing.needs_person
-
-
-async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock):
+async def test_who_waits_for_the_first_connection_hears_of_a_failure_and_may_try_again(
+    unstarted, host
+):
     host.outcome = SshError("box refuses connections by ssh")
-    link = Connection("box", connect=host.connect, clock=clock)
-    link.start()
+    unstarted.start()
     with pytest.raises(SshError, match="refuses connections"):
-        await link.wait_until_up()
+        await unstarted.wait_until_up()
     host.outcome = None
-    link.retry_now()
-    await until(lambda: link.is_up)
-    await link.wait_until_up()
-    await link.close()
+    unstarted.retry_now()
+    await until(lambda: unstarted.is_up)
+    await unstarted.wait_until_up()
+    assert (unstarted.problem, unstarted.lost_at_ns, unstarted.retry_at_ns) == (None, None, None)
+    assert unstarted.boot_id == "boot-1"
 
 
 async def test_one_that_is_lost_at_once_again_and_again_is_tried_later(host, clock, monkeypatch):
@@ -305,25 +280,12 @@ async def test_a_clock_that_began_anew_is_not_measured_by_the_old_one(link, host
         assert link.times.monotonic_ns == pytest.approx(expected_s * SECOND)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"t": "now"},
-        {"t": None},
-        {"t": 10**400},
-        {"t": -1},
-        {"t": 1.5},
-        {"wall": "now"},
-        {"wall": float("nan")},
-        {"wall": float("inf")},
-        {"wall": -1},
-        {"wall": 10**400},
-    ],
-)
+@pytest.mark.parametrize("wrong", ["now", None, 10**400, -1, 1.5, float("nan"), float("inf")])
 @pytest.mark.usefixtures("quick_pings")
-async def test_a_time_that_no_clock_shows_is_passed_over(link, pinged, changed):
+async def test_a_time_that_no_clock_shows_is_passed_over(link, pinged, wrong):
     await pinged(0.2, 7.0)
-    await pinged(0.1, 9.0, **changed)
+    await pinged(0.1, 9.0, t=wrong)
+    await pinged(0.1, 9.0, wall="now" if wrong in (None, 1.5) else wrong)
     assert link.times.monotonic_ns == pytest.approx(7.0 * SECOND)
 
 

@@ -1,5 +1,7 @@
 """What a host says of its sessions."""
 
+from pathlib import Path
+
 import pytest
 from fakes.recorded import recorded_session
 from fakes.sweeps import completed, plan_of
@@ -48,34 +50,18 @@ async def test_a_session_is_listed_as_its_host_knows_it(tmp_path):
     assert listed == SessionEntry(HEADER, path, Status.COMPLETED, RESULT, None, label)
 
 
-def folders(listed):
-    return [each.path.parent.name for each in listed]
-
-
-async def test_sessions_stay_in_the_order_of_their_host():
-    assert folders(await listed_sessions(Asked(*(answer(folder=name) for name in "cab")))) == [
-        "c",
-        "a",
-        "b",
-    ]
-
-
-async def test_what_may_be_absent_may_be_absent():
-    (listed,) = await listed_sessions(Asked(answer(result=..., name=..., note=..., status=...)))
-    assert (listed.result, listed.label.name, listed.label.note) == (None, None, None)
-    assert listed.status == Status.UNKNOWN
+async def test_sessions_stay_in_the_order_of_their_host_and_what_may_be_absent_may_be():
+    absent = dict.fromkeys(("result", "name", "note", "status"), ...)
+    given = answer(folder="c", file="session-17.jsonl", **absent), answer(folder="a")
+    first, second = await listed_sessions(Asked(*given))
+    assert (first.path, second.path.parent.name) == (Path("c", "session-17.jsonl"), "a")
+    assert (first.result, first.label, first.status) == (None, Label(), Status.UNKNOWN)
 
 
 @pytest.mark.parametrize("name", ["last", "a,b", "../x", "", " a", 7, ["a"], "x" * 61])
 async def test_what_nobody_could_call_a_session_is_left_out(name):
     (listed,) = await listed_sessions(Asked(answer(name=name)))
     assert listed.label.name is None
-
-
-@pytest.mark.parametrize("file", ["session.jsonl", "session-2.jsonl", "session-17.jsonl"])
-async def test_a_log_may_have_gone_on_in_another_file(file):
-    (listed,) = await listed_sessions(Asked(answer(file=file)))
-    assert listed.path.name == file
 
 
 @pytest.mark.parametrize(
@@ -85,17 +71,14 @@ async def test_a_log_may_have_gone_on_in_another_file(file):
         *({"folder": name} for name in ("x" * 121, None, 7, ["a"], {}, ...)),
         *({"file": name} for name in ("", "..", "a.jsonl", "../session.jsonl", "label.json")),
         *({"file": name} for name in ("/etc/session.jsonl", "session.jsonl/", None, 7, ...)),
-        *({"header": header} for header in (None, "", "{}", 7, {}, [], ...)),
-        {"header": {"schema": 1}},
+        *({"header": header} for header in (None, "", "{}", 7, {}, [], {"schema": 1}, ...)),
         {"header": to_json(RESULT)},
-        {"result": to_json(HEADER)},
-        {"result": "["},
-        {"result": 7},
+        *({"result": result} for result in (to_json(HEADER), "[", 7)),
     ],
 )
 async def test_what_is_no_session_is_passed_over_among_others(changed):
-    found = await listed_sessions(Asked(answer(**changed), answer(folder="good")))
-    assert folders(found) == ["good"]
+    (listed,) = await listed_sessions(Asked(answer(**changed), answer(folder="good")))
+    assert listed.path.parent.name == "good"
 
 
 SWEEP = new_header(plan_of({"batch_size": [32, 64]}), 1, 1_795_186_000.0)

@@ -218,30 +218,29 @@ async def test_a_run_that_is_being_launched_is_stopped_once_it_is_known(box, lin
 # ---- letting go ----
 
 
-async def test_a_run_that_is_not_over_is_stopped_by_who_lets_go(running, link):
-    await running.close()
-    assert link.asked[1:] == [("stop", {"session": "one"})]
-    assert (running.left_running, link.is_closed) == (None, True)
-    await running.close()
-    assert len(link.asked) == 2
+@pytest.mark.parametrize(
+    ("answer", "left_running"),
+    [
+        ({"session": "one"}, None),
+        (RefusedRequest("box: one is not running: it is completed", 2), None),
+        (CUT, "one"),
+    ],
+    ids=["stopped", "ended meanwhile", "can't be stopped"],
+)
+async def test_a_run_that_is_not_over_is_stopped_once_by_who_lets_go(
+    running, link, answer, left_running
+):
+    link.answers["stop"] = answer
+    for _ in range(2):
+        await running.close()
+        assert link.asked[1:] == [("stop", {"session": "one"})]
+    assert (running.left_running, link.is_closed) == (left_running, True)
 
 
 async def test_a_run_that_is_over_is_not_stopped(running, link):
     await running.leave()
     await running.close()
     assert len(link.asked) == 1
-
-
-async def test_a_run_that_ended_meanwhile_is_nothing_that_is_left(running, link):
-    link.answers["stop"] = RefusedRequest("box: one is not running: it is completed", 2)
-    await running.close()
-    assert running.left_running is None
-
-
-async def test_a_run_that_can_not_be_stopped_is_named(running, link):
-    link.answers["stop"] = CUT
-    await running.close()
-    assert running.left_running == "one"
 
 
 async def test_a_run_that_is_still_being_launched_is_stopped_too(box, link):

@@ -73,66 +73,32 @@ def test_what_is_sent_first_is_one_line_of_the_bootstrap():
     assert zlib.decompress(base64.b64decode(line)) == Path(bootstrap.__file__).read_bytes()
 
 
+OTHER_KEY = "shows another host key than it did before: find out why, then run ssh box once"
+UNKNOWN_KEY = "has a host key that is not known yet: run ssh box once, and check it"
+LETS_NOBODY_IN = (
+    "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id box, first"
+)
+CLOSED, SILENT = "closed the connection", "does not answer within 15 s"
+
+
 @pytest.mark.parametrize(
     ("errors", "words", "may_pass"),
     [
-        (
-            "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.",
-            "shows another host key than it did before: find out why, then run ssh box once",
-            False,
-        ),
-        (
-            "Host key for box has changed and you have requested strict checking.",
-            "shows another host key than it did before: find out why, then run ssh box once",
-            False,
-        ),
-        (
-            "Host key verification failed.",
-            "has a host key that is not known yet: run ssh box once, and check it",
-            False,
-        ),
-        (
-            "No ED25519 host key is known for box and you have requested strict checking.",
-            "has a host key that is not known yet: run ssh box once, and check it",
-            False,
-        ),
-        (
-            "me@box: Permission denied (publickey,password).",
-            "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id "
-            "box, first",
-            False,
-        ),
-        (
-            "Received disconnect from 10.0.0.1: Too many authentication failures",
-            "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id "
-            "box, first",
-            False,
-        ),
-        (
-            "ssh: Could not resolve hostname box: Name or service not known",
-            "is not known: no such host name",
-            True,
-        ),
-        (
-            "ssh: connect to host box port 22: Connection refused",
-            "refuses connections by ssh",
-            True,
-        ),
-        (
-            "ssh: connect to host box port 22: Connection timed out",
-            "does not answer within 15 s",
-            True,
-        ),
-        ("Timeout, server box not responding.", "does not answer within 15 s", True),
+        ("@ HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.", OTHER_KEY, False),
+        ("Host key for box has changed and you asked for strict checking.", OTHER_KEY, False),
+        ("Host key verification failed.", UNKNOWN_KEY, False),
+        ("No ED25519 host key is known for box and you have requested", UNKNOWN_KEY, False),
+        ("me@box: Permission denied (publickey,password).", LETS_NOBODY_IN, False),
+        ("Received disconnect: Too many authentication failures", LETS_NOBODY_IN, False),
+        ("ssh: Could not resolve hostname box: Name", "is not known: no such host name", True),
+        ("ssh: connect to box port 22: Connection refused", "refuses connections by ssh", True),
+        ("ssh: connect to host box port 22: Connection timed out", SILENT, True),
+        ("Timeout, server box not responding.", SILENT, True),
         ("ssh: connect to host box port 22: No route to host", "can't be reached", True),
         ("ssh: connect to host box port 22: Network is unreachable", "can't be reached", True),
-        ("Connection to box closed by remote host.", "closed the connection", True),
-        (
-            "kex_exchange_identification: read: Connection reset by peer",
-            "closed the connection",
-            True,
-        ),
-        ("client_loop: send disconnect: Broken pipe", "closed the connection", True),
+        ("Connection to box closed by remote host.", CLOSED, True),
+        ("kex_exchange_identification: read: Connection reset by peer", CLOSED, True),
+        ("client_loop: send disconnect: Broken pipe", CLOSED, True),
         ("something \x1b[31melse\n\n", "something else", True),
         ("", "the connection was closed", True),
     ],
@@ -141,27 +107,24 @@ def test_what_ssh_prints_becomes_a_sentence(errors, words, may_pass):
     assert words_of(errors) == (words, may_pass)
 
 
+NO_PYTHON = "has no python3 that a command over ssh can run"
+
+
 @pytest.mark.parametrize(
-    ("errors", "exit_code"),
+    ("errors", "exit_code", "words", "may_pass"),
     [
-        ("sh: 1: exec: python3: not found", 127),
-        ("bash: /opt/bin/python3: Permission denied", 126),
-        ("python3: Command not found.", 1),
-        ("exec: Command not found.", 1),
+        ("sh: 1: exec: python3: not found", 127, NO_PYTHON, False),
+        ("bash: /opt/bin/python3: Permission denied", 126, NO_PYTHON, False),
+        ("python3: Command not found.", 1, NO_PYTHON, False),
+        ("exec: Command not found.", 1, NO_PYTHON, False),
+        # What a command on the box says is not taken for ssh.
+        ("ls: /root: Permission denied\nModuleNotFoundError: x", 1, "ModuleNotFoundError: x", True),
+        ("", 0, "dlmon ended there", True),
+        ("", 3, "dlmon ended there (3)", True),
+        ("", None, "dlmon ended there", True),
     ],
 )
-def test_a_box_without_python_is_distinguished_from_one_that_lets_nobody_in(errors, exit_code):
-    words, may_pass = words_of(errors, exit_code)
-    assert words.startswith("has no python3 that a command over ssh can run")
-    assert not may_pass
-
-
-def test_what_a_command_on_a_box_says_is_not_taken_for_ssh():
-    errors = "ls: /root: Permission denied\nModuleNotFoundError: No module named 'x'"
-    assert words_of(errors, 1) == ("ModuleNotFoundError: No module named 'x'", True)
-
-
-def test_an_end_without_a_word_is_a_sentence_too():
-    assert words_of("", 0) == ("dlmon ended there", True)
-    assert words_of("", 3) == ("dlmon ended there (3)", True)
-    assert words_of("", None) == ("dlmon ended there", True)
+def test_an_end_of_what_runs_there_is_a_sentence_too(errors, exit_code, words, may_pass):
+    said, passes = words_of(errors, exit_code)
+    assert said.startswith(words)
+    assert passes == may_pass

@@ -69,36 +69,6 @@ def collect(*flushes, finish=True, collector=None):
     return records
 
 
-def steady_after(*epochs, capped=True, samples=100):
-    """Return the collector after epochs of so many batches, each a list of their times in ms."""
-    collector = BatchCollector()
-    queue = deque()
-    t = BEGIN
-    for number, took_ms in enumerate(epochs):
-        queue.append(EpochStart(number, t, sizes(10, samples), capped=capped))
-        for ms in took_ms:
-            t += ms * MS
-            queue.append(t)
-        queue.append(end(number, t=t))
-    collector.take(queue)
-    list(collector.records(finish=True))
-    return collector
-
-
-def test_the_steady_state_lasts_from_the_end_of_compilation_and_warm_up():
-    collector = steady_after([5_000] + [200] * 9)
-    assert (collector.steady_us, collector.steady.warm_up_left_us) == (0, 200_000)
-    # Five of 200 ms are a second, but the warm-up takes ten batches.
-    collector = steady_after([5_000] + [200] * 9, [200] * 4, capped=False)
-    assert (collector.steady_us, collector.steady.warm_up_left_us) == (600_000, 0)
-
-
-def test_what_opens_an_epoch_that_is_cut_short_is_not_steady():
-    epochs = [[5_000] + [200] * 9, [900] + [200] * 9, [900] + [200] * 9]
-    assert steady_after(*epochs).steady_us == (27 - 10) * 200_000
-    assert steady_after(*epochs, capped=False).steady_us == 18 * 200_000 + 900_000
-
-
 def batches_in(records):
     return [record for record in records if isinstance(record, Batches | BatchSummary)]
 

@@ -278,22 +278,6 @@ def test_a_workload_goes_through_its_phases_and_sends_its_own_description(keras)
     assert not [record for record in records if isinstance(record, Model)]
 
 
-def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(keras):
-    ours = keras.workload(phase="computing gradients")
-    keras.fit(keras.model(), callbacks=[ours], open_ms=900)
-    assert phases(keras.of()) == [
-        *("compiling", "computing gradients", "opening", "computing gradients", "closing"),
-    ]
-
-
-def test_no_epoch_of_a_capped_run_is_whole(keras):
-    model = keras.model()
-    ours = keras.workload(capped=True, evaluation=planned(25), evaluation_capped=True)
-    keras.fit(model, callbacks=[ours])
-    keras.evaluate(model, callbacks=keras.CallbackList([ours], model=model))
-    assert [record.whole for record in keras.of(Epoch, Evaluation)] == [False] * 3
-
-
 def test_a_stop_ends_training_after_the_current_batch(keras):
     ours, stop = keras.workload(), keras.reporter.reads.ask_to_stop
     hooks = Hooks(on_train_batch_begin=lambda batch, logs=None: batch == 1 and stop())

@@ -91,21 +91,18 @@ def test_the_next_steps_are_profiled_and_nothing_stays_of_it(training):
     assert training.path.exists()
 
 
-def test_beside_the_training_no_profiler_of_a_gpu_is_started(training):
+@pytest.mark.parametrize(("has_gpu", "calls"), [(True, []), (False, ["start"])])
+def test_beside_the_training_no_profiler_of_a_gpu_is_started(training, has_gpu, calls):
+    training.torch.cuda.is_initialized = lambda: has_gpu
     training.ask(steps=2)
     thread = threading.Thread(target=training.batch_ended, args=(0,))
     thread.start()
     thread.join()
-    assert training.torch.calls == []
-    assert training.batch_ended is training.first
-    assert training.made[0].why == {"file": profiles.BESIDE_A_GPU}
-    assert training.made[0].begin is None
-    training.torch.cuda.is_initialized = lambda: False
-    training.ask(steps=2)
-    thread = threading.Thread(target=training.batch_ended, args=(0,))
-    thread.start()
-    thread.join()
-    assert training.torch.calls == ["start"]
+    assert training.torch.calls == calls
+    if has_gpu:
+        [made] = training.made
+        assert (made.why, made.begin) == ({"file": profiles.BESIDE_A_GPU}, None)
+        assert training.batch_ended is training.first
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "export"])
@@ -132,16 +129,15 @@ def test_a_second_one_meanwhile_is_refused(training):
 
 
 @pytest.mark.parametrize("steps", [0, -1, 10**9, "5", None, True, 1.5])
-def test_a_number_of_steps_that_makes_no_sense_is_refused(training, steps):
+def test_a_number_of_steps_that_makes_no_sense_is_refused_and_so_is_it_without_a_profiler(
+    training, monkeypatch, steps
+):
     with pytest.raises(RefusedRequest, match="1 to 1,000 steps"):
         training.ask(steps=steps)
-    assert training.batch_ended is training.first
-
-
-def test_a_process_without_a_profiler_is_said_to_have_none(training, monkeypatch):
     monkeypatch.delitem(sys.modules, "torch")
     with pytest.raises(RefusedRequest, match="none of PyTorch, JAX and TensorFlow"):
         training.ask()
+    assert training.batch_ended is training.first
 
 
 def test_a_script_that_never_steps_again_is_told_after_a_while(training):

@@ -104,15 +104,6 @@ def reported(reporter):
     return Reported(list(collector.records(finish=True)))
 
 
-def test_an_iterator_that_is_thrown_away_ends_its_pass_at_once(watched, reporter):
-    optimizer = Optimizer(watched.hooks)
-    for number, _ in enumerate(watched.loaders.DataLoader()):
-        optimizer.step()
-        if number:
-            break
-    assert [type(item).__name__ for item in reporter.queue][-2:] == ["EpochEnd", "Pause"]
-
-
 def test_an_error_of_the_scripts_own_shows_no_frame_of_ours(watched):
     batches = iter(watched.loaders.DataLoader())
     watched.state.raises = ValueError("the sample can't be read")

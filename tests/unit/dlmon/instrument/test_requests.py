@@ -30,26 +30,16 @@ def line(ask="stack", number=7, version=VERSION, **fields):
     return json.dumps({"v": version, "id": number, "ask": ask, **fields}).encode() + b"\n"
 
 
-def test_a_request_is_answered_by_its_handler_with_its_fields():
+def test_a_request_is_answered_by_its_handler_with_its_fields_once_it_is_whole():
     asking = Asking(profile=lambda number, request: Notice(number, f"{request['steps']} steps"))
-    assert asking.ask(line("profile", steps=5))
-    assert asking.sent == [Notice(7, "5 steps")]
-
-
-def test_one_that_comes_in_parts_is_answered_once_it_is_whole():
-    asking = Asking(stop=lambda number, request: None)
-    asking.ask(line("stop")[:9])
+    assert asking.ask(line("profile", steps=5)[:9])
     assert asking.sent == []
-    asking.ask(line("stop")[9:])
-    [answer] = asking.sent
-    assert (answer.request, answer.refused) == (7, None)
-
-
-def test_what_is_unknown_or_newer_is_refused_with_a_sentence():
-    asking = Asking(stop=lambda number, request: None)
-    asking.ask(line("dance"), line("stop", version=VERSION + 1))
-    assert [answer.request for answer in asking.sent] == [7, 7]
-    assert all("does not know" in answer.refused for answer in asking.sent)
+    assert asking.ask(line("profile", steps=5)[9:])
+    assert asking.sent == [Notice(7, "5 steps")]
+    # What is unknown or newer is refused with a sentence.
+    asking.ask(line("dance"), line("profile", version=VERSION + 1))
+    assert [answer.request for answer in asking.sent[1:]] == [7, 7]
+    assert all("does not know" in answer.refused for answer in asking.sent[1:])
 
 
 def test_a_handler_that_refuses_or_fails_ends_nothing():

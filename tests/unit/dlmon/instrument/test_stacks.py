@@ -96,12 +96,15 @@ def test_a_pause_is_reported_as_it_ends_with_the_line_that_was_seen_most():
     assert training.looks.wait_s is None
 
 
-def test_a_pause_that_goes_on_is_reported_ever_more_seldom():
-    reports = Training().run(0, 300 * S)
+def test_a_pause_that_goes_on_is_reported_ever_more_seldom_and_a_validation_ends_it():
+    training = Training()
+    reports = training.run(0, 300 * S)
     assert all(stack.goes_on for stack in reports)
     ages_s = [round(stack.t / 1e9) for stack in reports]
     assert ages_s[:6] == [1, 2, 4, 8, 16, 32]
     assert len(ages_s) <= 12
+    assert training.looks.take(None, training.steps, 300 * S).goes_on is None
+    assert training.looks.take(None, training.steps, 390 * S) is None
 
 
 def test_looks_that_did_not_come_are_counted():
@@ -112,13 +115,6 @@ def test_looks_that_did_not_come_are_counted():
     stack = training.end(11 * S)
     assert stack.looks < 35
     assert stack.due > 190
-
-
-def test_a_validation_ends_a_pause_and_is_none():
-    training = Training()
-    training.run(0, 2 * S)
-    assert training.looks.take(None, training.steps, 2 * S).goes_on is None
-    assert training.looks.take(None, training.steps, 90 * S) is None
 
 
 def test_a_loop_that_pauses_all_the_time_does_not_fill_the_log():

@@ -33,19 +33,6 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
         assert (folder / name).read_bytes() == (ROOT / name).read_bytes()
 
 
-def test_no_command_and_no_word_goes_elsewhere():
-    assert not [name for name in package_files() if name.startswith(("dlmon/cli", "dlmon/render"))]
-
-
-def test_it_is_written_once(tmp_path):
-    folder = bundle_folder(tmp_path)
-    written = (folder / "dlmon" / "host.py").stat()
-    assert bundle_folder(tmp_path) == folder
-    again = (folder / "dlmon" / "host.py").stat()
-    assert (again.st_ino, again.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
-    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
-
-
 @pytest.fixture
 def few_files(monkeypatch):
     """Let a bundle be of a few of our files: each harm is done to one of them, or beside them.

@@ -1,6 +1,7 @@
 import contextlib
 import itertools
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,25 +13,8 @@ from hypothesis import strategies as st
 
 from dlmon.log import follower as follower_module
 from dlmon.log.folder import LOG_NAME, LogError
-from dlmon.log.follower import LogFollower
-from dlmon.records import Batches, Epoch, Notice, Result, encode
-
-
-def epoch(number):
-    return Epoch(number, number, number + 1, number + 2, True, 10, {"loss": 1.5})
-
-
-def result():
-    return Result("completed", "s", "l", "w", "cpu", {}, 1.0)
-
-
-def read(path):
-    """Return every record behind the header, and check that each line is one."""
-    follower = LogFollower(path)
-    records = follower.poll()
-    follower.close()
-    assert follower.skipped == 0
-    return records
+from dlmon.log.follower import LogFollower, writer_pid
+from dlmon.records import Notice, encode
 
 
 def follow(path):
@@ -38,7 +22,7 @@ def follow(path):
 
 
 def test_a_log_that_was_closed_is_read_no_more(tmp_path):
-    follower = LogFollower(write_log(tmp_path, [header(), epoch(0)]))
+    follower = LogFollower(write_log(tmp_path, [header(), Notice(1, "a")]))
     follower.close()
     # As a screen and then its app close it.
     follower.close()
@@ -58,34 +42,26 @@ def test_a_line_that_is_not_whole_yet_is_left_for_later(tmp_path):
         assert follower.skipped == 0
 
 
-def test_a_line_longer_than_a_read_is_one_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 100)
-    batches = Batches(0, 0, 10, 1, tuple(range(2_000)))
-    path = write_log(tmp_path, [header(), Notice(1, "a"), batches, Notice(2, "b")])
-    with follow(path) as follower:
-        got = [record for _ in range(9) for record in follower.poll(max_bytes=100)]
-    assert got == [Notice(1, "a"), batches, Notice(2, "b")]
-
-
 @pytest.mark.parametrize(
-    "torn",
-    [b'{"type":"notice","t":3,"te', b"\0" * 400, b"\xff\xfe", b"[" * 5_000, b'{"type":"notice"}'],
-    ids=["cut", "zeros", "no text", "deep", "no fields"],
+    ("line", "skipped"),
+    [
+        (b'{"type":"notice","t":3,"te', 1),
+        (b"\0" * 400, 1),
+        (b"\xff\xfe", 1),
+        (b"[" * 5_000, 1),
+        (b'{"type":"notice"}', 1),
+        # Of a later version.
+        (b'{"type":"weather","t":1}', 0),
+    ],
+    ids=["cut", "zeros", "no text", "deep", "no fields", "unknown"],
 )
-def test_a_line_that_is_no_record_is_skipped_and_counted(tmp_path, torn):
+def test_a_line_that_is_no_record_is_skipped_and_counted(tmp_path, line, skipped):
     path = write_log(tmp_path, [header(), Notice(1, "a")])
     with path.open("ab") as file:
-        file.write(torn + b"\n\n" + encode(Notice(2, "b")))
+        file.write(line + b"\n\n" + encode(Notice(2, "b")))
     with follow(path) as follower:
         assert follower.poll() == [Notice(1, "a"), Notice(2, "b")]
-        assert follower.skipped == 1
-
-
-def test_records_of_a_kind_unknown_here_are_passed_over(tmp_path):
-    path = write_log(tmp_path, [header()])
-    with path.open("ab") as file:
-        file.write(b'{"type":"weather","t":1}\n' + encode(Notice(2, "b")))
-    assert read(path) == [Notice(2, "b")]
+        assert follower.skipped == skipped
 
 
 def test_a_line_without_end_takes_no_more_memory_than_it_may(tmp_path, monkeypatch):
@@ -155,6 +131,21 @@ def test_what_is_no_log_is_refused_in_a_sentence(tmp_path, content, complaint):
 def test_what_can_not_be_opened_is_refused_in_a_sentence(tmp_path, name):
     with pytest.raises(LogError, match="can't be read"):
         LogFollower(tmp_path / name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
+def test_who_writes_a_log_is_seen_until_that_process_ends_whoever_follows_it(tmp_path, hold):
+    path = write_log(tmp_path, [header()])
+    holder = hold(path)
+    for _ in range(3):
+        with follow(path) as follower:
+            follower.poll()
+            assert follower.writer_pid() == writer_pid(path) == holder.pid
+    with follow(path) as follower:
+        holder.kill()
+        holder.wait()
+        assert follower.writer_pid() is None
+    assert writer_pid(path) is None
 
 
 def test_a_header_longer_than_a_read_is_read_whole(tmp_path):

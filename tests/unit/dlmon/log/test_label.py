@@ -113,10 +113,8 @@ def test_what_is_no_label_names_nothing(wrote, content):
 
 
 def test_a_foreign_label_is_cleaned_and_short(wrote):
-    hostile = {"name": "a\x1b]0;title\x07\u202eb\n[x", "note": "\x1b[2Jnote\nmore" + "x" * 9_999}
-    label = wrote(hostile)
-    assert label.name is None
-    assert label.note.startswith("notemore")
+    label = wrote({"name": "a\x1b]0;t\x07\u202eb\n[x", "note": "\x1b[2Jnote\nmore" + "x" * 9_999})
+    assert (label.name, label.note[:8]) == (None, "notemore")
     assert len(label.note) <= LONGEST_NOTE
     assert wrote({"name": "\x1b[31mred\x1b[0m"}) == Label("red")
     assert len(wrote({"name": "x" * 99}).name) == LONGEST_NAME

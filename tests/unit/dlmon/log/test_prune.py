@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,15 +7,6 @@ from fakes.recorded import recorded_session, write_log
 from dlmon.log.folder import LOG_NAME, LogError, id_of
 from dlmon.log.label import Label, write_label
 from dlmon.log.prune import is_link, remove, size_bytes
-
-HOLDER = """
-import fcntl, os, sys
-fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
-fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
 
 # ---- how it is removed ----
 
@@ -28,26 +17,16 @@ def log(tmp_path):
 
 
 @pytest.fixture
-def held(log):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, log], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout.readline() == b"held\n"
-    yield log
-    holder.communicate()
+def held(log, hold):
+    hold(log)
+    return log
 
 
 def test_a_session_is_removed_with_all_that_dlmon_made_beside_it(log):
     write_label(log, Label("x"))
-    beside = (
-        "session-2.jsonl",
-        "session.index.jsonl",
-        "session.index",
-        ".session.jsonl",
-        ".label.json.12.0a1b2c3d",
-    )
-    for name in beside:
+    for name in ("session-2.jsonl", "session.index.jsonl", "session.index", ".session.jsonl"):
         log.with_name(name).write_bytes(b"1234")
+    log.with_name(".label.json.12.0a1b2c3d").write_bytes(b"1234")
     assert size_bytes(log) == sum(path.stat().st_size for path in log.parent.iterdir())
     other = write_log(log.parent.parent, recorded_session(samples=2_000), "other")
     remove(log)
@@ -64,20 +43,14 @@ def test_what_dlmon_did_not_make_stays_and_so_does_its_folder(log):
     assert set(log.parent.iterdir()) == {*mine, log.with_name("folder")}
 
 
-def test_a_session_that_began_to_run_meanwhile_stays(held):
-    before = set(held.parent.iterdir())
-    with pytest.raises(LogError, match=f"{id_of(held)} is running: it is not removed"):
-        remove(held)
-    assert set(held.parent.iterdir()) == before
-
-
-def test_a_session_that_goes_on_in_another_file_stays(log, held):
-    newest = log.with_name("session-2.jsonl")
+def test_a_session_that_began_to_run_meanwhile_stays_with_all_its_files(held):
+    newest = held.with_name("session-2.jsonl")
     newest.touch()
-    with pytest.raises(LogError, match="is running"):
-        remove(newest)
-    assert log.exists()
-    assert newest.exists()
+    before = set(held.parent.iterdir())
+    for path in (held, newest):
+        with pytest.raises(LogError, match=f"{id_of(held)} is running: it is not removed"):
+            remove(path)
+        assert set(held.parent.iterdir()) == before
 
 
 def test_a_folder_that_is_a_link_is_left_alone_with_what_it_leads_to(log, tmp_path):

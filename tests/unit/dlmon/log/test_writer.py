@@ -1,6 +1,5 @@
 import contextlib
 import errno
-import json
 import os
 import resource
 import shutil
@@ -16,7 +15,7 @@ from dlmon.log import writer as writer_module
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower, writer_pid
 from dlmon.log.writer import LogWriter
-from dlmon.records import Batches, Epoch, Machine, Notice, Output, Phase, Result, encode
+from dlmon.records import Batches, Epoch, Machine, Notice, Output, Result, encode
 
 
 def epoch(number):
@@ -62,31 +61,11 @@ def follow(path):
     return contextlib.closing(LogFollower(path))
 
 
-def test_what_is_written_is_followed(writer):
-    with follow(writer.path) as follower:
-        assert follower.header == header()
-        assert follower.poll() == []
-        writer.write(Phase(1, "loading"))
-        writer.write(epoch(0))
-        assert follower.poll() == [Phase(1, "loading"), epoch(0)]
-        assert follower.poll() == []
-        writer.write(result())
-        assert follower.poll() == [result()]
-    assert json.loads(writer.path.read_text().splitlines()[0])["type"] == "session"
-
-
 @pytest.mark.parametrize("where", ["a file", "a file/below", "/proc/dlmon"])
 def test_a_directory_that_can_not_be_written_is_refused(tmp_path, where):
     (tmp_path / "a file").write_text("")
     with pytest.raises(LogError, match="choose another with --log-dir"):
         LogWriter(tmp_path / where, header())
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_without_permission_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(LogError, match="permission denied"):
-        LogWriter(tmp_path, header())
 
 
 def test_a_session_is_never_written_over(tmp_path):
@@ -209,36 +188,21 @@ def test_only_room_on_a_disk_is_waited_for(writer, monkeypatch, number, reason, 
     assert (writer.failing, writer.is_full) == (None, False)
 
 
-def remove(path):
-    path.unlink()
-
-
-def move_away(path):
-    path.rename(path.with_name("kept.jsonl"))
-
-
 def replace_by_a_copy(path):
     path.with_name("copy").write_bytes(path.read_bytes())
     path.with_name("copy").rename(path)
 
 
-def cut_short(path):
-    os.truncate(path, 100)
+LOSSES = [
+    ("was removed", Path.unlink),
+    ("was removed", lambda path: shutil.rmtree(path.parent)),
+    ("was moved away", lambda path: path.rename(path.with_name("kept.jsonl"))),
+    ("was replaced", replace_by_a_copy),
+    ("was cut short", lambda path: os.truncate(path, 100)),
+]
 
 
-def remove_folder(path):
-    shutil.rmtree(path.parent)
-
-
-LOSSES = {
-    "was removed": remove,
-    "was moved away": move_away,
-    "was replaced": replace_by_a_copy,
-    "was cut short": cut_short,
-}
-
-
-@pytest.mark.parametrize(("reported", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
+@pytest.mark.parametrize(("reported", "lose"), LOSSES)
 def test_a_log_that_is_lost_is_noticed_and_written_on(writer, reported, lose):
     assert writer.find_loss() is None
     lose(writer.path)

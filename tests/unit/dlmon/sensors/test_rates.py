@@ -31,21 +31,17 @@ docker0:   2000       1    0    0    0     0          0         0     2000      
 """
 
 
-def test_a_counter_that_began_again_has_no_rate_once():
+def test_a_counter_that_began_again_has_no_rate_once_and_none_without_time():
     rates = Rates()
-    with pytest.raises(ValueError, match="no earlier"):
-        rates.per_second(0, 100)
-    with pytest.raises(ValueError, match="was reset"):
-        rates.per_second(SECOND, 3)
-    assert rates.per_second(2 * SECOND, 4) == (1.0,)
-
-
-def test_two_readings_at_one_time_have_no_rate():
-    rates = Rates()
-    with pytest.raises(ValueError, match="no earlier"):
-        rates.per_second(SECOND, 1)
-    with pytest.raises(ValueError, match="no time"):
-        rates.per_second(SECOND, 2)
+    for t, count, why in (
+        (0, 100, "no earlier"),
+        (SECOND, 3, "was reset"),
+        (SECOND, 4, "no time"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            rates.per_second(t, count)
+    assert rates.per_second(2 * SECOND, 5) == (1.0,)
+    assert [mib_per_second(mib * BYTES_IN_MIB) for mib in (1.2345, 123.45)] == [1.23, 123.5]
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**10), st.integers(0, 10**12)), min_size=1, max_size=20))
@@ -59,18 +55,6 @@ def test_the_rates_add_up_to_the_whole_growth(steps):
         t, count = t + elapsed, count + growth
         moved += rates.per_second(t, count)[0] * elapsed / 1e9
     assert moved == pytest.approx(count)
-
-
-def test_small_rates_keep_more_digits():
-    assert mib_per_second(1.2345 * BYTES_IN_MIB) == 1.23
-    assert mib_per_second(123.45 * BYTES_IN_MIB) == 123.5
-
-
-def test_only_the_named_disks_are_counted():
-    assert DiskProvider.bytes_moved(DISKSTATS, {"nvme0n1": "nvme0n1", "sda": "sda"}) == (
-        (2048 + 8) * 512,
-        (4096 + 16) * 512,
-    )
 
 
 def test_physical_disks_are_those_with_hardware_behind_them(tmp_path: Path):
@@ -106,11 +90,12 @@ def test_a_disk_with_several_paths_is_counted_once(at_itself):
     assert DiskProvider.bytes_moved(diskstats, disks) == (35 * 512, 70 * 512)
 
 
-def test_only_hardware_interfaces_are_counted_where_there_are_some():
+def test_only_hardware_is_counted_where_there_is_some():
+    disks = {"nvme0n1": "nvme0n1", "sda": "sda"}
+    moved = ((2048 + 8) * 512, (4096 + 16) * 512)
+    assert DiskProvider.bytes_moved(DISKSTATS, disks) == moved
     assert NetworkProvider.bytes_moved(NET_DEV, {"eth0"}) == (700, 80)
-
-
-def test_all_interfaces_but_loopback_are_counted_where_none_is_hardware():
+    # All interfaces but loopback where there is none.
     assert NetworkProvider.bytes_moved(NET_DEV, frozenset()) == (2700, 2080)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dlmon.records import (
     Cost,
     Cpu,
-    Disk,
     Gpu,
     MachineFacts,
     Memory,
@@ -18,37 +19,26 @@ from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler
 SECOND = 1_000_000_000
 
 
-def test_readings_are_joined_field_by_field():
-    fast = Reading(cpu=Cpu(pct=5.0), memory=Memory(used_mib=7))
-    slow = Reading(cpu=Cpu(mhz=3000), disk=Disk(read_mib_s=1.0))
-    assert merge(fast, slow) == Reading(
-        cpu=Cpu(pct=5.0, mhz=3000), memory=Memory(used_mib=7), disk=Disk(read_mib_s=1.0)
-    )
+DENIED = Memory(why={"used_mib": "denied"})
 
 
-def test_a_later_value_takes_the_place_of_an_earlier_reason():
-    known = merge(Memory(why={"used_mib": "denied"}), Memory(used_mib=3))
-    assert known == Memory(used_mib=3)
-
-
-def test_a_later_reason_takes_the_place_of_an_earlier_value():
-    unknown = merge(Memory(used_mib=3), Memory(why={"used_mib": "denied"}))
-    assert unknown == Memory(why={"used_mib": "denied"})
-
-
-def test_gpus_are_joined_by_index():
-    fast = Reading(gpus=(Gpu(index=0, power_w=10.0), Gpu(index=1, why={"power_w": "lost"})))
-    slow = Reading(gpus=(Gpu(index=1, memory_mhz=5), Gpu(index=2, memory_mhz=6)))
-    assert merge(fast, slow).gpus == (
-        Gpu(index=1, memory_mhz=5, why={"power_w": "lost"}),
-        Gpu(index=2, memory_mhz=6),
-    )
-
-
-def test_joining_with_nothing_changes_nothing():
-    reading = Reading(cpu=Cpu(pct=1.0), why={"gpus": "no driver"})
-    assert merge(reading, Reading()) == reading
-    assert merge(Reading(), reading) == reading
+@pytest.mark.parametrize(
+    ("first", "then", "joined"),
+    [
+        (Cpu(pct=5.0), Cpu(mhz=3000), Cpu(pct=5.0, mhz=3000)),
+        (DENIED, Memory(used_mib=3), Memory(used_mib=3)),
+        (Memory(used_mib=3), DENIED, DENIED),
+        (
+            Reading(gpus=(Gpu(0, power_w=10.0), Gpu(1, why={"power_w": "lost"}))),
+            Reading(gpus=(Gpu(1, memory_mhz=5), Gpu(2, memory_mhz=6))),
+            Reading(gpus=(Gpu(1, memory_mhz=5, why={"power_w": "lost"}), Gpu(2, memory_mhz=6))),
+        ),
+        (Reading(why={"gpus": "no driver"}), Reading(), Reading(why={"gpus": "no driver"})),
+        (Reading(), Reading(cpu=Cpu(pct=1.0)), Reading(cpu=Cpu(pct=1.0))),
+    ],
+)
+def test_readings_are_joined_field_by_field_and_gpus_by_their_index(first, then, joined):
+    assert merge(first, then) == joined
 
 
 class FakeProvider(Provider):
@@ -99,40 +89,20 @@ def test_facts_are_joined_and_the_first_window_is_waited_for():
     assert waited == [FIRST_WINDOW_S]
 
 
-def test_an_unknown_first_utilisation_has_its_reason():
-    provider = FakeProvider(fast=Reading(cpu=Cpu(why={"pct": "denied"})))
-    facts = sampler_of(provider).facts(lambda seconds: None)
-    assert facts.machine.why == {"cpu_pct": "denied"}
-
-
-def test_the_slow_tier_is_read_every_five_seconds():
-    clock = Clock()
-    provider = FakeProvider()
-    sampler = sampler_of(provider, clock=clock)
-    sampler.facts(lambda seconds: None)
-    provider.calls.clear()
-    begin = clock.now
-    for _ in range(12):
-        clock.now += SECOND
-        sampler.sample(clock.now)
-    slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
-    assert slow == [1, 6, 11]
-    assert sum(kind == "fast" for kind, _ in provider.calls) == 12
-
-
-def test_a_slow_reading_that_is_late_does_not_put_off_the_next():
-    clock = Clock()
-    provider = FakeProvider()
+@pytest.mark.parametrize("late_ns", [0, 1_000_000])
+def test_the_slow_tier_is_read_every_five_seconds_however_late_a_reading_is(late_ns):
+    clock, provider = Clock(), FakeProvider()
     sampler = sampler_of(provider, clock=clock)
     sampler.facts(lambda seconds: None)
     provider.calls.clear()
     begin = clock.now
     for number in range(1, 13):
         due = begin + number * SECOND
-        clock.now = due + (12 - number) * 1_000_000
+        clock.now = due + (12 - number) * late_ns
         sampler.sample(due)
     slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
     assert slow == [1, 6, 11]
+    assert sum(kind == "fast" for kind, _ in provider.calls) == 12
 
 
 def test_a_sample_reports_its_own_cost_and_lateness():
@@ -176,9 +146,3 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
         reported.append(sampler.sample(clock.now).processes)
     assert reported == [rows, *[None] * 10]
     assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4
-
-
-def test_why_there_is_no_table_is_reported():
-    table = FakeTable([Reading(why={"processes": "denied"})])
-    sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
-    assert sampler.sample(0).why == {"processes": "denied"}

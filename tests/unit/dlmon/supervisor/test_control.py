@@ -124,32 +124,16 @@ def test_one_that_does_not_answer_in_time_is_said_to(processes, monkeypatch):
     monkeypatch.setattr(connection_module, "ANSWER_S", 0.05)
 
     async def run():
-        silent, older = processes(100, 0), processes(101, 1, says_hello=False)
+        silent, older, ends = processes(100), processes(101, says_hello=False), processes(102)
         silent.answer_with(lambda number: None)
-        answers = await Viewed(silent, older).ask()
-        assert [each.threads for each in answers] == [None, None]
+        ends.answer_with(lambda number: ends.connection.close())
+        # One that nobody asked for is nobody's.
+        silent.send(stack_answer(12345))
+        answers = await Viewed(silent, older, ends).ask()
+        assert [each.threads for each in answers] == [None] * 3
         assert answers[0].why["threads"].startswith("it did not answer within")
         assert answers[1].why["threads"] == "it takes no requests: an older dlmon is in it"
-
-    asyncio.run(run())
-
-
-def test_one_that_ends_while_it_is_asked_is_said_to(processes):
-    async def run():
-        process = processes(100)
-        process.answer_with(lambda number: process.connection.close())
-        [answer] = await Viewed(process).ask()
-        assert answer.why == {"threads": "it has ended"}
-
-    asyncio.run(run())
-
-
-def test_an_answer_that_nobody_asked_for_is_nobodys(processes):
-    async def run():
-        process = processes(100)
-        process.send(stack_answer(12345))
-        process.send(stack := Stack(1, 0, 1, 1, ()))
-        assert (process.records, process.notices) == ([stack], [])
+        assert answers[2].why == {"threads": "it has ended"}
 
     asyncio.run(run())
 
@@ -168,14 +152,11 @@ def test_what_can_not_be_done_is_one_sentence(request_, sentence):
         asyncio.run(Viewed().ask(request_))
 
 
-def test_another_process_at_that_name_is_not_believed():
-    with pytest.raises(NotControlled, match="another process"):
-        asyncio.run(Viewed().ask(pid=1))
-
-
-def test_a_session_that_nobody_records_is_one_sentence():
+def test_a_session_that_nobody_records_or_another_process_does_is_one_sentence():
     with pytest.raises(NotControlled, match="older dlmon"):
         control.ask(uuid.uuid4().hex, 1, {"ask": "stack"})
+    with pytest.raises(NotControlled, match="another process"):
+        asyncio.run(Viewed().ask(pid=1))
 
 
 @pytest.mark.parametrize("sent", [b"x" * 10_000, b"{" * 4000 + b"\n", b"\xff\n", b""], ids=range(4))
@@ -250,7 +231,9 @@ def test_a_profile_has_its_trace_beside_the_log_and_its_operations_in_it(process
     asyncio.run(run())
 
 
-def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
+def test_a_trace_that_can_not_be_read_is_not_kept_and_one_that_was_not_made_is_one_sentence(
+    processes, tmp_path
+):
     async def run():
         process = processes(100, 0)
         viewed = Viewed(process, folder=tmp_path)
@@ -259,19 +242,10 @@ def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
         assert profile.operations is None
         assert profile.why == {"operations": "it is not a known kind of trace"}
         assert list(tmp_path.iterdir()) == []
-
-    asyncio.run(run())
-
-
-def test_a_profile_that_its_process_could_not_make_is_one_sentence(processes, tmp_path):
-    async def run():
-        process = processes(100, 0)
-        viewed = Viewed(process, folder=tmp_path)
-        full = "the trace can't be written: OSError: No space left on device"
-        process.profile_as(why={"file": full})
+        process.profile_as(why={"file": "the trace can't be written: No space left on device"})
         with pytest.raises(NotControlled, match="No space left on device"):
             await viewed.ask(PROFILE)
-        assert viewed.written == []
+        assert viewed.written == [profile]
 
     asyncio.run(run())
 

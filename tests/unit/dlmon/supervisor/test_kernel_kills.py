@@ -54,33 +54,30 @@ def kills_of(machine: Machine, readings: int = 2) -> KernelKills:
     return kills
 
 
-def test_a_kill_in_the_process_s_own_group_is_seen(machine):
-    kills = kills_of(machine)
-    assert not kills.has_just_killed()
-    machine.count(1)
-    assert kills.has_just_killed()
-
-
-def test_a_kill_in_another_group_of_the_machine_is_not_this_one_s(machine):
-    kills = kills_of(machine)
+def kill_elsewhere(machine):
     machine.count(1, "/other")
     machine.count_of_machine(1)
-    assert not kills.has_just_killed()
 
 
-def test_a_kill_of_long_ago_is_not_why_something_ends_now(machine):
+@pytest.mark.parametrize(
+    ("kill", "readings_after", "has_killed"),
+    [
+        (lambda machine: machine.count(1), 0, True),
+        (lambda machine: machine.count(1), 1, True),
+        (lambda machine: machine.count(1), 2, False),
+        (kill_elsewhere, 0, False),
+    ],
+    ids=["just now", "seen once", "long ago", "in another group"],
+)
+def test_a_kill_in_the_process_s_own_group_is_seen_for_a_while(
+    machine, kill, readings_after, has_killed
+):
     kills = kills_of(machine)
-    machine.count(1)
-    for _ in range(2):
+    assert not kills.has_just_killed()
+    kill(machine)
+    for _ in range(readings_after):
         kills.read(PID)
-    assert not kills.has_just_killed()
-
-
-def test_a_kill_that_the_last_reading_saw_already_still_counts(machine):
-    kills = kills_of(machine)
-    machine.count(1)
-    kills.read(PID)
-    assert kills.has_just_killed()
+    assert kills.has_just_killed() is has_killed
 
 
 def test_a_process_that_moved_is_read_where_it_is_now(machine):

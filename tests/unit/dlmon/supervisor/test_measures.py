@@ -83,17 +83,27 @@ def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, **more):
 # Energy
 
 
-def test_energy_at_steady_power_is_power_times_time():
-    found = measured(epochs=[epoch(0, 2.5, 6.25)], energy=cpu_meter(*steady(40, 10)))
-    assert found.energy_j_per_epoch == {"cpu": pytest.approx(40 * 3.75)}
+@pytest.mark.parametrize(
+    ("readings", "epochs", "joules"),
+    [
+        (steady(40, 10), [(2.5, 6.25)], 40 * 3.75),
+        ([(t, 100.0 * t if t < 4 else 200.0 + 50.0 * t) for t in range(13)], [(0, 4), (4, 8)], 300),
+        # A field that a sample leaves out has not changed.
+        ([(t, 10.0 * t if t % 5 == 0 else None) for t in range(31)], [(7, 28)], 210),
+        # Epochs across a break are left out.
+        (
+            [(t, 1000.0 + 10 * t if t < 10 else 7.0 * (t - 10)) for t in range(21)],
+            [(1, 8), (8, 12), (12, 19)],
+            (70 + 49) / 2,
+        ),
+    ],
+)
+def test_energy_is_the_mean_over_whole_epochs(readings, epochs, joules):
+    made = [epoch(number, *times) for number, times in enumerate(epochs)]
+    cut = epoch(9, 0, 1, whole=False)
+    found = measured(epochs=[*made, cut], energy=cpu_meter(*readings))
+    assert found.energy_j_per_epoch == {"cpu": pytest.approx(joules)}
     assert "energy_j_per_epoch" not in found.why
-
-
-def test_it_is_the_mean_over_whole_epochs():
-    readings = [(t, 100.0 * t if t < 4 else 200.0 + 50.0 * t) for t in range(13)]
-    epochs = [epoch(0, 0, 4), epoch(1, 4, 8), epoch(2, 8, 9, whole=False)]
-    found = measured(epochs=epochs, energy=cpu_meter(*readings))
-    assert found.energy_j_per_epoch == {"cpu": pytest.approx((400 + 200) / 2)}
 
 
 def test_a_session_on_a_gpu_reports_that_gpu_and_the_cpu():
@@ -175,19 +185,6 @@ def test_energy_that_cannot_be_known_says_why(readings, why):
     assert found.why["energy_j_per_epoch"] == f"CPU: {why}"
 
 
-def test_epochs_across_a_break_are_left_out_of_the_mean():
-    readings = [(t, 1000.0 + 10 * t if t < 10 else 7.0 * (t - 10)) for t in range(21)]
-    epochs = [epoch(0, 1, 8), epoch(1, 8, 12), epoch(2, 12, 19)]
-    found = measured(epochs=epochs, energy=cpu_meter(*readings))
-    assert found.energy_j_per_epoch == {"cpu": pytest.approx((70 + 49) / 2)}
-
-
-def test_a_field_that_a_sample_leaves_out_has_not_changed():
-    readings = [(t, 10.0 * t if t % 5 == 0 else None) for t in range(31)]
-    found = measured(epochs=[epoch(0, 7, 28)], energy=cpu_meter(*readings))
-    assert found.energy_j_per_epoch == {"cpu": pytest.approx(210)}
-
-
 def test_no_whole_epoch_has_no_energy():
     meter = cpu_meter(*steady(40, 10))
     for epochs in ([], [epoch(0, 1, 9, whole=False)], [epoch(0, 9, 9)]):
@@ -204,19 +201,13 @@ def test_a_mode_that_learns_nothing_has_no_energy_per_epoch(mode):
 
 
 def test_a_day_of_readings_takes_no_more_memory_and_loses_nothing():
-    counter = EnergyCounter()
+    counter, broken = EnergyCounter(), EnergyCounter()
     for t in range(140_000):
         counter.fold(t * SECOND, 200.0 * t)
-    assert len(counter.points.times) <= 1 << 17
+        broken.fold(t * SECOND, -float(t))
+    assert max(len(each.points.times) for each in (counter, broken)) <= 1 << 17
     epochs = [epoch(number, 9.0 * number + 1, 9.0 * number + 10) for number in range(15_000)]
     assert counter.per_epoch(epochs) == pytest.approx(1800.0)
-
-
-def test_readings_that_break_all_the_time_take_no_more_memory():
-    counter = EnergyCounter()
-    for t in range(140_000):
-        counter.fold(t * SECOND, -float(t))
-    assert len(counter.points.times) <= 1 << 17
 
 
 LINE = st.lists(st.tuples(st.integers(1, 50), st.floats(0, 1e4)), min_size=3, max_size=40)
@@ -243,8 +234,13 @@ def test_the_energy_of_neighbouring_stretches_adds_up(steps, data):
 
 def test_effective_operations_are_those_of_a_sample_times_the_mean_rate():
     found = measured(peak_flop_s=4e10)
-    assert found.effective_flop_s == 1e10
-    assert found.peak_share == 0.25
+    assert (found.effective_flop_s, found.peak_share) == (1e10, 0.25)
+    assert "dlmon doctor --calibrate" in measured().why["peak_share"]
+    assert measured(why_no_peak="it broke").why["peak_share"] == "it broke"
+    faster = measured(peak_flop_s=5e9)
+    assert faster.peak_share is None
+    assert "2 times" in faster.why["peak_share"]
+    assert "calibrate again" in faster.why["peak_share"]
 
 
 @pytest.mark.parametrize(
@@ -262,20 +258,6 @@ def test_without_a_rate_or_a_count_both_have_the_same_reason(model, rate, why):
     assert (found.effective_flop_s, found.peak_share) == (None, None)
     assert why in found.why["effective_flop_s"]
     assert found.why["peak_share"] == found.why["effective_flop_s"]
-
-
-def test_without_a_calibration_the_share_says_how_to_get_one():
-    found = measured()
-    assert found.effective_flop_s == 1e10
-    assert "dlmon doctor --calibrate" in found.why["peak_share"]
-    assert measured(why_no_peak="it broke").why["peak_share"] == "it broke"
-
-
-def test_a_run_faster_than_the_peak_has_no_share():
-    found = measured(peak_flop_s=5e9)
-    assert found.peak_share is None
-    assert "2 times" in found.why["peak_share"]
-    assert "calibrate again" in found.why["peak_share"]
 
 
 @given(st.floats(1, 1e18), st.floats(allow_nan=True))

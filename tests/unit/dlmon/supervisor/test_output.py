@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.records import Output, decode, encode
+from dlmon.records import Output
 from dlmon.records.sanitize import LINE_LIMIT
 from dlmon.supervisor.output import LINES_PER_SECOND, OutputLines, OutputLog
 
@@ -26,51 +26,59 @@ def texts(outputs):
     return [output.text for output in outputs]
 
 
+def keras_bar(step, previous_width):
+    """Return what Keras 3.15 writes for a step, from keras/src/utils/progbar.py."""
+    done = step * 20 // 40
+    bar = (
+        f"\x1b[1m{step:2d}/40\x1b[0m \x1b[32m{'━' * done}\x1b[0m\x1b[37m{'━' * (20 - done)}\x1b[0m"
+    )
+    bar += f" \x1b[1m{40 - step}s\x1b[0m {1000 - step * 24}ms/step - loss: 0.5000"
+    return ("\b" * previous_width + "\r" + bar).encode()
+
+
+KERAS_BAR = b"".join(keras_bar(step, 56) for step in range(1, 41)) + b"     \n"
+TQDM_BAR = "".join(f"\r{step}%|{'█' * (step // 10):10}| {step}/100" for step in range(0, 101, 5))
+
+
 @pytest.mark.parametrize(
     ("written", "kept"),
     [
         (b"one\ntwo\n", ["one", "two"]),
-        (b"one\r\ntwo\r\n", ["one", "two"]),
-        (b"one\n\ntwo\n", ["one", "", "two"]),
+        (b"one\r\n\r\ntwo\r\n", ["one", "", "two"]),
         (b"no newline", ["no newline"]),
         (b"first\rsecond\n", ["second"]),
         (b"longer\rshort\n", ["shortr"]),
         (b"ab\b\bXY\n", ["XY"]),
         (b"ab\bX\n", ["aX"]),
         (b"\b\b\bx\n", ["x"]),
-        (b"abc\r\n", ["abc"]),
         (b"abc\r", ["abc"]),
         (b"", []),
-        (b"   ", []),
         (b"  \x1b[0m ", []),
         (b"\x1b[31mlong red\x1b[0m\r\x1b[1mblue\x1b[0m\n", ["blue red"]),
         (b"caf\xe9 \xff\n", ["caf\ufffd \ufffd"]),
         (b"abc\xe2\x98", ["abc\ufffd"]),
+        ("a\x07b\u202ec\x1b]0;title\x07d\te\n".encode(), ["abcd    e"]),
+        (b"x" * (2 * LINE_LIMIT + 5) + b"\n", ["x" * LINE_LIMIT, "x" * LINE_LIMIT, "xxxxx"]),
+        # A line may be erased.
+        (f"longer\rnew{ERASE}\n".encode(), ["new"]),
+        (f"longer\r{ERASE}new\n".encode(), ["new"]),
+        (b"longer\r\x1b[0Jnew\n", ["new"]),
+        (b"longer\x1b[2K\rnew\n", ["new   "]),
+        # The cursor may go up.
+        (b"one\ntwo\x1b[A\rONE\n", ["one", "ONE", "two"]),
+        (b"one\ntwo\x1b[Azz\n", ["one", "onezz", "two"]),
+        (b"one\ntwo\x1b[F\x1b[J", ["one"]),
+        (b"a\nlonger\x1b[Ax\n", ["a", "a     x", "longer"]),
+        (b"only\x1b[9A\rONLY\n", ["ONLY"]),
+        (b"one\ntwo\x1b[2A\r1\x1b[2E2\n", ["one", "1ne", "2wo"]),
+        # Bars leave their last state.
+        (KERAS_BAR, [f"40/40 {'━' * 20} 0s 40ms/step - loss: 0.5000     "]),
+        (f"{TQDM_BAR}\n".encode(), ["100%|██████████| 100/100"]),
     ],
+    ids=range(28),
 )
 def test_lines_are_what_a_terminal_would_show(written, kept):
     assert lines_of(written) == kept
-
-
-def keras_bar(step, previous_width):
-    """Return what Keras 3.15 writes for a step, from keras/src/utils/progbar.py."""
-    done = step * 20 // 40
-    bar = f"\x1b[1m{step:2d}/40\x1b[0m "
-    bar += f"\x1b[32m{'━' * done}\x1b[0m" if done else ""
-    bar += f"\x1b[37m{'━' * (20 - done)}\x1b[0m"
-    bar += f" \x1b[1m{40 - step}s\x1b[0m {1000 - step * 24}ms/step - loss: 0.5000"
-    return ("\b" * previous_width + "\r" + bar).encode()
-
-
-def test_kerass_bar_leaves_its_last_state():
-    width = len(" 1/40 ") + 20 + len(" 39s 976ms/step - loss: 0.5000")
-    written = b"".join(keras_bar(step, width) for step in range(1, 41))
-    assert lines_of(written + b"     \n") == [f"40/40 {'━' * 20} 0s 40ms/step - loss: 0.5000     "]
-
-
-def test_tqdms_bar_leaves_its_last_state():
-    states = [f"\r{step}%|{'█' * (step // 10):10}| {step}/100" for step in range(0, 101, 5)]
-    assert lines_of("".join(states).encode() + b"\n") == ["100%|██████████| 100/100"]
 
 
 def rich_bar(step, of_two=True):
@@ -108,43 +116,6 @@ def test_what_follows_a_bar_of_two_lines_is_kept_whole_and_in_order():
     written = b"".join(map(rich_bar, range(20))) + b"\n" + numbered(0, 30)
     expected = ["Epoch 0 0/99", "Epoch 0 19/99", "train_loss: 0.19", *map(str, range(30))]
     assert lines_of(written) == expected
-
-
-@pytest.mark.parametrize(
-    ("written", "kept"),
-    [
-        ("one\ntwo\x1b[A\rONE\n", ["one", "ONE", "two"]),
-        ("one\ntwo\x1b[Azz\n", ["one", "onezz", "two"]),
-        ("one\ntwo\x1b[F\x1b[J", ["one"]),
-        ("a\nlonger\x1b[Ax\n", ["a", "a     x", "longer"]),
-        ("only\x1b[9A\rONLY\n", ["ONLY"]),
-        ("one\ntwo\x1b[2A\r1\x1b[2E2\n", ["one", "1ne", "2wo"]),
-    ],
-)
-def test_a_cursor_may_go_up(written, kept):
-    assert lines_of(written.encode()) == kept
-
-
-@pytest.mark.parametrize(
-    ("written", "kept"),
-    [
-        (f"longer\rnew{ERASE}\n", "new"),
-        (f"longer\r{ERASE}new\n", "new"),
-        ("longer\r\x1b[0Jnew\n", "new"),
-        ("longer\x1b[2K\rnew\n", "new   "),
-    ],
-)
-def test_a_line_may_be_erased(written, kept):
-    assert lines_of(written.encode()) == [kept]
-
-
-def test_text_is_cleaned():
-    assert lines_of("a\x07b\u202ec\x1b]0;title\x07d\te\n".encode()) == ["abcd    e"]
-
-
-def test_a_line_ends_at_64_kib():
-    ended = lines_of(b"x" * (2 * LINE_LIMIT + 5) + b"\n")
-    assert [len(line) for line in ended] == [LINE_LIMIT, LINE_LIMIT, 5]
 
 
 PIECES = st.sampled_from(
@@ -285,8 +256,3 @@ def test_every_line_is_kept_or_counted(bursts):
         reported += 1
     assert reported == number
     assert number <= LINES_PER_SECOND or len(kept) >= LINES_PER_SECOND
-
-
-def test_a_line_of_64_kib_makes_a_record_that_reads_back():
-    (line,) = OutputLog().feed("stdout", "漢".encode() * LINE_LIMIT, 0)
-    assert decode(encode(line)) == line

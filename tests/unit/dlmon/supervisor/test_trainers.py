@@ -13,26 +13,12 @@ TWO = (GpuFacts(0, "A", uuid="GPU-aa11"), GpuFacts(1, "B", uuid="GPU-bb22"))
 
 
 def model(device, uuid=None):
-    none = dict.fromkeys(
-        (
-            "parameters",
-            "flops_per_sample",
-            "batch_size",
-            "samples_per_epoch",
-            "steps_per_epoch",
-            "epochs",
-        )
-    )
-    return Model(**none, device=device, device_uuid=uuid, why={"epochs": "not said"})
+    return Model(*(None,) * 6, device=device, device_uuid=uuid, why={"epochs": "not said"})
 
 
-@pytest.mark.parametrize("uuid", ["GPU-bb22", "GPU-bb"])
-def test_a_gpu_has_nvmls_number_by_its_uuid_or_the_first_characters_of_it(uuid):
-    assert with_gpu_number(model("gpu", uuid), TWO).device == "gpu:1"
-
-
-def test_the_only_gpu_of_a_machine_is_meant_where_no_uuid_is_said():
-    found = with_gpu_number(model("gpu"), TWO[1:])
+@pytest.mark.parametrize(("uuid", "gpus"), [("GPU-bb22", TWO), ("GPU-bb", TWO), (None, TWO[1:])])
+def test_a_gpu_has_nvmls_number_by_the_begin_of_its_uuid_or_as_the_only_one(uuid, gpus):
+    found = with_gpu_number(model("gpu", uuid), gpus)
     assert (found.device, found.gpus) == ("gpu:1", (1,))
 
 
@@ -126,14 +112,6 @@ def test_rank_0_leads_whichever_connects_first(scripted, order):
     assert script.numbers == {0: 0, 1: 1, 2: 2}
     assert script.leads == [0]
     assert script.notices == []
-
-
-def test_processes_without_a_rank_are_numbered_as_they_come(scripted):
-    async def play(script):
-        await script.train(None, pid=7)
-        assert script.numbers == {None: 0}
-
-    scripted(play)
 
 
 def test_a_rank_that_left_while_it_waited_is_written_beside_rank_0(scripted):

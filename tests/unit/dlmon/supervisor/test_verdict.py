@@ -111,38 +111,23 @@ def test_every_way_to_end_has_its_words_and_its_code(ending, status, error, kind
     assert made.exit_code == ending["exit_code"]
 
 
-def test_the_result_holds_the_figures_of_the_session():
-    reported = result(0)
-    assert reported.wall_s == 5.0
-    assert reported.samples_per_second is not None
-    assert reported.epochs > 0
-    assert reported.device is not None
-
-
 def test_the_result_of_a_script_says_what_its_keras_ran_on():
     assert result(0, job=replace(JOB, script=True)).options["backend"] == "tensorflow"
     assert "backend" not in result(0).options
 
 
-def test_the_result_reports_what_the_run_cost_and_how_fast_it_computed():
-    job = replace(JOB, options={"batch_size": 100, "price": "0.36/cpu", "cpus": 2})
-    reported = result(0, job=job)
-    assert reported.cost_usd == pytest.approx(2 * 0.36 * 5.0 / 3600)
+@pytest.mark.parametrize(("cpus", "counted"), [(2, 2), (None, 8)])
+def test_the_result_reports_what_the_run_cost_and_how_fast_it_computed(cpus, counted):
+    options = {"batch_size": 100, "price": "0.36/cpu", "cpus": cpus}
+    reported = result(0, job=replace(JOB, options=options))
+    assert reported.cost_usd == pytest.approx(counted * 0.36 * 5.0 / 3600)
     flop_s = 236_302_848 * reported.samples_per_second.mean
     assert reported.effective_flop_s == pytest.approx(flop_s)
     assert reported.peak_share is None
     assert "calibrate" in reported.why["peak_share"]
-
-
-def test_a_price_per_cpu_counts_all_that_the_machine_has_unless_set_otherwise():
-    reported = result(0, job=replace(JOB, options={"price": "0.36/cpu", "cpus": None}))
-    assert reported.cost_usd == pytest.approx(8 * 0.36 * 5.0 / 3600)
-
-
-def test_without_a_price_the_cost_has_a_reason():
-    reported = result(0)
-    assert reported.cost_usd is None
-    assert "--price" in reported.why["cost_usd"]
+    assert (reported.wall_s, reported.samples_per_epoch) == (5.0, 50_000)
+    assert reported.step_ms.mean > 0
+    assert "--price" in result(0).why["cost_usd"]
 
 
 def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, monkeypatch):
@@ -163,12 +148,6 @@ def test_a_mode_that_learns_nothing_has_no_seconds_per_epoch_and_says_so(mode):
     assert reported.why["seconds_per_epoch"] == reported.why["run_seconds"] == WITHOUT_EPOCHS[mode]
     assert reported.samples_per_second is not None
     assert reported.step_ms is not None
-
-
-def test_the_result_names_the_samples_that_were_read_and_the_mean_step():
-    reported = result(0)
-    assert reported.samples_per_epoch == 50_000
-    assert reported.step_ms.mean > 0
 
 
 def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():

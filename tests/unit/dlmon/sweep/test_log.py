@@ -32,14 +32,6 @@ from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import Sweep
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
-HOLD = """
-import sys, time
-from pathlib import Path
-from dlmon.sweep.log import SweepWriter
-writer = SweepWriter.resume(Path(sys.argv[1]), 0.0)
-print("locked", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -66,28 +58,6 @@ def begin(log_dir):
 
 def listed(log_dir):
     return [(entry.header.id, entry.status, entry.pid) for entry in list_sweeps(log_dir)]
-
-
-@pytest.fixture
-def held():
-    """Return a function that has another process take up a sweep; return its pid."""
-    processes = []
-
-    def hold(path):
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        processes.append(process)
-        assert process.stdout.readline() == b"locked\n"
-        return process.pid
-
-    yield hold
-    for process in processes:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
 
 
 EVENTS = (
@@ -261,12 +231,12 @@ def test_sweeps_are_listed_oldest_first_with_how_far_they_came(begin, log_dir):
     assert reported[0].path == first.path
 
 
-def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, held, log_dir):
+def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, hold, log_dir):
     writer = begin()
     writer.close()
     assert listed(log_dir) == [(writer.header.id, "interrupted", None)]
-    pid = held(writer.path)
-    assert listed(log_dir) == [(writer.header.id, "running", pid)]
+    holder = hold(writer.path)
+    assert listed(log_dir) == [(writer.header.id, "running", holder.pid)]
 
 
 def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):

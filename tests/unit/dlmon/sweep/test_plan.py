@@ -77,12 +77,6 @@ def test_two_rounds_favour_no_combination(variations, pairs, seed):
         assert sum(of_combination) == pairs * (size - 1)
 
 
-@given(variations, st.integers(1, 4), st.integers(0, 2**32))
-def test_the_seed_decides_the_order(variations, repeats, seed):
-    combinations = combinations_of(["only"], variations)
-    assert fair_order(combinations, repeats, seed) == fair_order(combinations, repeats, seed)
-
-
 # ---- the machines ----
 
 

@@ -88,16 +88,11 @@ def test_a_run_that_the_plan_does_not_know_is_passed_over():
     assert (sweep.running, sweep.outcomes) == ({}, {})
 
 
-def test_no_time_left_is_shown_before_a_run_has_completed():
-    plan = plan_of({"batch_size": [1, 2]})
-    sweep = Sweep(plan, {plan.order[0]: Outcome(RunStatus.FAILED, "why", took_s=3.0)})
-    assert sweep.seconds_left() is None
-
-
-def test_a_run_is_taken_to_last_as_long_as_those_of_its_combination():
+def test_a_run_is_taken_to_last_as_long_as_those_of_its_combination_once_one_has_completed():
     plan = plan_of({"batch_size": [1, 2]}, repeats=2)
-    sweep = Sweep(plan)
-    sweep.outcomes[Slot(0, 0)] = completed(1.0, took_s=10.0)
+    sweep = Sweep(plan, {Slot(1, 1): Outcome(RunStatus.FAILED, "why", took_s=3.0)})
+    assert sweep.seconds_left() is None
+    sweep = Sweep(plan, {Slot(0, 0): completed(1.0, took_s=10.0)})
     assert sweep.seconds_left() == pytest.approx(30.0)
     sweep.outcomes[Slot(1, 0)] = completed(1.0, took_s=40.0)
     assert sweep.seconds_left() == pytest.approx(50.0)
@@ -117,12 +112,10 @@ def failed(error, kind=None):
     return replace(result_of(None, status="failed", error=error, exit_code=1), failure=kind)
 
 
-def test_what_a_workload_refuses_is_impossible():
-    outcome = outcome_of(failed("jax is not installed", FailureKind.REFUSED), "s", 3.0)
+def test_what_was_refused_is_impossible_and_what_was_stopped_or_cut_has_still_to_be_run():
+    refused = failed("jax is not installed", FailureKind.REFUSED)
+    outcome = outcome_of(refused, "s", 3.0)
     assert (outcome.status, outcome.reason) == (RunStatus.IMPOSSIBLE, "jax is not installed")
-
-
-def test_what_was_stopped_or_interrupted_has_still_to_be_run():
     assert outcome_of(result_of(0.5, status="stopped"), "s", 1.0).status == RunStatus.NOT_RUN
     interrupted = outcome_of(None, "s", 1.0, "interrupted: the process ended")
     assert (interrupted.status, interrupted.session) == (RunStatus.NOT_RUN, "s")

@@ -42,37 +42,34 @@ def hybrid_machine(root: Path, files: dict[str, str]) -> Path:
     return write(root, base | {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
 
 
+CPU_V1 = {"cpu.cfs_period_us": "100000\n"}
+
+
 @pytest.mark.parametrize(
-    ("text", "cores"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("50000 25000", 2.0)]
+    ("limit", "version", "files", "expected"),
+    [
+        (cpu_limit, 2, {"cpu.max": "max 100000\n"}, None),
+        (cpu_limit, 2, {"cpu.max": "150000 100000\n"}, 1.5),
+        (cpu_limit, 1, {}, None),
+        (cpu_limit, 1, CPU_V1 | {"cpu.cfs_quota_us": "-1\n"}, None),
+        (cpu_limit, 1, CPU_V1 | {"cpu.cfs_quota_us": "350000\n"}, 3.5),
+        (memory_limit, 2, {}, None),
+        (memory_limit, 2, {"memory.max": "max\n"}, None),
+        (memory_limit, 2, {"memory.max": f"{MIB}\n"}, MIB),
+        (memory_limit, 1, {"memory.limit_in_bytes": "9223372036854771712\n"}, None),
+        (memory_limit, 1, {"memory.limit_in_bytes": f"{2 * MIB}\n"}, 2 * MIB),
+        *((cpu_limit, 2, {"cpu.max": text}, ValueError) for text in ("", "lots 100000", "1 0")),
+    ],
 )
-def test_cpu_quota_of_version_2(tmp_path: Path, text: str, cores: float | None):
-    (tmp_path / "cpu.max").write_text(text)
-    assert cpu_limit(2, tmp_path) == cores
-
-
-@pytest.mark.parametrize("text", ["", "lots 100000", "100000 0"])
-def test_a_cpu_quota_that_makes_no_sense_is_refused(tmp_path: Path, text: str):
-    (tmp_path / "cpu.max").write_text(text)
-    with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
-        cpu_limit(2, tmp_path)
-
-
-def test_cpu_quota_of_version_1(tmp_path: Path):
-    assert cpu_limit(1, tmp_path) is None
-    write(tmp_path, {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"})
-    assert cpu_limit(1, tmp_path) is None
-    write(tmp_path, {"cpu.cfs_quota_us": "350000\n"})
-    assert cpu_limit(1, tmp_path) == 3.5
-
-
-def test_memory_limits(tmp_path: Path):
-    assert memory_limit(2, tmp_path) is None
-    write(tmp_path, {"memory.max": "max\n", "memory.limit_in_bytes": "9223372036854771712\n"})
-    assert memory_limit(2, tmp_path) is None
-    assert memory_limit(1, tmp_path) is None
-    write(tmp_path, {"memory.max": f"{MIB}\n", "memory.limit_in_bytes": f"{2 * MIB}\n"})
-    assert memory_limit(2, tmp_path) == MIB
-    assert memory_limit(1, tmp_path) == 2 * MIB
+def test_a_limit_is_what_the_files_of_the_group_say(
+    tmp_path: Path, limit, version, files, expected
+):
+    write(tmp_path, files)
+    if expected is ValueError:
+        with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
+            limit(version, tmp_path)
+    else:
+        assert limit(version, tmp_path) == expected
 
 
 def test_reclaimable_file_cache_is_not_in_use(tmp_path: Path):
@@ -138,17 +135,19 @@ def test_without_a_limit_nothing_is_claimed(tmp_path: Path):
     assert reading.memory is None
 
 
-def test_limits_of_a_hybrid_machine(tmp_path: Path):
+def test_limits_and_use_of_a_hybrid_machine(tmp_path: Path):
+    jobs, unread = "cpu,cpuacct/jobs", "pgmajfault 1\n"
     root = hybrid_machine(
         tmp_path,
         {
-            "cpu,cpuacct/jobs/cpu.cfs_quota_us": "200000\n",
-            "cpu,cpuacct/jobs/cpu.cfs_period_us": "100000\n",
-            "cpu,cpuacct/jobs/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_time 5\n",
+            f"{jobs}/cpu.cfs_quota_us": "200000\n",
+            f"{jobs}/cpu.cfs_period_us": "100000\n",
+            f"{jobs}/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_time 5\n",
+            f"{jobs}/cpuacct.usage": f"{SECOND}\n",
             "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
             "memory/jobs/a/memory.limit_in_bytes": f"{512 * MIB}\n",
             "memory/jobs/a/memory.usage_in_bytes": f"{100 * MIB}\n",
-            "memory/jobs/a/memory.stat": f"total_inactive_file {10 * MIB}\n",
+            "memory/jobs/a/memory.stat": f"total_inactive_file {10 * MIB}\ntotal_pgmajfault 8\n",
             "unified/cpu.stat": "usage_usec 1\n",
         },
     )
@@ -156,13 +155,13 @@ def test_limits_of_a_hybrid_machine(tmp_path: Path):
     facts = provider.facts()
     assert (facts.cpu_limit, facts.memory_limit_mib) == (2.0, 512)
     assert provider.fast(0).memory == Memory(used_mib=90)
-    usage = root / "sys/fs/cgroup/cpu,cpuacct/jobs/cpuacct.usage"
-    usage.write_text(f"{SECOND}\n")
-    provider.fast(0)
-    usage.write_text(f"{2 * SECOND}\n")
-    cpu = provider.fast(SECOND).cpu
-    assert cpu is not None
-    assert cpu.limit_used_pct == 50.0
+    provider.slow(0)
+    (root / f"sys/fs/cgroup/{jobs}/cpuacct.usage").write_text(f"{2 * SECOND}\n")
+    (root / "sys/fs/cgroup/memory/jobs/a/memory.stat").write_text(f"{unread}total_pgmajfault 18\n")
+    assert provider.fast(SECOND).cpu.limit_used_pct == 50.0
+    assert provider.slow(5 * SECOND).memory == Memory(
+        major_faults_s=2.0, why=dict.fromkeys(("swap_used_mib", "swap_mib_s"), MACHINE_ONLY)
+    )
 
 
 def test_a_groups_swap_and_major_faults_count_where_its_memory_is_limited(tmp_path: Path):
@@ -196,24 +195,6 @@ def test_the_machines_swap_rate_is_not_taken_for_that_of_a_limited_group(tmp_pat
     assert reported is not None
     assert reported.swap_mib_s is None
     assert reported.why["swap_mib_s"] == MACHINE_ONLY
-
-
-def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
-    root = hybrid_machine(
-        tmp_path,
-        {
-            "memory/jobs/a/memory.limit_in_bytes": f"{512 * MIB}\n",
-            "memory/jobs/a/memory.stat": "pgmajfault 1\ntotal_pgmajfault 8\n",
-        },
-    )
-    provider = CgroupProvider(root)
-    provider.facts()
-    provider.slow(0)
-    stat = root / "sys/fs/cgroup/memory/jobs/a/memory.stat"
-    stat.write_text("pgmajfault 1\ntotal_pgmajfault 18\n")
-    assert provider.slow(5 * SECOND).memory == Memory(
-        major_faults_s=2.0, why=dict.fromkeys(("swap_used_mib", "swap_mib_s"), MACHINE_ONLY)
-    )
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,6 @@ SECOND = 1_000_000_000
 GPU = (0, "a")
 
 
-class Clock:
-    now = 0
-
-    def __call__(self):
-        return self.now
-
-
 def asked(links, module, name):
     (query,) = [query for query in links.queries if query.name == name]
     return query.readers[0](module, GPU)
@@ -34,41 +27,27 @@ def test_the_links_that_exist_are_found_out_once_and_the_active_ones_counted():
     assert asked(links, module, "nvlinks") == 2
 
 
-def test_a_gpu_without_nvlink_is_asked_for_one_link_and_no_more():
+@pytest.mark.parametrize(("links", "errors", "code"), [([], {}, "3"), ([1, 1], {"link": 15}, "15")])
+def test_neither_a_gpu_without_nvlink_nor_one_that_is_lost_is_asked_for_more(links, errors, code):
     module = NvmlModule("a")
-    with pytest.raises(NVMLError, match="3"):
+    module.links, module.errors = links, errors
+    with pytest.raises(NVMLError, match=code):
         existing_links(module, GPU)
     assert len(module.calls) == 1
 
 
-def test_a_gpu_that_is_lost_meanwhile_is_not_taken_for_one_with_fewer_links():
-    module = NvmlModule("a")
-    module.links = [1, 1]
-    module.errors["link"] = 15
-    with pytest.raises(NVMLError, match="15"):
-        existing_links(module, GPU)
-
-
 def test_what_crosses_all_links_is_the_growth_of_the_drivers_counters():
-    module = NvmlModule("a")
+    module, now = NvmlModule("a"), [0]
     module.links = [1]
-    clock = Clock()
-    links = NvLinks(clock)
+    links = NvLinks(lambda: now[0])
     asked(links, module, "nvlinks")
     for name in ("nvlink_receive_mib_s", "nvlink_send_mib_s"):
         with pytest.raises(ValueError, match="no earlier reading"):
             asked(links, module, name)
-    clock.now += 5 * SECOND
+    now[0] = 5 * SECOND
     module.values |= {"received": 5 * 3 * 1024, "sent": 5 * 512}
     assert asked(links, module, "nvlink_receive_mib_s") == 3.0
     assert asked(links, module, "nvlink_send_mib_s") == 0.5
-
-
-def test_a_counter_that_is_not_available_is_no_rate():
-    module = NvmlModule("a")
-    module.links = [1]
     module.values["sent"] = 2**64 - 1
-    links = NvLinks(Clock())
-    asked(links, module, "nvlinks")
     with pytest.raises(ValueError, match="an impossible value"):
         asked(links, module, "nvlink_send_mib_s")

@@ -104,31 +104,26 @@ def test_every_field_of_a_gpu_is_a_value_or_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("code", "why"),
+    ("code", "why", "tries"),
     [
-        (NOT_SUPPORTED, "not supported"),
-        (NO_PERMISSION, "denied"),
-        (FUNCTION_NOT_FOUND, "not supported by this driver"),
-        (UNKNOWN, "unknown NVML error"),
-        (77, "NVML: code 77"),
+        (NOT_SUPPORTED, "not supported", 1),
+        (NO_PERMISSION, "denied", 1),
+        (FUNCTION_NOT_FOUND, "not supported by this driver", 1),
+        (UNKNOWN, "unknown NVML error", 3),
+        (77, "NVML: code 77", 3),
     ],
 )
-def test_an_error_is_one_absent_field_with_its_reason(code, why):
+def test_an_error_is_one_absent_field_with_its_reason_and_asked_again_where_it_may_pass(
+    code, why, tries
+):
     module = Module("a")
-    module.errors["power"] = code
-    provider, _ = opened(module)
-    (reported,) = gpus(provider)
-    assert reported.why == {"power_w": why}
-    assert reported.utilization_pct == 97
-
-
-def test_a_gpu_without_an_energy_counter_says_so_and_is_asked_once():
-    module = Module("a")
-    module.errors["energy"] = NOT_SUPPORTED
+    module.errors["energy"] = code
     provider, _ = opened(module)
     for t in range(3):
-        assert gpus(provider, t * SECOND)[0].why == {"energy_j": "not supported"}
-    assert module.calls.count(("energy", "a")) == 1
+        (reported,) = gpus(provider, t * SECOND)
+        assert reported.why == {"energy_j": why}
+        assert reported.utilization_pct == 97
+    assert module.calls.count(("energy", "a")) == tries
 
 
 def test_the_energy_of_many_gpus_is_read_in_the_slow_tier():
@@ -176,27 +171,25 @@ def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
     assert gpus(provider, 61 * SECOND)[0] == HEALTHY
 
 
-def test_a_lost_gpu_that_is_no_longer_counted_keeps_its_place():
+@pytest.mark.parametrize(
+    ("uuids", "places"),
+    [
+        # No longer counted.
+        (["b"], [(0, None), (1, 118.0)]),
+        # Another one in its place.
+        (["c", "b"], [(0, None), (1, 118.0), (2, 118.0)]),
+    ],
+)
+def test_a_gpu_that_was_lost_keeps_its_place(uuids, places):
     module = Module("a", "b")
     provider, _ = opened(module)
     module.errors[None, "a"] = LOST
     gpus(provider, 0)
     module.errors.clear()
-    module.uuids = ["b"]
-    lost, healthy = gpus(provider, SECOND)
-    assert lost.why["power_w"] == "lost"
-    assert (healthy.index, healthy.power_w) == (1, 118.0)
-
-
-def test_a_gpu_that_comes_in_anothers_place_is_another():
-    module = Module("a", "b")
-    provider, _ = opened(module)
-    module.errors[None, "a"] = LOST
-    gpus(provider, 0)
-    module.errors.clear()
-    module.uuids = ["c", "b"]
+    module.uuids = uuids
     reported = gpus(provider, SECOND)
-    assert [(gpu.index, gpu.power_w) for gpu in reported] == [(0, None), (1, 118.0), (2, 118.0)]
+    assert [(gpu.index, gpu.power_w) for gpu in reported] == places
+    assert reported[0].why["power_w"] == "lost"
 
 
 def test_the_pauses_between_tries_grow_to_a_bound():
@@ -226,33 +219,20 @@ def test_a_null_handle_is_never_used():
     assert not [call for call in module.calls if call[1] == "null" and call[0] != "handle"]
 
 
-def test_throttle_reasons_are_words():
-    assert throttle_reasons(0x4 | 0x20 | 0x8) == (
-        "power cap",
-        "hardware slowdown",
-        "thermal slowdown",
-    )
-    assert throttle_reasons(0x10) == ("sync boost",)
-    assert throttle_reasons(0x10000) == ("other (0x10000)",)
-
-
-def test_cuda_versions_are_written_as_people_write_them():
-    assert cuda_version(12040) == "12.4"
-    assert cuda_version(13000) == "13.0"
-
-
-def test_a_bus_id_is_named_as_linux_does():
-    assert sysfs_bus_id("00000000:65:00.0") == "0000:65:00.0"
-    assert sysfs_bus_id("00010000:E1:00.0") == "10000:e1:00.0"
-
-
-def test_what_crosses_the_pcie_link_is_measured_only_where_asked_for():
-    module = Module("a")
-    provider, _ = opened(module)
-    provider.fast(0)
-    assert provider.slow(0).gpus[0].pcie_send_mib_s is None
-    assert not [call for call in module.calls if call[0].startswith("pcie")]
-    assert measured_since_last(module) == []
+@pytest.mark.parametrize(
+    ("words_of", "number", "words"),
+    [
+        (throttle_reasons, 0x2C, ("power cap", "hardware slowdown", "thermal slowdown")),
+        (throttle_reasons, 0x10, ("sync boost",)),
+        (throttle_reasons, 0x10000, ("other (0x10000)",)),
+        (cuda_version, 12040, "12.4"),
+        (cuda_version, 13000, "13.0"),
+        (sysfs_bus_id, "00000000:65:00.0", "0000:65:00.0"),
+        (sysfs_bus_id, "00010000:E1:00.0", "10000:e1:00.0"),
+    ],
+)
+def test_what_nvml_says_in_numbers_becomes_words(words_of, number, words):
+    assert words_of(number) == words
 
 
 def measured_since_last(module):
@@ -262,8 +242,12 @@ def measured_since_last(module):
     return calls
 
 
-def test_one_pcie_link_is_measured_with_each_sample_and_each_in_its_turn():
+def test_one_pcie_link_is_measured_with_each_sample_where_asked_for_and_each_in_its_turn():
     module = Module("a", "b")
+    provider, _ = opened(module)
+    gpus(provider, 0)
+    assert provider.slow(0).gpus[0].pcie_send_mib_s is None
+    assert measured_since_last(module) == []
     provider, _ = opened(module, pcie=True)
     a, b = gpus(provider, 0)
     assert (a.pcie_send_mib_s, a.pcie_receive_mib_s) == (2.0, 4.0)
@@ -290,20 +274,16 @@ def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
     assert gpus(provider) == (HEALTHY,)
 
 
-@pytest.mark.parametrize(("used", "mib"), [(2**64 - 1, None), (None, None), (0, 0)])
-def test_a_process_whose_memory_the_driver_does_not_know_has_none(used, mib):
+@pytest.mark.parametrize(
+    ("used", "mib"), [([2**64 - 1], None), ([None], None), ([0], 0), ([100 << 20, 50 << 20], 150)]
+)
+def test_a_process_holds_the_memory_of_its_instances_as_far_as_the_driver_knows_it(used, mib):
     module = Module("a")
-    module.computing = [process(7, 1)]
-    module.computing[0].usedGpuMemory = used
+    module.computing = [process(7, 1, instance=number) for number in range(len(used))]
+    for each, held in zip(module.computing, used, strict=True):
+        each.usedGpuMemory = held
     provider, _ = opened(module)
     assert provider.slow(0).gpu_processes == {7: {0: mib}}
-
-
-def test_a_process_on_two_instances_holds_the_memory_of_both():
-    module = Module("a")
-    module.computing = [process(7, 100, instance=1), process(7, 50, instance=2)]
-    provider, _ = opened(module)
-    assert provider.slow(0).gpu_processes == {7: {0: 150}}
 
 
 def test_processes_that_are_not_reported_have_the_reason():

@@ -48,28 +48,22 @@ def power(tmp_path):
     return RuntimePower(tmp_path)
 
 
-def looked(power):
-    power.find_cards()
-    return power
+def test_they_are_asleep_where_every_card_of_the_driver_is_suspended(machine, power):
+    def all_asleep():
+        power.find_cards()
+        return power.all_asleep
 
-
-def test_they_are_asleep_where_every_card_of_the_driver_is(machine, power):
-    assert not looked(power).all_asleep
+    assert not all_asleep()
     machine.card(B, "suspended")
     machine._write("sys/bus/pci/drivers/nvidia/0000:0c:00.0/class", "0x068000")  # an NVSwitch
     machine._write("sys/bus/pci/drivers/nvidia/bind", "")
-    assert looked(power).all_asleep
-    machine.card(A)
-    assert not looked(power).all_asleep
+    assert all_asleep()
+    for status in ("active", "suspending", "unsupported", "error"):
+        machine.card(A, status)
+        assert not all_asleep()
 
 
-@pytest.mark.parametrize("status", ["active", "suspending", "unsupported", "error"])
-def test_only_what_is_suspended_is_asleep(machine, power, status):
-    machine.card(A, status)
-    assert not looked(power).all_asleep
-
-
-def test_while_every_gpu_sleeps_nvml_is_not_even_loaded(machine, power):
+def test_while_every_gpu_sleeps_nvml_is_not_even_loaded_but_for_a_run(machine, power):
     machine.card(A, "suspended")
     loaded = []
 
@@ -87,6 +81,9 @@ def test_while_every_gpu_sleeps_nvml_is_not_even_loaded(machine, power):
     assert (reported.utilization_pct, reported.fan_pct) == (97, 35)
     assert provider.later_facts().gpus[0].name == "GPU a"
     assert provider.notices() == []
+    machine.turns(A, "suspended")
+    woken = NvidiaProvider(load, power=power, wake=True)
+    assert [gpu.uuid for gpu in woken.facts().gpus] == ["a"]
 
 
 def test_gpus_that_fall_asleep_are_not_asked_until_one_wakes(machine, power):
@@ -103,9 +100,3 @@ def test_gpus_that_fall_asleep_are_not_asked_until_one_wakes(machine, power):
     (back,) = provider.fast(SECOND).gpus
     assert (back.utilization_pct, back.fan_pct) == (97, 35)
     assert provider.notices() == []
-
-
-def test_for_a_run_they_are_woken(machine, power):
-    machine.card(A, "suspended")
-    provider = NvidiaProvider(lambda: NvmlModule("a"), power=power, wake=True)
-    assert [gpu.uuid for gpu in provider.facts().gpus] == ["a"]

@@ -123,19 +123,15 @@ def test_an_unknown_backend_is_refused_with_those_that_are_known():
 
 
 def test_no_backend_takes_all_of_a_gpus_memory_unless_the_person_wants_it(environment):
-    prepare(options("tensorflow"))
-    prepare(options("jax"))
+    for backend in ("tensorflow", "jax"):
+        prepare(options(backend))
     assert environment["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
-    environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "true"
-    prepare(options("jax"))
-    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
-
-
-def test_jax_looks_for_no_gpu_where_the_cpu_is_asked_for(environment):
-    prepare(options("jax"))
     assert "JAX_PLATFORMS" not in environment
+    environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "true"
     prepare(options("jax", device="cpu"))
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+    # Where the CPU is asked for, no GPU is looked for.
     assert environment["JAX_PLATFORMS"] == "cpu"
 
 
@@ -149,33 +145,19 @@ def test_jax_is_given_its_threads_and_keeps_the_flags_of_the_person(environment)
 # ---- CPUs: in a process of its own, for the tests keep theirs ----
 
 
-def in_a_process(code):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def test_threads_that_are_asked_for_need_not_be_as_many_as_the_cpus():
-    assert in_a_process(
-        "import os\n"
+def test_cpus_are_taken_before_numpy_and_threads_need_not_be_as_many():
+    code = (
+        "import os, sys\n"
+        "import workloads.__main__\n"
         "from workloads.backends import prepare\n"
         "prepare({'cpus': 1, 'threads': 4})\n"
         "print(len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])\n"
-    ) == ["1", "4"]
-
-
-def test_neither_numpy_nor_a_backend_is_imported_before_the_cpus_are_set():
-    assert in_a_process(
-        "import sys\n"
-        "import workloads.__main__\n"
         "print(*{'numpy', 'keras', 'tensorflow'} & set(sys.modules), 'none')\n"
-    ) == ["none"]
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["1", "4", "none"]
 
 
 def test_more_cpus_than_there_are_are_refused():
@@ -189,26 +171,23 @@ def test_more_cpus_than_there_are_are_refused():
 
 
 @every_backend
-def test_a_gpu_that_the_backend_sees_is_taken_and_has_nvmls_number(install, backend):
+def test_a_gpu_that_the_backend_sees_is_taken_and_has_nvmls_number_where_that_is_known(
+    install, backend
+):
     fake, version, with_gpu = FAKES[backend]
     install(backend, **fake(**with_gpu))
-    chosen = choose_backend(options(backend, device="gpu", gpus=[3]))
-    assert chosen == Backend(backend, version, "gpu:3", "NVIDIA H100")
-
-
-@every_backend
-def test_a_gpu_that_the_persons_own_setting_chose_has_no_number(install, backend):
-    fake, version, with_gpu = FAKES[backend]
-    install(backend, **fake(**with_gpu))
-    assert choose_backend(options(backend)) == Backend(backend, version, "gpu", "NVIDIA H100")
-
-
-@every_backend
-@pytest.mark.parametrize("device", ["auto", "cpu"])
-def test_without_a_gpu_the_cpu_is_taken_and_nothing_is_said(install, backend, device):
-    fake, version, _ = FAKES[backend]
+    for numbers, device in (([3], "gpu:3"), (None, "gpu")):
+        chosen = choose_backend(options(backend, device="gpu", gpus=numbers))
+        assert chosen == Backend(backend, version, device, "NVIDIA H100")
     install(backend, **fake())
-    assert choose_backend(options(backend, device=device)) == Backend(backend, version, "cpu")
+    for device in ("auto", "cpu"):
+        chosen = choose_backend(options(backend, device=device))
+        assert chosen == Backend(backend, version, "cpu")
+
+
+def test_another_accelerator_that_jax_takes_is_called_what_it_is(install):
+    install("jax", **fake_jax("tpu", "TPU v5 lite"))
+    assert choose_backend(options("jax")) == Backend("jax", "0.8.0", "tpu", "TPU v5 lite")
 
 
 @every_backend
@@ -249,11 +228,6 @@ def test_what_may_hide_a_gpu_is_named(install, environment):
     environment["CUDA_VISIBLE_DEVICES"] = "7"
     with pytest.raises(Refused, match="CUDA_VISIBLE_DEVICES=7 may hide it"):
         choose_backend(options("tensorflow", device="gpu"))
-
-
-def test_another_accelerator_that_jax_takes_is_called_what_it_is(install):
-    install("jax", **fake_jax("tpu", "TPU v5 lite"))
-    assert choose_backend(options("jax")) == Backend("jax", "0.8.0", "tpu", "TPU v5 lite")
 
 
 def test_a_jax_without_any_device_is_refused(install):
@@ -307,21 +281,18 @@ def test_keras_2_is_refused(install):
 # ---- jit ----
 
 
-def test_a_torch_without_compile_is_refused():
-    with pytest.raises(Refused, match=r"needs PyTorch 2.1 or newer, and this is 2.0.1\+cpu"):
-        check_jit("torch", "cpu", "2.0.1+cpu")
-
-
-def test_torch_needs_a_compiler_to_compile_for_the_cpu(environment, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("device", "version", "says"),
+    [
+        ("cpu", "2.0.1+cpu", r"needs PyTorch 2.1 or newer, and this is 2.0.1\+cpu"),
+        ("cpu", "2.9.1", r"C\+\+ compiler, and there is none; install g\+\+"),
+        ("gpu:0", "2.9.1", r"Triton, which is not installed in .* pip install triton"),
+    ],
+)
+def test_what_torch_needs_to_compile_is_said(monkeypatch, tmp_path, device, version, says):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Refused, match=r"C\+\+ compiler, and there is none; install g\+\+"):
-        check_jit("torch", "cpu", "2.9.1")
-    compiler = tmp_path / "g++"
-    compiler.touch(mode=0o700)
-    check_jit("torch", "cpu", "2.9.1")
-
-
-def test_torch_needs_triton_to_compile_for_a_gpu(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(Refused, match=r"Triton, which is not installed in .* pip install triton"):
-        check_jit("torch", "gpu:0", "2.9.1")
+    with pytest.raises(Refused, match=says):
+        check_jit("torch", device, version)
+    (tmp_path / "g++").touch(mode=0o700)
+    check_jit("torch", "cpu", "2.9.1")

@@ -191,55 +191,28 @@ def test_on_jax_keras_is_handed_the_state_without_the_output(infer, callbacks):
     assert output.read
 
 
-def test_a_stop_ends_a_pass_after_the_current_batch(infer):
-    inference = infer(Model())
-    inference.reporter.reads.ask_to_stop()
-    inference.predict()
-    (epoch,) = inference.of(Epoch)
-    assert (epoch.steps, epoch.whole) == (1, False)
-
-
 # The epochs that were asked for, and those that follow
 
 
-class Enough:
-    """Stands for the least time: so many epochs, and what was said of them."""
-
-    def __init__(self, epochs):
-        self.epochs, self.said = epochs, []
-
-    def should_continue(self, ended, train_ns):
-        self.said.append((ended, train_ns))
-        return ended < self.epochs
-
-
-def train(callback, model, epochs, validated=()):
-    callback.set_model(model)
-    callback.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
-    for epoch in range(epochs):
-        callback.on_epoch_begin(epoch)
-        model.now += 80 * MS
-        if epoch in validated:
-            callback.on_test_begin()
-            model.now += 30 * MS
-        callback.on_epoch_end(epoch)
-        if model.stop_training:
-            break
-
-
 def test_training_ends_with_the_epoch_that_is_the_last(callbacks):
-    model, enough = Model(), Enough(3)
+    model, said = Model(), []
+    enough = SimpleNamespace(
+        should_continue=lambda ended, train_ns: said.append((ended, train_ns)) or ended < 3
+    )
     requested = callbacks.RequestedEpochs(2, enough, clock=lambda: model.now)
     assert requested.async_safe
-    train(requested, model, 1_000, validated=(1,))
+    requested.set_model(model)
+    requested.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
+    for epoch in range(1_000):
+        requested.on_epoch_begin(epoch)
+        model.now += 80 * MS
+        if epoch == 1:
+            requested.on_test_begin()
+            model.now += 30 * MS
+        requested.on_epoch_end(epoch)
+        if model.stop_training:
+            break
     # Validation is no training; and each epoch has a time of its own.
-    assert enough.said == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    assert said == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
     # Keras counts to those that were asked for, and prints no others.
     assert requested.lines == ["Epoch 1/2", "Epoch 2/2"]
-
-
-def test_nothing_is_planned_once_training_stops(callbacks):
-    model, enough = Model(), Enough(1_000)
-    model.stop_training = True
-    train(callbacks.RequestedEpochs(2, enough, clock=lambda: model.now), model, 1_000)
-    assert enough.said == []

@@ -55,13 +55,6 @@ def test_an_estimate_that_was_too_low_is_mended_by_what_epochs_have_added():
     assert training.reported == [(ASKED, 3), (ASKED + 1, 28)]
 
 
-def test_estimates_that_hardly_differ_are_not_reported():
-    training = Training()
-    training.steady_left_us = lambda steady_us: max(0, 200 - training.trained) * 990_000
-    assert training.run(200) == 200
-    assert len(training.reported) < 4
-
-
 def test_where_fewer_were_needed_the_last_word_is_how_many_there_were():
     training = Training()
     training.steady_left_us = lambda steady_us: 0 if training.trained == 4 else steady_us

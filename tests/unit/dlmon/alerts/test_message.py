@@ -84,16 +84,11 @@ def test_of_a_path_only_the_last_name_is_left(text, left):
     assert without_paths(text) == left
 
 
-def test_a_plain_address_gets_the_fields():
-    url, body, headers = sent_to("https://example.org/hook?key=1", message())
+def test_a_plain_address_gets_the_fields_and_a_user_and_a_password_become_a_header():
+    url, body, headers = sent_to("https://ada:s3%2Fcret@example.org/hook?key=1", message())
     assert url == "https://example.org/hook?key=1"
     assert (body["event"], body["session"], body["host"]) == ("failed", ABOUT.session, "box")
     assert headers["Content-Type"].startswith("application/json")
-
-
-def test_a_user_and_a_password_of_an_address_become_a_header():
-    url, _, headers = sent_to("https://ada:s3%2Fcret@example.org/hook", message())
-    assert url == "https://example.org/hook"
     assert headers["Authorization"] == f"Basic {base64.b64encode(b'ada:s3/cret').decode()}"
 
 

@@ -130,6 +130,8 @@ def test_who_closes_it_waits_for_no_pause():
         (429, "HTTP 429"),
         (HANGS, "it does not answer in time"),
         (NO_HTTP, "its answer is not understood (BadStatusLine)"),
+        # Nothing is read of it.
+        (A_MEGABYTE, None),
     ],
 )
 def test_a_server_that_misbehaves_is_left_with_a_reason_that_holds_no_secret(hook, answer, why):
@@ -139,28 +141,17 @@ def test_a_server_that_misbehaves_is_left_with_a_reason_that_holds_no_secret(hoo
     assert server.paths == ["/s3cret"], "a redirect is not followed"
 
 
-def test_of_a_megabyte_nothing_is_read(hook):
-    (destination,) = destinations_of(AlertSettings(url=(hook(A_MEGABYTE).url,)))
-    assert destination.deliver(message(), 5.0) is None
-
-
-def test_a_server_that_is_down_is_named_without_its_address():
-    server = Hook()
-    server.close()
-    (destination,) = destinations_of(AlertSettings(url=(server.url,)))
-    assert destination.deliver(message(), 5.0) == "connection refused"
-    assert destination.name == "127.0.0.1"
-
-
-def test_one_place_that_hangs_holds_up_no_other(hook):
-    slow, quick = hook(HANGS), hook()
-    sender = Sender(AlertSettings(url=(slow.url, quick.url)), lambda why: None)
+def test_one_place_that_hangs_holds_up_no_other_and_one_that_is_down_is_said(hook):
+    slow, quick, down, said = hook(HANGS), hook(), Hook(), []
+    down.close()
+    sender = Sender(AlertSettings(url=(slow.url, quick.url, down.url)), said.append)
     sender.put(message())
     eventually(lambda: quick.bodies, "the message at the other destination")
     assert quick.bodies[0]["text"] == "number 0"
     slow.released.set()
     sender.close()
     eventually(lambda: sender.is_done, "the end")
+    assert any("127.0.0.1: connection refused" in why for why in said)
 
 
 # ---- a command ----
@@ -177,14 +168,18 @@ def test_a_command_gets_the_message_as_json_on_its_stdin(tmp_path):
     assert json.loads((tmp_path / "it's here").read_text()) == message()
 
 
-def test_a_command_that_fails_hangs_or_is_not_there_is_said(tmp_path):
-    assert run("false") == "it ended with exit code 1"
-    assert run("/no/such/command") == "it ended with exit code 127"
-    assert run("sleep", "60", timeout_s=0.2) == "it did not end within 0 s"
-
-
-def test_a_command_that_leaves_something_running_is_over():
-    assert run("sh", "-c", "sleep 30 & exit 0") is None
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("false",), "it ended with exit code 1"),
+        (("/no/such/command",), "it ended with exit code 127"),
+        (("sleep", "60"), "it did not end within 2 s"),
+        # What it leaves running is nobody's to wait for.
+        (("sh", "-c", "sleep 30 & exit 0"), None),
+    ],
+)
+def test_a_command_that_fails_hangs_or_is_not_there_is_said(command, why):
+    assert run(*command, timeout_s=2.0) == why
 
 
 # ---- apprise ----

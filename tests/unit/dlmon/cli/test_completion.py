@@ -44,24 +44,19 @@ def ask(monkeypatch):
     return ask
 
 
-def types(monkeypatch, *words):
-    monkeypatch.setenv("COMP_LINE", " ".join(["dlmon", *words]))
-    return [line.partition(",")[0] for line in complete(command_line, "bash_complete").splitlines()]
-
-
 # ---- what is offered ----
 
 
-def test_the_commands_are_offered(ask):
+def test_the_commands_are_offered(ask, monkeypatch):
     assert ask("") == list(COMMANDS)
     assert ask("s") == ["sweep", "stop", "stack", "sessions"]
-
-
-def test_commands_and_workloads_are_explained(monkeypatch):
+    assert ask("completion", "") == ["bash", "zsh", "fish"]
+    # A number is left to whoever types it.
+    assert ask("run", SMALL, "--batch-size", "") == []
     monkeypatch.setenv("COMP_WORDS", "dlmon\nrun\nvgg16")
     monkeypatch.setenv("COMP_CWORD", "vgg16")
-    completion = complete(command_line, "fish_complete")
-    assert completion == f"plain,vgg16\t{WORKLOADS['vgg16'].title}"
+    explained = f"plain,vgg16\t{WORKLOADS['vgg16'].title}"
+    assert complete(command_line, "fish_complete") == explained
 
 
 @pytest.mark.parametrize(("command", "more"), [("run", []), ("sweep", ["ALL"])])
@@ -84,14 +79,17 @@ def test_the_choices_of_an_option_are_offered(ask, name):
         assert ask(command, SMALL, f"{option.flag}=") == whole
 
 
-def test_a_number_is_left_to_whoever_types_it(ask):
-    assert ask("run", SMALL, "--batch-size", "") == []
-
-
-def test_paths_are_left_to_the_shell(monkeypatch):
-    assert types(monkeypatch, "run", SMALL, "--python", "/op") == ["file"]
-    assert types(monkeypatch, "run", SMALL, "--log-dir", "") == ["dir"]
-    assert types(monkeypatch, "attach", "./x") == ["file"]
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (f"run {SMALL} --python /op", "file"),
+        (f"run {SMALL} --log-dir ", "dir"),
+        ("attach ./x", "file"),
+    ],
+)
+def test_paths_are_left_to_the_shell(monkeypatch, words, kind):
+    monkeypatch.setenv("COMP_LINE", f"dlmon {words}")
+    assert complete(command_line, "bash_complete").partition(",")[0] == kind
 
 
 def test_what_can_be_varied_is_offered_and_behind_it_its_values(ask):
@@ -108,8 +106,55 @@ def test_what_can_be_varied_is_offered_and_behind_it_its_values(ask):
     assert ask("sweep", SMALL, "--vary", "jit=on,off", "--vary", "da") == ["data="]
 
 
-def test_the_shells_are_offered(ask):
-    assert ask("completion", "") == ["bash", "zsh", "fish"]
+# ---- hosts ----
+
+
+@pytest.fixture
+def hosts(tmp_path, monkeypatch):
+    """Have hosts in ~/.ssh/config and groups in config.toml; return the folder of both."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / ".ssh").mkdir()
+    names = "Host gpu1 gpu2\n    HostName 10.0.0.7\nHost box* !box3\n"
+    # No name is offered that a shell takes for something else.
+    odd = 'Host "a\'b" a=b a#b a%b a[1] fe80::1\n'
+    (tmp_path / ".ssh" / "config").write_text(names + odd)
+    groups = 'lab = ["gpu1", "ada@gpu9"]\ncloud = ["ssh://u@203.0.113.7:2222"]\nlater = []\n'
+    (tmp_path / "config.toml").write_text(f"[hosts]\n{groups}")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("hosts")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["watch", ""], ["gpu1", "gpu2", "a%b", "@lab", "@cloud"]),
+        (["watch", "gp"], ["gpu1", "gpu2"]),
+        (["watch", "@l"], ["@lab"]),
+        (["watch", "a"], ["a%b"]),
+        (["watch", "f"], []),
+        # What was named is not offered again.
+        (["watch", "gpu1", "gp"], ["gpu2"]),
+        (["watch", "@lab", "@"], ["@cloud"]),
+        (["run", SMALL, "--host", "gp"], ["gpu1", "gpu2"]),
+        (["sweep", SMALL, "--vary", "host=gp"], ["host=gpu1", "host=gpu2"]),
+        (
+            ["sweep", SMALL, "--vary", "host=gpu1,"],
+            [f"host=gpu1,{word}" for word in ("gpu2", "a%b", "@lab", "@cloud")],
+        ),
+    ],
+    ids=" ".join,
+)
+def test_hosts_of_ssh_and_groups_of_the_settings_are_offered(ask, words, offered):
+    assert ask(*words) == offered
+
+
+def test_what_of_the_two_can_not_be_read_costs_itself_only(hosts, ask):
+    (hosts / "config.toml").write_text("[hosts]\nlab = 3")
+    assert ask("watch", "") == ["gpu1", "gpu2", "a%b"]
+    (hosts / "config.toml").write_text("[hosts]\nlab = ['gpu1']")
+    (hosts / ".ssh" / "config").unlink()
+    assert ask("watch", "") == ["@lab"]
 
 
 # ---- sessions ----
@@ -139,11 +184,6 @@ def test_sessions_are_offered_the_newest_first(ask, recorded, tmp_path, command)
     assert ask(command, "l") == ["last"]
     assert ask("sweep", "--resume", "") == ["last", "20200101-000000-sweep-0000"]
     assert ask(command, f"{usual}/2") == [f"{usual}/2"]
-
-
-def test_a_true_log_is_offered(ask, tmp_path):
-    path = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
-    assert ask("attach", "") == ["last", path.parent.name]
 
 
 @pytest.mark.parametrize("command", ["attach", "stop", "name"])
@@ -202,14 +242,6 @@ def test_a_script_that_says_nothing_gets_no_answer(instruction, monkeypatch):
     assert complete(command_line, instruction) == ""
 
 
-def test_broken_settings_are_no_matter(ask, recorded, tmp_path, monkeypatch):
-    recorded(tmp_path / "state" / "dlmon" / "sessions", "20200101-a")
-    config = tmp_path / "config.toml"
-    config.write_text("log_dir = ")
-    monkeypatch.setenv("DLMON_CONFIG", str(config))
-    assert ask("attach", "2") == ["20200101-a"]
-
-
 # ---- what a shell makes of the words ----
 
 
@@ -237,44 +269,29 @@ def test_bash_parts_words_and_gets_the_part_that_it_asks_for(
         path = write_log(tmp_path / "state" / "dlmon" / "sessions", records)
         write_label(path, Label(name))
     assert ask(line, shell="bash") == offered
-
-
-def test_where_bash_was_told_to_part_no_word_at_an_at_it_gets_the_whole(ask, monkeypatch, tmp_path):
-    path = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
-    write_label(path, Label("base@2"))
+    # Where it was told to part no word at an at, it gets the whole.
     monkeypatch.setenv("COMP_WORDBREAKS", " =:")
     assert ask("attach base@", shell="bash") == ["base@2"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_its_answer(ask, shell):
-    assert ask("run", "mnist-mlp-w", shell=shell) == ["mnist-mlp-wide"]
 
 
 @pytest.mark.parametrize(
     ("shell", "ours"),
     [
-        ("bash", "compopt -o nospace"),
-        ("bash", "COMP_LINE="),
-        ("zsh", "no_blank=(-S '')"),
-        ("fish", 'string split --max 1 ","'),
+        ("bash", ["compopt -o nospace", "COMP_LINE="]),
+        ("zsh", ["no_blank=(-S '')"]),
+        ("fish", ['string split --max 1 ","']),
     ],
 )
-def test_what_the_scripts_of_click_lack_is_put_into_them(shell, ours, capsys):
-    assert _run(["completion", shell]) == DONE
-    assert capsys.readouterr().out.count(ours) == 1
-
-
-# ---- the command ----
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_printed(shell, capsys):
+def test_the_script_of_a_shell_is_printed_with_what_that_of_click_lacks(shell, ours, capsys, ask):
     assert _run(["completion", shell]) == DONE
     captured = capsys.readouterr()
     assert f"_DLMON_COMPLETE={shell}_complete" in captured.out
-    assert "dlmon" in captured.out
+    assert [captured.out.count(each) for each in ours] == [1] * len(ours)
     assert captured.err == ""
+    assert ask("run", "mnist-mlp-w", shell=shell) == ["mnist-mlp-wide"]
+
+
+# ---- the command ----
 
 
 ANSWERED = """
@@ -289,7 +306,7 @@ except SystemExit as left:
 
 @pytest.mark.parametrize(
     "words",
-    [["run", "m"], ["sweep", "--vary", "de"], ["attach", ""], [""], ["sweep", "--resume", ""]],
+    [["run", "m"], ["sweep", "--vary", "de"], ["attach", ""], [""], ["watch", "g"]],
     ids=" ".join,
 )
 def test_nothing_heavy_is_imported_to_answer(words, tmp_path):

@@ -1,10 +1,8 @@
 import errno
 
-import click
 import pytest
 
 from dlmon.cli.command_line import run_command
-from dlmon.cli.exec import exec_script
 from dlmon.cli.shared import UserError, user_errors
 from dlmon.exit_codes import NOT_STARTED
 
@@ -47,10 +45,6 @@ def test_wrong_settings_have_the_exit_code_of_a_script_that_was_not_started(tmp_
     assert _refusal("--log-dir", str(tmp_path)).startswith(f"{config}: ")
 
 
-def test_so_has_a_log_directory_without_a_name():
-    assert _refusal("--log-dir", "") == "--log-dir needs a value"
-
-
 def test_so_has_a_supervisor_that_can_not_be_started(tmp_path, monkeypatch):
     def fail(job):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
@@ -61,28 +55,13 @@ def test_so_has_a_supervisor_that_can_not_be_started(tmp_path, monkeypatch):
         assert "temporarily unavailable" in _refusal("--log-dir", str(tmp_path), *more)
 
 
-@pytest.fixture
-def deleted_directory(tmp_path, monkeypatch):
-    """Have the working directory be one that was deleted."""
+def test_a_working_directory_that_was_deleted_is_one_sentence(tmp_path, monkeypatch):
     here = tmp_path / "deleted"
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-
-
-@pytest.mark.usefixtures("deleted_directory")
-def test_a_script_in_a_working_directory_that_was_deleted_is_one_sentence(tmp_path):
     assert _refusal("--log-dir", str(tmp_path)) == (
         "the working directory is gone; change to another one, or give --directory a full path"
     )
-
-
-@pytest.mark.usefixtures("deleted_directory")
-def test_so_is_a_log_directory_relative_to_one():
     assert _refusal("--log-dir", "logs").startswith("the working directory is gone, so logs leads")
-
-
-def test_help_says_in_words_how_often_a_script_may_be_repeated():
-    text = " ".join(exec_script.get_help(click.Context(exec_script)).split())
-    assert "one after the other, without the live screen (1 to 1,000)." in text
-    assert "<=" not in text
+    assert _refusal("--log-dir", "") == "--log-dir needs a value"

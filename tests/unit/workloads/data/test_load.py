@@ -77,18 +77,12 @@ def test_synthetic_images_have_the_shape_type_and_range_of_the_real(
     dataset, sample_shape, label_shape
 ):
     made = small(DATASETS[dataset], 201, 13).synthesize()
-
     assert made.origin == "synthetic"
-    assert made.x_train.shape == (201, *sample_shape)
-    assert made.y_train.shape == (201, *label_shape)
-    assert made.x_test.shape == (13, *sample_shape)
-    assert made.y_test.shape == (13, *label_shape)
-    for x in (made.x_train, made.x_test):
-        assert x.dtype == np.float32
+    for x, y, count in ((made.x_train, made.y_train, 201), (made.x_test, made.y_test, 13)):
+        assert (x.shape, y.shape) == ((count, *sample_shape), (count, *label_shape))
+        assert (x.dtype, y.dtype) == (np.float32, np.uint8)
         assert (x.min(), x.max()) == (0.0, 1.0)
         assert x.mean() == pytest.approx(0.5, abs=0.02)
-    for y in (made.y_train, made.y_test):
-        assert y.dtype == np.uint8
         assert y.max() < 10
     assert set(made.y_train.flat) == set(range(10))
 
@@ -96,10 +90,8 @@ def test_synthetic_images_have_the_shape_type_and_range_of_the_real(
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_synthetic_data_is_the_same_every_time(dataset):
     one, other = (small(DATASETS[dataset], 5, 5).synthesize() for _ in range(2))
-    assert np.array_equal(one.x_train, other.x_train)
-    assert np.array_equal(one.y_train, other.y_train)
-    assert np.array_equal(one.x_test, other.x_test)
-    assert np.array_equal(one.y_test, other.y_test)
+    for name in ("x_train", "y_train", "x_test", "y_test"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
 @pytest.mark.usefixtures("datasets", "small_sets")

@@ -65,18 +65,6 @@ def test_reviews_are_numbered_cut_and_padded(keras):
     assert (read.y_train.tolist(), read.y_test.tolist()) == ([0, 1, 0, 1], [0, 1])
 
 
-def test_pairs_of_words_of_the_training_set_get_ids_of_their_own(keras):
-    let_keras_load(keras)
-    read = load("imdb-bigrams", "real")
-
-    train, test = ([numbered(ranks) for ranks in part] for part in (TRAIN, TEST))
-    pairs = sorted({pair for review in train for pair in pairwise(review)})
-    known = {pair: 20_001 + place for place, pair in enumerate(pairs)}
-    assert read.x_train.tolist() == [padded(with_bigrams(r, known), 400) for r in train]
-    assert read.x_test.tolist() == [padded(with_bigrams(r, known), 400) for r in test]
-    assert read.vocabulary == 20_001 + len(pairs) == read.x_train.max() + 1
-
-
 some_reviews = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=8), min_size=1, max_size=6)
 
 
@@ -94,6 +82,7 @@ def test_any_reviews_get_the_bigrams_that_a_plain_loop_gives(train, test, length
     parts = zip(whole, labels, strict=True)
     data = Imdb(length, bigrams=True)._data(*parts, "real")
 
+    assert data.vocabulary == 20_001 + len(pairs)
     assert data.x_train.tolist() == [padded(with_bigrams(r, known), length) for r in numbered_train]
     assert data.x_test.tolist() == [padded(with_bigrams(r, known), length) for r in numbered_test]
 

@@ -25,8 +25,8 @@ from dlmon.signals import end_with_terminal
 from dlmon.stop import TERMINAL_CLOSED
 from tui import flows, requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
+from tui.screens.base import cover_without_room, is_too_small
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
-from tui.widgets.too_small import cover_without_room, is_too_small
 
 # Screens, and what a person asks for, are imported when they are first needed.
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from tui.app import DlmonApp
-    from tui.hosts.fleet_screen import FleetScreen
+    from tui.hosts.screen import FleetScreen
     from tui.live.replay_screen import ReplayScreen
 
 
@@ -53,7 +53,7 @@ def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
 
 def fleet_screen(fleet: Fleet) -> FleetScreen:
     """Return the screen that plays several machines at once."""
-    from tui.hosts.fleet_screen import FleetScreen
+    from tui.hosts.screen import FleetScreen
 
     return FleetScreen(fleet)
 
@@ -158,7 +158,7 @@ async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], o
     """Make a report in a thread and have it used there; return whether that went well."""
     from dlmon.figures.report import make_report
     from dlmon.render.files import ReportError
-    from tui.screens.reading import read_in_thread
+    from tui.screens.starting import read_in_thread
 
     def make(on_read: OnRead) -> None:
         use(make_report(logs, (), on_read=on_read))

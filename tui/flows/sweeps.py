@@ -40,7 +40,7 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
     """Ask what is to be varied in runs of a workload, and begin to make them."""
     from dlmon.options.sweep import begin_sweep, make_plan, new_seed
     from dlmon.sweep.plan import Plan, SweepError
-    from tui.sweep.form import SweepForm
+    from tui.sweep.screen import SweepForm
 
     # Of a key that comes twice at once, the second came too late.
     if isinstance(app.screen, ModalScreen) or is_busy(app):

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from textual.widgets import OptionList
 
     from dlmon.log.directory import SessionEntry
-    from tui.home.about_workload import AboutWorkload
-    from tui.home.recent_sessions import RecentSessions
+    from tui.home.about_workload import AboutWorkload, RecentSessions
     from tui.home.run_form import RunForm
     from tui.machine.machine import MachinePanel
 from textual.content import Content
@@ -218,8 +217,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Lay out the machine and the form, where the first paint left room for them."""
         if not self.is_attached:  # left before the first paint
             return
-        from tui.home.about_workload import AboutWorkload
-        from tui.home.recent_sessions import RecentSessions
+        from tui.home.about_workload import AboutWorkload, RecentSessions
         from tui.home.run_form import RunForm
         from tui.machine.machine import MachinePanel
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
-from textual.screen import ModalScreen
+from textual.content import Content
+from textual.geometry import Size
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
 
 from dlmon.exit_codes import DONE
+from dlmon.figures import units
 from tui.requests import GoBack
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import cover_without_room
 
 if TYPE_CHECKING:
     from tui.screens.question import QuestionScreen
@@ -31,6 +34,37 @@ PALETTE = Binding(
     "ctrl+p", "app.command_palette", "Menu", show=False, tooltip="Search for a command"
 )
 QUIT = Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True)
+
+
+LEAST_WIDTH, LEAST_HEIGHT = 60, 16
+
+
+def is_too_small(size: Size) -> bool:
+    """Return whether a terminal has no room for any screen."""
+    return size.width < LEAST_WIDTH or size.height < LEAST_HEIGHT
+
+
+class TooSmall(Static):
+    """Says what size dlmon needs; `dlmon.tcss` shows it in place of all else.
+
+    The app lets no key do anything meanwhile but leave: what it would change can't be seen.
+    """
+
+    def render(self) -> Content:
+        """Say the size there is, the one that is needed, and the way out."""
+        width, height = self.app.size
+        columns, rows = units.counted(width, "column"), units.counted(height, "row")
+        return Content(
+            f"This window is too small: {columns} × {rows}.\n"
+            f"dlmon needs at least {LEAST_WIDTH} × {LEAST_HEIGHT}.\n"
+            "Make it larger, or press Ctrl+Q to quit."
+        )
+
+
+def cover_without_room(screen: Screen[Any], size: Size) -> None:
+    """Have a screen say that there is no room for it, in a terminal of a size that has none."""
+    if is_too_small(size) and not screen.query(TooSmall):
+        screen.mount(TooSmall())
 
 
 def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> Binding:

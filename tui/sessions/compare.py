@@ -22,7 +22,7 @@ from tui.requests import ShowMetrics
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
 from tui.screens.charts import METRICS
 from tui.screens.export import EXPORT, ExportControls
-from tui.screens.reading import read_in_thread
+from tui.screens.starting import read_in_thread
 from tui.widgets.tables import SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]

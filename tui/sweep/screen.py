@@ -29,15 +29,18 @@ from dlmon.figures.sweeps import (
     without_result_text,
 )
 from dlmon.log.folder import log_of
+from dlmon.options.option import UnreadableOption, whole_number_of
 from dlmon.options.run import option_name
 from dlmon.records import Event, Slot
+from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
 from dlmon.session.snapshot import Snapshot
-from dlmon.sweep.plan import Combination
+from dlmon.sweep.plan import Combination, Plan, SweepError
 from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
+from tui.screens.form import Field, FormScreen
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 from tui.sweep.chart import SweepChart
 from tui.widgets.lines import (
@@ -427,3 +430,39 @@ class SweepScreen(TickingScreen):
         self._follows = True
         self._changed = True
         self.tick()
+
+
+HINT = "Enter an option and its values, or a number of runs."
+_FIELDS = (
+    Field("vary", "Vary", "batch_size=32,64,128 threads=1,2"),
+    Field("repeats", "Runs of each", "1; three or more give an uncertainty"),
+)
+
+
+class SweepForm(FormScreen[Plan]):
+    """Two fields; answers with the plan that they amount to, or with nothing.
+
+    Args:
+        workload: its name.
+        plan: turns what `--vary` would say, and how often each combination is
+            run, into a plan; raises SweepError where that can't be.
+    """
+
+    SUBMIT = "Sweep"
+
+    def __init__(self, workload: str, plan: Callable[[list[str], int], Plan]) -> None:
+        super().__init__(f"Sweep {workload}", _FIELDS)
+        self._plan_of = plan
+
+    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Plan | None, str, bool]:
+        """Read the plan; empty fields are wrong only on submit."""
+        vary = typed["vary"].split()
+        try:
+            repeats = whole_number_of("the number of runs")(typed["repeats"] or "1")
+            if not (vary or repeats > 1 or submitted):
+                return None, HINT, False
+            plan = self._plan_of(vary, repeats)
+        except (SweepError, UnreadableOption) as error:
+            # A word without its = is still being typed.
+            return None, clean(str(error)), submitted or not vary or "=" in vary[-1]
+        return plan, plan_text(plan), False

@@ -12,7 +12,7 @@ from fakes.screens import Clock, Shown, dlmon_app_with, screen_text, until
 from dlmon.cli.start import Sources
 from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import ReplaySource
-from tui.hosts.fleet_screen import FleetScreen
+from tui.hosts.screen import FleetScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.sessions.screen import SessionsScreen
 

@@ -36,8 +36,7 @@ from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train, TrainSeveral
 from tui.sessions.screen import SessionsScreen
-from tui.sweep.form import SweepForm
-from tui.sweep.screen import SweepScreen, SweepTable
+from tui.sweep.screen import SweepForm, SweepScreen, SweepTable
 from workloads.catalog import WORKLOADS
 
 SIZES = ((80, 24), (120, 40))

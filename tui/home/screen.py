@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 from textual.content import Content
 from textual.widgets import Static
 
-_NAME = " dlmon "
 _STARTS = (
     ("enter", "⏎", "Workload"),
     ("f8", "f8", "Your own script"),
@@ -53,32 +52,19 @@ class StartLine(Static):
 
     def on_mount(self) -> None:
         """Name a key in words where its sign can't be drawn."""
-        is_ascii = self.app.has_class("-ascii")
-        self._shown = [
-            (key, key if is_ascii and sign == "⏎" else sign, name) for key, sign, name in _STARTS
-        ]
-        starts = [
-            f"  [$footer-key-foreground bold]{sign}[/] {name}" for _, sign, name in self._shown
-        ]
-        self.update(f"[$text-accent bold]{_NAME}[/]{''.join(starts)}")
-
-    def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse."""
-        column = event.x - len(_NAME)
-        for key, sign, name in self._shown if column >= 0 else ():
-            column -= len(f"  {sign} {name}")
-            if column < 0:
-                self.app.simulate_key(key)
-                return
+        self.auto_links = False
+        starts = "".join(
+            f"[@click=app.simulate_key('{key}')]  [$footer-key-foreground bold]{sign}[/] {name}[/]"
+            for key, sign, name in _STARTS
+        )
+        starts = starts.replace("⏎", "enter") if self.app.has_class("-ascii") else starts
+        self.update(f"[$text-accent bold] dlmon [/]{starts}")
 
 
 class CommandLine(Static):
     """Shows a command, which a click copies, or the problem in its place."""
 
     ALLOW_SELECT = False
-
-    class Clicked(Message):
-        """The command was clicked."""
 
     def __init__(self) -> None:
         super().__init__(id="command")
@@ -92,8 +78,8 @@ class CommandLine(Static):
         """Show why there is no such command."""
         self._show(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
 
-    def on_click(self) -> None:
-        self.post_message(self.Clicked())
+    async def on_click(self) -> None:
+        await self.run_action("screen.copy_command")
 
     def _show(self, content: Content) -> None:
         if content != self._shown:
@@ -325,9 +311,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.post_message(ShowSession(self._recent.newest[event.option_index].path))
-
-    def on_command_line_clicked(self) -> None:
-        self.action_copy_command()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer the way back to the list only in the form; `q` never leaves from there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
 from textual.widget import Widget
@@ -11,6 +11,9 @@ from textual.widgets import Input
 
 from tui.screens.base import BaseScreen, hidden
 from tui.widgets.text_field import WholeFilterField
+
+if TYPE_CHECKING:
+    from tui.widgets.tables import SortedTable
 
 FILTER = Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what matches")
 CLEAR_FILTER = Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter")
@@ -35,21 +38,11 @@ ROW_KEYS = (
 )
 
 
-class SortableTable(Protocol):
-    """A table of rows that are sorted, filtered and highlighted."""
-
-    def filter(self, typed: str, /) -> None: ...
-    def sort_by_next(self, step: int, /) -> None: ...
-    def reverse(self) -> None: ...
-    def move(self, steps: int, /) -> None: ...
-    def move_page(self, direction: int, /) -> None: ...
-
-
 class FilteredScreen(BaseScreen):
     """A screen that lays out `filter_field` and a table; letters are commands until `/`."""
 
     @property
-    def table(self) -> SortableTable:
+    def table(self) -> SortedTable[Any]:
         """The table."""
         raise NotImplementedError
 

@@ -64,12 +64,12 @@ _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
 
 
-class RowWidget(Widget):
+class Lines(Widget):
     """A widget that draws its own rows and repaints only those that differ.
 
-    A subclass says in `draw` what its rows are, and calls `redraw` when they
-    may have changed. Foreign text is safe in a row and in a title: neither is
-    ever read as markup.
+    A subclass has its `rows`, and `show = shows(rows)`; or it says in `draw` what its rows are, and
+    calls `redraw` when they may have changed. Foreign text is safe in a row and in a title: neither
+    is ever read as markup.
     """
 
     ALLOW_SELECT = False
@@ -77,11 +77,14 @@ class RowWidget(Widget):
     ALLOW_MAXIMIZE = True
 
     DEFAULT_CSS = """
-    RowWidget {
+    Lines {
         width: 1fr;
         height: 1fr;
     }
     """
+
+    rows_shown: Callable[[int, int], list[TextRow]] | None = None
+    """Returns the rows in a width and a height; None before anything was shown."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
         super().__init__(id=id, classes=classes)
@@ -96,7 +99,9 @@ class RowWidget(Widget):
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return what to show: at most `height` rows of at most `width` cells."""
-        raise NotImplementedError
+        if self.rows_shown is None or width < 1 or height < 1:
+            return []
+        return [cut(row, width) for row in self.rows_shown(width, height)[:height]]
 
     def style_of(self, style: str, y: int) -> Style:
         """Return the style of a run in row `y`."""
@@ -266,18 +271,6 @@ def shows(
         self.redraw()
 
     return show
-
-
-class Lines(RowWidget):
-    """Base of the panels that are text: a subclass has its `rows`, and `show = shows(rows)`."""
-
-    rows_shown: Callable[[int, int], list[TextRow]] | None = None
-    """Returns the rows in a width and a height; None before anything was shown."""
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        if self.rows_shown is None or width < 1 or height < 1:
-            return []
-        return [cut(row, width) for row in self.rows_shown(width, height)[:height]]
 
 
 class GrowingLines(Lines):

@@ -26,7 +26,7 @@ from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HostScreen, HostsScreen
 from tui.machine.machine import MachinePanel
 from tui.sessions.of_host import HostSessionsScreen
-from tui.widgets.lines import CHOSEN, RowWidget
+from tui.widgets.lines import CHOSEN, Lines
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 MARKUP = "[b]bold[/b] [@click=app.quit]x[/]"
@@ -196,7 +196,7 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
             else:
                 host.link.fail(text, may_pass=False)
         await shown.paint()
-        for widget in shown.screen.query(RowWidget):
+        for widget in shown.screen.query(Lines):
             for y in range(widget.size.height):
                 assert widget.render_line(y).cell_length == widget.size.width
         for row in shown.text.splitlines():

@@ -28,7 +28,7 @@ from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
 from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
-from tui.widgets.lines import RowWidget, cut_inside, wrapped
+from tui.widgets.lines import Lines, cut_inside, wrapped
 
 TRAINING = folded(recorded_session("training")).snapshot()
 COMPLETED = folded(recorded_session()).snapshot()
@@ -78,7 +78,7 @@ WIDE_TEXT = "漢字かな交じり文 한국어 👩🏽‍🚀🇯🇵❤️ é
 class PanelApp(App[None]):
     """One panel in the width of the screen, with the rest of the height below it."""
 
-    def __init__(self, panel: RowWidget) -> None:
+    def __init__(self, panel: Lines) -> None:
         super().__init__()
         self.panel = panel
 

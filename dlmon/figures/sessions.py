@@ -8,8 +8,19 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlmon.comparison.conditions import compiled_by
 from dlmon.figures import units
-from dlmon.figures.comparison import compared_metric, mode_of, timed_unit, timing_of_result
+from dlmon.figures.comparison import (
+    compared_metric,
+    compile_text,
+    cost_text,
+    effective_text,
+    energy_text,
+    mode_of,
+    timed_unit,
+    timing_of_result,
+    unusual_settings,
+)
 from dlmon.figures.machine import without_detail
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
@@ -17,10 +28,12 @@ from dlmon.figures.verdicts import doubts_of_all, in_doubt, said_of_all
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label
+from dlmon.options.run import in_words
 from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
+from dlmon.session.snapshot import Snapshot
 from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
@@ -387,3 +400,62 @@ def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
         "runs_left": len(sweep.left()),
         "resume": resume_command(entry, by_path=True) if can_be_resumed(entry) else None,
     }
+
+
+def settings_text(entry: SessionEntry) -> str:
+    """Return how it was trained, and on what; or which machine was recorded."""
+    if entry.header.is_machine_recording:
+        cpu = units.device(entry.header.machine.cpu_model or "")
+        return f"{workload_of(entry)} {entry.header.host}  {cpu}".rstrip()
+    options, result = entry.header.options, entry.result
+    device, name = device_of(entry)
+    # An automatic choice is known once the run is over.
+    on = "" if device == "auto" else units.device(name or device)
+    parts = [entry.header.workload, f"on {on}" if on else ""]
+    length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
+    parts.extend(in_words({name: value}) for name, value in length.items() if value)
+    parts.extend(unusual_settings(options))
+    data = result.data if result is not None else None
+    parts.append(f"{data} data" if data else "")
+    return "  ".join(part for part in parts if part)
+
+
+def speed_text(result: Result, header: SessionHeader) -> str:
+    """Say how fast a session was, and what that took."""
+    parts = []
+    if result.samples_per_second is not None:
+        unit = units.rate_unit(result.counts_steps)
+        parts.append(units.throughput(result.samples_per_second, unit))
+    if result.step_ms is not None:
+        parts.append(f"{units.step_time(result.step_ms.median)} per step")
+    if result.compile_s is not None:
+        compiled = compiled_by(header)
+        # Without compilation, the first batches stand apart, as they do live.
+        beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
+        parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
+    parts.append(f"took {units.seconds(result.wall_s)}")
+    parts.extend((cost_text(result), energy_text(result), effective_text(result)))
+    return "   ".join(part for part in parts if part)
+
+
+def recording_text(snapshot: Snapshot, status: str) -> str:
+    """Say since when a machine is recorded, and until when; or from when to when it was."""
+    began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
+    now = began + lasted_s
+    since = _moment(began, now)
+    if status == "stopping":
+        return f"stopping the recording since {since}"
+    if status != Status.RUNNING:
+        took = units.clock(lasted_s)
+        return f"recorded {since} to {_moment(now, began)} ({took}), {status}"
+    for_s = snapshot.header.options.get("for_s")
+    if not isinstance(for_s, (int, float)):
+        return f"recording since {since}"
+    return f"recording since {since}, until {_moment(began + for_s, now)}"
+
+
+def _moment(wall: float, other: float) -> str:
+    """Write a time of day; with its day where another moment is on another one."""
+    day = units.day_and_time(wall)
+    same = day.split()[0] == units.day_and_time(other).split()[0]
+    return units.time_of_day(wall) if same else day

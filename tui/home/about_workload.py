@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
@@ -12,18 +12,15 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from dlmon.comparison.run import Timing
 from dlmon.figures import units
-from dlmon.figures.comparison import mode_of, timed_unit, timing_of_result
 from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
-from dlmon.options.run import OPTIONS, RunOptions, in_words
-from dlmon.records import WITHOUT_EPOCHS, Status
+from dlmon.records import Status
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, cut, fit, shows
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
-    from dlmon.options.run import RunOptions
+    pass
 
 _Sentence = tuple[str, str, str]
 """What begins a sentence, quietly; the rest of it; its style."""
@@ -60,31 +57,6 @@ class AboutWorkload(Lines):
         return rows
 
     _show = shows(rows)
-
-
-def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
-    """Say what came of the last run here, and which options it had other than these."""
-    if last is None:
-        return "not trained here yet"
-    when, timing = units.day_and_time(last.header.wall), timing_of_run(last)
-    name = "" if last.label.name is None else f" ({last.label.name})"
-    if timing is None:
-        return f"last run here: {last.status}, {outcome(last)} ({when}){name}"
-    took = units.band(timing)
-    projected = ", projected" if timing.projected else ""
-    other = in_words(other_options(last, workload, wanted))
-    with_other = f" with {other}" if other else ""
-    return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_other}, {when}{name}"
-
-
-def last_in_brief(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
-    """Return the time alone; in brackets where it is of other options."""
-    timing = None if last is None else timing_of_run(last)
-    if last is None or timing is None:
-        return ""
-    mark = "~ " if timing.projected or units.with_band(timing).is_very_uncertain else ""
-    took = f"{mark}{units.duration(timing)}"
-    return f"({took})" if other_options(last, workload, wanted) else took
 
 
 def described(workload: Workload, last: str, published: str) -> list[list[_Sentence]]:
@@ -124,79 +96,6 @@ def wrapped(sentence: _Sentence, width: int) -> list[TextRow]:
         ((quiet, MUTED), (first[len(quiet) :], style)),
         *(((line, style),) for line in more),
     ]
-
-
-_SHAPE_THE_TIME = (
-    *("device", "devices", "batch_size", "epochs", "steps", "threads", "cpus"),
-    *("data", "mode", "precision", "jit", "backend", "python"),
-)
-"""What a run takes another time with; the rest is about how it is watched and kept."""
-_MOST = 50
-"""So many runs of a workload are looked at, the newest."""
-
-
-def results_here(
-    workloads: Iterable[Workload], entries: Sequence[SessionEntry], host: str
-) -> Mapping[str, list[SessionEntry]]:
-    """Return the runs of each workload on `host`, the newest first; entries come oldest first.
-
-    A run that trained nothing (gradients, inference) does not count.
-    """
-    found: dict[str, list[SessionEntry]] = {workload.name: [] for workload in workloads}
-    for entry in reversed(entries):
-        runs, result = found.get(entry.header.workload), entry.result
-        is_here = result is not None and entry.header.host == host
-        if runs is None or result is None or not is_here or len(runs) >= _MOST:
-            continue
-        if mode_of(result.options) not in WITHOUT_EPOCHS:
-            runs.append(entry)
-    return found
-
-
-def timing_of_run(entry: SessionEntry) -> Timing | None:
-    """Return how long a run took; None where that can't be said."""
-    result = entry.result
-    return None if result is None else timing_of_result(result, entry.header.workload)
-
-
-def other_options(entry: SessionEntry, workload: Workload, wanted: RunOptions) -> dict[str, object]:
-    """Return the options that a run had other than these, and what they were."""
-    result, other = entry.result, {}
-    for name in _SHAPE_THE_TIME if result is not None else ():
-        if name == "epochs" and workload.metric != "run_seconds":
-            # Of a time per epoch, or per batch.
-            continue
-        had = (result.options if result else {}).get(name, OPTIONS[name].default)
-        usual = getattr(workload, name, None)
-        had, wants = (usual if value is None else value for value in (had, getattr(wanted, name)))
-        if had != wants and not (name == "device" and wants in _names_of_device(entry)):
-            other[name] = had
-    return other
-
-
-def _names_of_device(entry: SessionEntry) -> list[str]:
-    """Return what the option may say for what a run ran on."""
-    device = (entry.result and entry.result.device) or ""
-    is_all_there_is = device == "cpu" and not entry.header.machine.gpus
-    return [device, device.split(":")[0], *(["auto"] if is_all_there_is else [])]
-
-
-def last_result(
-    entries: Sequence[SessionEntry], workload: Workload, wanted: RunOptions
-) -> SessionEntry | None:
-    """Return the run that says most about one with these options; newest come first.
-
-    One with a time before one without; one of the same options before another; one that ran to
-    its end before one that was cut short.
-    """
-
-    def order(entry: SessionEntry) -> tuple[bool, bool, bool]:
-        # Of several that are alike in these, the first.
-        is_whole = entry.status == Status.COMPLETED
-        has_other = bool(other_options(entry, workload, wanted))
-        return timing_of_run(entry) is None, has_other, not is_whole
-
-    return min(entries, key=order, default=None)
 
 
 _MOST_RECENT = 20

@@ -269,7 +269,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries = entries
         if not self._is_complete:
             return
-        from tui.home.about_workload import results_here
+        from dlmon.figures.last_results import results_here
 
         self._results = results_here(self._workloads, entries, host_name())
         self._found_for = None
@@ -408,7 +408,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Find what each workload took here with these options, once for each of them."""
         if options == self._found_for:
             return
-        from tui.home.about_workload import last_in_brief, last_result
+        from dlmon.figures.last_results import last_in_brief, last_result
 
         self._found_for = options
         self._last = {
@@ -424,7 +424,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def _describe(self) -> None:
         from dlmon.figures.comparison import comparable_text, match_of_options
-        from tui.home.about_workload import last_text
+        from dlmon.figures.last_results import last_text
 
         workload, typed = self._list.workload, self._form.typed
         self._find_last(typed.options)

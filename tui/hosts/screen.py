@@ -20,6 +20,7 @@ from dlmon.figures import hosts as words
 from dlmon.figures import units
 from dlmon.figures.machine import identity
 from dlmon.figures.phases import reading_text
+from dlmon.figures.playback import mark_text
 from dlmon.remote.fleet import Fleet
 from dlmon.remote.host import HostSnapshot, HostState, RunningSession, WatchedHost
 from dlmon.session.replay import SEEKING_S
@@ -34,7 +35,6 @@ from tui.screens.transport import (
     TRANSPORT_KEYS,
     TransportControls,
     TransportLine,
-    mark_text,
 )
 from tui.watch.screen import WatchScreen
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, in_rows, joined, shows, wrapped

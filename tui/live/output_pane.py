@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import takewhile
 
 from rich.cells import chop_cells
 from textual import events
 
+from dlmon.figures.output import fold_startup
 from dlmon.records import Alert, Notice, Output
 from tui.widgets.lines import MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
 from tui.widgets.tables import FollowingLines
 
 _Line = Output | Notice | Alert
-
-
-# 2026-11-20 14:56:00.123456: I tensorflow/core/platform/cpu_feature_guard.cc:210] …
-# I0000 00:00:1763650560.123456    1234 gpu_device.cc:2022] …
-_LEVEL = re.compile(
-    r"(?:\d{4}-\d\d-\d\d [\d:.]+: (?P<old>[IWEF]) |(?P<new>[IWEF])\d{4} [\d:.]+ +\d+ )"
-    r"(?P<file>\S+\.(?:cc|h|cu)):\d+\] (?P<text>.*)"
-)
-_TROUBLE = re.compile(
-    r"\b(?:error|errors|fail\w*|could not|couldn't|can ?not|can't|unable|not be used|invalid|"
-    r"denied|out of memory|oom|exception|traceback|abort\w*|fatal|missing|no such|warning)\b|"
-    r"CUDA_ERROR|_ERROR\b",
-    re.IGNORECASE,
-)
-# What sounds like trouble, and is printed by every healthy start.
-_HARMLESS = re.compile(
-    r"Unable to register (?P<plugin>cuDNN|cuFFT|cuBLAS) factory: Attempting to register factory "
-    r"for plugin (?P=plugin) when one has already been registered"
-    r"|computation placer already registered\. Please check linkage and avoid linking the same "
-    r"target more than once\."
-    r"|oneDNN custom operations are on\. You may see slightly different numerical results due to "
-    r"floating-point round-off errors from different computation orders\..*"
-    r"|TF-TRT Warning: Could not find TensorRT"
-)
-_WITHOUT_LEVEL = re.compile(
-    r"WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
-    r"|To enable the following instructions: .*rebuild TensorFlow with the appropriate compiler "
-    r"flags\."
-)
-
-
-def is_startup_message(line: Output) -> bool:
-    """Return whether a line is one that every start of TensorFlow, CUDA or XLA prints."""
-    text = line.text.strip()
-    if _WITHOUT_LEVEL.fullmatch(text):
-        return True
-    found = _LEVEL.fullmatch(text)
-    if found is None:
-        return False
-    if _HARMLESS.fullmatch(found["text"].strip()):
-        return True
-    return (found["old"] or found["new"]) == "I" and not _TROUBLE.search(found["text"])
-
-
-def startup_text(count: int) -> str:
-    """Name the messages that are folded, and where they are."""
-    return f"{count} start-up message{'' if count == 1 else 's'} (in the log: l)"
 
 
 class OutputPane(FollowingLines):
@@ -149,32 +101,6 @@ class OutputPane(FollowingLines):
         return [
             ((f"{' ' * len(mark) if n else mark}{part}", style),) for n, part in enumerate(parts)
         ]
-
-
-def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
-    """Return lines with one in place of all that libraries print at the start.
-
-    It stands where the first of them was.
-
-    Args:
-        output: the lines, oldest first.
-        until_ns: when the start was over; None while it isn't.
-    """
-    kept: list[Output] = []
-    first: int | None = None
-    count = 0
-    for line in output:
-        is_early = until_ns is None or line.t <= until_ns
-        if is_early and is_startup_message(line):
-            count += 1
-            if first is None:
-                first = len(kept)
-                kept.append(line)
-        else:
-            kept.append(line)
-    if first is not None and count > 1:
-        kept[first] = replace(kept[first], stream="stderr", text=startup_text(count))
-    return tuple(kept)
 
 
 def broken(text: str, width: int) -> list[str]:

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import Reference
 from dlmon.figures.comparison import epoch_word
+from dlmon.figures.playback import mark_text
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
@@ -21,7 +22,6 @@ from tui.screens.transport import (
     TRANSPORT_KEYS,
     TransportControls,
     TransportLine,
-    mark_text,
 )
 
 _OF_A_RUN = {"stop", "detach", "again", "stop_and_again"}

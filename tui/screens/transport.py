@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from textual.binding import Binding
 
 from dlmon.figures import units
 from dlmon.figures.phases import reading_text
-from dlmon.session.marks import Mark, MarkKind
+from dlmon.figures.playback import HOW_TO_SAY, read_moment, speed_text
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
 from tui.drawing.time_axis import ZOOM_NOTE_S
@@ -83,24 +82,6 @@ _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 
 TRANSPORT_HELP = Path(__file__).with_name("transport.md")
 
-_CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2}(?:\.\d*)?)")
-_UNITS = re.compile(r"(?:(\d+(?:\.\d*)?)h)?(?:(\d+(?:\.\d*)?)m)?(?:(\d+(?:\.\d*)?)s?)?")
-HOW_TO_SAY = "say a time such as 12m30s, 1:02:03 or 90"
-
-
-def read_moment(text: str) -> float:
-    """Return the seconds that 12m30s, 1h, 90 or 1:02:03 say.
-
-    Raises:
-        ValueError: it is no time; the message is a sentence.
-    """
-    plain = text.strip().removeprefix(":").replace(" ", "").lower()
-    found = _CLOCK.fullmatch(plain) or _UNITS.fullmatch(plain)
-    if found is None or not any(found.groups()) or len(plain) > 20:
-        raise ValueError(HOW_TO_SAY)
-    hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + seconds
-
 
 class TransportLine(Lines):
     """One row; `show` takes what is played."""
@@ -129,25 +110,6 @@ def _left(player: Player, room: int) -> TextRow:
     share = position_ns / length_ns if length_ns > 0 else 0.0
     done = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))
     return ((f"{state:<13}", STRONG), (f" {at} ", PLAIN), *done, (f" {end}", PLAIN))
-
-
-def speed_text(speed: float) -> str:
-    """Write a speed as 0.25×, 10×."""
-    return f"{speed:g}×"
-
-
-def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
-    """Say in a few words what a mark stands for."""
-    if mark.kind == MarkKind.EPOCH:
-        return f"end of {epoch_word} {int(mark.number or 0) + 1}"
-    if mark.kind == MarkKind.STALL:
-        return f"a stall of {mark.number or 0:.1f} s"
-    if mark.kind == MarkKind.BETWEEN_STEPS:
-        return f"{mark.number or 0:.1f} s between steps, as they come regularly"
-    if mark.kind == MarkKind.THROTTLING:
-        what = "the CPU" if mark.number is None else f"GPU {int(mark.number)}"
-        return f"{what} is throttled: {mark.text}"
-    return mark.text
 
 
 class SeekScreen(FormScreen[float]):

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from dlmon.comparison.conditions import compiled_by
-from dlmon.figures import units
-from dlmon.figures.comparison import (
-    compile_text,
-    cost_text,
-    effective_text,
-    energy_text,
-    unusual_settings,
-)
 from dlmon.figures.sessions import (
     Recorded,
     RunOfSweep,
     called,
     can_be_resumed,
-    device_of,
     done_text,
     outcome,
+    settings_text,
+    speed_text,
     stopped_unasked_text,
-    workload_of,
 )
 from dlmon.figures.sweeps import findings, plan_text, without_result_text
 from dlmon.log.directory import SessionEntry
-from dlmon.options.run import in_words
-from dlmon.records import Result, SessionHeader, Status
+from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, shows, wrapped
@@ -96,7 +86,7 @@ class SessionDetails(Lines):
         return [
             ((called(entry.header.id, entry.label), STRONG), *of_sweep),
             *_note(entry),
-            ((_settings(entry), PLAIN),),
+            ((settings_text(entry), PLAIN),),
             *self._came_of_it(entry, width, height - 2 - len(_note(entry))),
         ]
 
@@ -114,7 +104,7 @@ class SessionDetails(Lines):
         lines = wrapped(came, width, max(1, height - 1))
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
-            rows.append(((_speed(result, entry.header), PLAIN),))
+            rows.append(((speed_text(result, entry.header), PLAIN),))
         return rows
 
 
@@ -124,38 +114,3 @@ def _done_text(entry: SweepEntry) -> str:
 
 def _note(entry: Recorded) -> list[TextRow]:
     return [] if entry.label.note is None else [((entry.label.note, PLAIN),)]
-
-
-def _settings(entry: SessionEntry) -> str:
-    """Return how it was trained, and on what; or which machine was recorded."""
-    if entry.header.is_machine_recording:
-        cpu = units.device(entry.header.machine.cpu_model or "")
-        return f"{workload_of(entry)} {entry.header.host}  {cpu}".rstrip()
-    options, result = entry.header.options, entry.result
-    device, name = device_of(entry)
-    # An automatic choice is known once the run is over.
-    on = "" if device == "auto" else units.device(name or device)
-    parts = [entry.header.workload, f"on {on}" if on else ""]
-    length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
-    parts.extend(in_words({name: value}) for name, value in length.items() if value)
-    parts.extend(unusual_settings(options))
-    data = result.data if result is not None else None
-    parts.append(f"{data} data" if data else "")
-    return "  ".join(part for part in parts if part)
-
-
-def _speed(result: Result, header: SessionHeader) -> str:
-    parts = []
-    if result.samples_per_second is not None:
-        unit = units.rate_unit(result.counts_steps)
-        parts.append(units.throughput(result.samples_per_second, unit))
-    if result.step_ms is not None:
-        parts.append(f"{units.step_time(result.step_ms.median)} per step")
-    if result.compile_s is not None:
-        compiled = compiled_by(header)
-        # Without compilation, the first batches stand apart, as they do live.
-        beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
-        parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
-    parts.append(f"took {units.seconds(result.wall_s)}")
-    parts.extend((cost_text(result), energy_text(result), effective_text(result)))
-    return "   ".join(part for part in parts if part)

@@ -10,11 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
-from dlmon.figures import units
 from dlmon.figures.phases import reading_text
+from dlmon.figures.sessions import recording_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
-from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, THEME, TickingScreen
@@ -124,29 +123,6 @@ class RecordingLine(GrowingLines):
         return [first, *(((line, BAD),) for line in problem)]
 
     show = shows(rows)
-
-
-def recording_text(snapshot: Snapshot, status: str) -> str:
-    """Say since when a machine is recorded, and until when; or from when to when it was."""
-    began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
-    now = began + lasted_s
-    since = _moment(began, now)
-    if status == "stopping":
-        return f"stopping the recording since {since}"
-    if status != Status.RUNNING:
-        took = units.clock(lasted_s)
-        return f"recorded {since} to {_moment(now, began)} ({took}), {status}"
-    for_s = snapshot.header.options.get("for_s")
-    if not isinstance(for_s, (int, float)):
-        return f"recording since {since}"
-    return f"recording since {since}, until {_moment(began + for_s, now)}"
-
-
-def _moment(wall: float, other: float) -> str:
-    """Write a time of day; with its day where another moment is on another one."""
-    day = units.day_and_time(wall)
-    same = day.split()[0] == units.day_and_time(other).split()[0]
-    return units.time_of_day(wall) if same else day
 
 
 def _end_of(text: str, width: int) -> str:

@@ -6,9 +6,10 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
 
+from dlmon.figures.progress import WAITING
 from dlmon.records import FailureKind, Output, Status
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
-from tui.live.lines import WAITING, LimitLine
+from tui.live.lines import LimitLine
 
 COMPLETED = folded(recorded_session()).snapshot()
 FAILED = folded(recorded_session(status="failed")).snapshot()

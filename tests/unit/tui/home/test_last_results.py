@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, HOST, recorded_session, write_log
 
-from dlmon.log.directory import list_sessions
-from dlmon.options.run import RunOptions
-from dlmon.records import Requirement
-from tui.home.about_workload import (
+from dlmon.figures.last_results import (
     last_in_brief,
     last_result,
     last_text,
@@ -16,6 +13,9 @@ from tui.home.about_workload import (
     results_here,
     timing_of_run,
 )
+from dlmon.log.directory import list_sessions
+from dlmon.options.run import RunOptions
+from dlmon.records import Requirement
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]

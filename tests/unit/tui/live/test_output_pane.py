@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.output import is_startup_message
 from dlmon.records import Output
-from tui.live.output_pane import is_startup_message
 
 AT = "2026-11-20 14:56:00.123456"
 NEW = "0000 00:00:1763650560.123456    1234"

@@ -1,0 +1,195 @@
+"""How far a session has come, and what it waits for, in words."""
+
+from __future__ import annotations
+
+from dlmon.figures import units
+from dlmon.figures.account import (
+    gap_of_session,
+)
+from dlmon.figures.comparison import (
+    epoch_word,
+    trainers_text,
+    unusual_settings,
+)
+from dlmon.figures.phases import phase_text
+from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
+from dlmon.session.limits.seen import MIN_SAMPLES
+from dlmon.session.reasons import (
+    NOTHING_SEEN,
+    NOTHING_SEEN_YET,
+    STEADY_TAKES,
+    TOO_SHORT,
+    WATCHED,
+    WATCHED_TOO,
+)
+from dlmon.session.snapshot import Progress, Snapshot
+from workloads.catalog import WORKLOADS
+
+
+def _script_framework(snapshot: Snapshot) -> str:
+    """Name what counts the batches of a script, and what that runs on, with their versions."""
+    if not snapshot.header.is_script or not snapshot.trainers:
+        return ""
+    trainer = snapshot.trainers[0].trainer
+    name = {"dlmon": "reported by the script", **FRAMEWORKS}.get(
+        trainer.framework, trainer.framework
+    )
+    text = f"{name} {trainer.framework_version or ''}".rstrip()
+    if trainer.backend is None:
+        return text
+    model = snapshot.model
+    version = model.backend_version if model is not None else None
+    return f"{text} on {FRAMEWORKS.get(trainer.backend, trainer.backend)} {version or ''}".rstrip()
+
+
+def settings_of(snapshot: Snapshot) -> list[str]:
+    """Return how it is trained, what matters most first."""
+    header, model = snapshot.header, snapshot.model
+    workload = WORKLOADS.get(header.workload)
+    batch_size = model.batch_size if model else header.options.get("batch_size")
+    steps = header.options.get("steps")
+    precision = header.options.get("precision") or (workload.precision if workload else None)
+    unusual = unusual_settings(header.options)
+    spread = trainers_text(snapshot).partition(",")[0]
+    settings = (
+        (spread, spread),
+        (framework := _script_framework(snapshot), framework),
+        *((setting, setting) for setting in unusual),
+        (batch_size, f"batch {batch_size}"),
+        (steps, f"{steps} steps"),
+        (model and model.data, f"{model.data} data" if model else ""),
+        (precision, f"{precision}" if precision not in unusual else ""),
+    )
+    return [text for value, text in settings if value and text]
+
+
+WAITING = "waiting for the first batch"
+
+_SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
+
+
+def sees_nothing(snapshot: Snapshot) -> bool:
+    """Return whether no training was seen in a script."""
+    return snapshot.header.is_script and snapshot.model is None
+
+
+def failure_text(snapshot: Snapshot) -> str | None:
+    """Return why a run failed; None where it didn't."""
+    result = snapshot.result
+    if result is None or result.status != Status.FAILED:
+        return None
+    return (result.error or "").strip() or "no reason was recorded"
+
+
+def why_nothing_trained(snapshot: Snapshot) -> str | None:
+    """Return why no training was seen in a script that is over; None where there was some."""
+    if snapshot.result is None or not sees_nothing(snapshot):
+        return None
+    return snapshot.result.why.get("samples_per_second")
+
+
+def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
+    """Return what to try; of a failure that is but an exit code, what was printed last."""
+    result, model = snapshot.result, snapshot.model
+    if result is None or result.failure in _SAYS_WHY:
+        return "", ""
+    if result.failure == FailureKind.OUT_OF_MEMORY:
+        batch_size = model.batch_size if model is not None else None
+        return "Try", "use a smaller batch" if (batch_size or 0) > 1 else ""
+    last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
+    # A script's own exception is in the reason already.
+    return "Output", "" if last in (result.error or "") else last
+
+
+def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
+    """Say what the answer waits for, or why there is none."""
+    if sees_nothing(snapshot):
+        return NOTHING_SEEN if over else WAITING, f"{WATCHED}, {WATCHED_TOO}"
+    if snapshot.samples_per_second is not None:
+        few = "too few readings of the machine in steady training"
+        return few, f"at least {MIN_SAMPLES} are needed"
+    if not over:
+        return "shown once training is steady", STEADY_TAKES
+    if snapshot.batches:
+        return TOO_SHORT, STEADY_TAKES
+    return ("the run ended before its first step",)
+
+
+# Where there is no room for the output, a notice is seen nowhere else.
+NOTICE_S = 15.0
+
+PAUSE_S = 3.0
+"""From so long on, what a step waits for matters more than the step."""
+
+
+def times_left(snapshot: Snapshot, with_epoch: bool) -> str:
+    """Return the time left of the epoch, of the run, and when that ends.
+
+    Where no step is due there is none unless more epochs are known to come: a bar that is full
+    and 00:00 left would read as the end of a script that runs on.
+    """
+    progress = snapshot.progress
+    if progress is None or (progress.is_over and not _more_are_to_come(progress)):
+        return ""
+    to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
+    if run and snapshot.model is not None and snapshot.model.length_from is not None:
+        # How long the training is to be was read somewhere, and may be wrong.
+        run = f"~ {run}"
+    # In the last epoch, which ends with the run, there is one.
+    has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
+    run = f"run {run}" if has_both else run or epoch
+    with_epoch = with_epoch and has_both and not progress.is_over and progress.steps is not None
+    return f"{epoch}   " * with_epoch + run + _end(snapshot, progress)
+
+
+def step_of(snapshot: Snapshot) -> str:
+    """Say which step it is at, or what it does in place of one."""
+    progress, doing = snapshot.progress, phase_text(snapshot.phase) or "starting"
+    is_script = snapshot.header.is_script
+    if progress is None:
+        return f"{NOTHING_SEEN_YET}: the script runs" if is_script else f"{doing} …"
+    if progress.is_over:
+        # Whether another epoch follows is not known.
+        of = "" if progress.epochs is None else f" of {progress.epochs:,}"
+        if snapshot.phase == SCRIPT_PHASE:
+            doing = "the script trains nothing now"
+        return f"{epoch_word(snapshot.header)} {progress.epoch + 1:,}{of} is over; {doing}"
+    if is_script and snapshot.phase == SCRIPT_PHASE:
+        return "the script runs, and trains nothing at the moment"
+    step = step_text(progress.step, progress.steps, progress.updates)
+    return step if progress.steps is not None else f"{doing}  {step}"
+
+
+def _more_are_to_come(progress: Progress) -> bool:
+    return progress.epochs is not None and progress.epoch + 1 < progress.epochs
+
+
+def step_text(step: int, steps: int | None, updates: int | None) -> str:
+    """Say how far it is; and of an optimizer that does not step with each batch, how far it is."""
+    text = f"step {step:,}" if steps is None else f"step {step:,} of {steps:,}"
+    return text if updates is None else f"{text}, {units.counted(updates, 'update')}"
+
+
+def _end(snapshot: Snapshot, progress: Progress) -> str:
+    """Say at what time of the day it ends; empty where that isn't known."""
+    if progress.end_left_s is None:
+        return ""
+    at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
+    told = snapshot.model.length_from if snapshot.model is not None else None
+    by = f" by {told}" if progress.end_of_training and told is not None else ""
+    return f", {'training ' * progress.end_of_training}ends {at}{by}"
+
+
+def pause_text(snapshot: Snapshot) -> str:
+    """Say for how long there has been no batch, where the process is, and what the machine does."""
+    pause = snapshot.pause
+    return gap_of_session(pause, snapshot) if pause is not None and pause.seconds >= PAUSE_S else ""
+
+
+def recent_notice(snapshot: Snapshot) -> str:
+    """Return the newest notice while it is news."""
+    now_ns = snapshot.header.t + snapshot.elapsed_s * 1e9
+    newest = next(reversed(snapshot.notices), None)
+    is_news = newest is not None and now_ns - newest.t <= NOTICE_S * 1e9
+    return f"▲ {newest.text}" if newest is not None and is_news else ""

@@ -137,26 +137,20 @@ def test_what_does_not_change_an_epoch_is_no_difference(changes):
     assert one(rows, label="NVIDIA GeForce GTX 1080 Ti").comparable
 
 
-def test_an_estimated_vocabulary_is_no_match_for_the_real_one():
-    rows = compare("seconds_per_epoch", replace(FASTTEXT, data="synthetic"), FASTTEXT, this_run())
+def test_an_estimated_vocabulary_is_a_match_for_another_estimate_and_not_for_the_real_one():
+    estimated, real = (replace(FASTTEXT, data=data) for data in ("synthetic", "real"))
+    rows = compare("seconds_per_epoch", estimated, FASTTEXT, this_run())
     assert one(rows, kind="this").badges == ("vocabulary estimated",)
     assert {row.badges for row in rows if row.kind == "published"} == {
         ("vocabulary of the real data",)
     }
-    rows = compare("seconds_per_epoch", replace(FASTTEXT, data="real"), FASTTEXT, this_run())
+    rows = compare("seconds_per_epoch", real, FASTTEXT, this_run())
     assert {row.badges for row in rows} == {()}
-
-
-def test_two_runs_with_the_same_estimate_compare():
     found = result(workload="imdb-fasttext", data="synthetic")
-    ours = replace(FASTTEXT, data="synthetic")
-    row = earlier_row(found, ours, defaults=FASTTEXT)
-    assert row.comparable
-    assert row.badges == ("vocabulary estimated",)
-    row = earlier_row(found, replace(FASTTEXT, data="real"), defaults=FASTTEXT)
-    assert not row.comparable
-    assert row.badges == ("vocabulary estimated",)
-    for ours in (replace(FASTTEXT, data="synthetic"), FASTTEXT):
+    for ours, comparable in ((estimated, True), (real, False)):
+        row = earlier_row(found, ours, defaults=FASTTEXT)
+        assert (row.badges, row.comparable) == (("vocabulary estimated",), comparable)
+    for ours in (estimated, FASTTEXT):
         row = earlier_row(replace(found, data=None), ours, defaults=FASTTEXT)
         assert row.badges == ("vocabulary not known",)
 
@@ -196,9 +190,7 @@ def test_a_batch_is_compared_by_its_mean_as_published_times_are_with_the_band_of
     assert timing_of_step(STEP, None).low is None
     assert timing_of_step(STEP, replace(RATE, band=None)).high is None
     assert timing_of_step(STEP, replace(RATE, band=5_000.0)).high is None
-
-
-def test_the_mean_of_a_batch_follows_from_the_throughput_where_a_log_has_none():
+    # Where a log has no mean, it follows from the throughput.
     old = StepTime(median=15.0, p95=17.0)
     assert timing_of_step(old, RATE).value == pytest.approx(16.0, rel=1e-4)
     assert timing_of_step(old, None) is None
@@ -237,19 +229,6 @@ def test_a_run_of_ours_costs_what_its_price_says(options, usd_per_hour):
 # Earlier sessions
 
 
-def test_the_samples_of_an_earlier_session_are_those_of_the_data_that_it_read():
-    row = earlier_row(result(data="real", samples_per_epoch=20_000))
-    assert row.badges == ("20,000 samples, not 50,000",)
-    assert earlier_row(result(data="real", samples_per_epoch=50_000)).comparable
-    row = earlier_row(result(samples_per_epoch=20_000), replace(CIFAR, samples=20_000))
-    assert row.comparable
-
-
-def test_a_log_without_its_samples_had_them_all_only_of_synthetic_data():
-    assert earlier_row(result(data="synthetic")).comparable
-    assert earlier_row(result(data="real")).badges == ("samples not known",)
-
-
 def test_an_earlier_session_brings_its_band_device_year_and_id():
     row = earlier_row(result(12.0, options={"backend": "jax"}))
     assert (row.value, row.low, row.high) == (12.0, pytest.approx(10.8), pytest.approx(13.2))
@@ -259,27 +238,62 @@ def test_an_earlier_session_brings_its_band_device_year_and_id():
     assert row.comparable
 
 
+PROJECTED = {"seconds_per_epoch": epoch_s(12.0, projected=True)}
+
+
 @pytest.mark.parametrize(
-    ("options", "badges"),
+    ("changes", "ours", "badges"),
     [
-        ({}, ()),
-        ({"batch_size": None, "epochs": None, "steps": None}, ()),
-        ({"batch_size": 100, "precision": "float32", "mode": "train"}, ()),
-        ({"device": "cpu", "threads": 2, "data": "auto"}, ()),
-        ({"epochs": 1}, ()),
-        ({"batch_size": 64}, ("batch 64, not 100",)),
-        ({"precision": "mixed_bfloat16"}, ("mixed_bfloat16, not float32",)),
-        ({"mode": "inference"}, ("mode inference, not train",)),
+        *(
+            ({"options": options}, {}, badges)
+            for options, badges in [
+                ({}, ()),
+                ({"batch_size": None, "epochs": None, "steps": None}, ()),
+                ({"batch_size": 100, "precision": "float32", "mode": "train"}, ()),
+                ({"device": "cpu", "threads": 2, "data": "auto"}, ()),
+                ({"epochs": 1}, ()),
+                ({"precision": "mixed_bfloat16"}, ("mixed_bfloat16, not float32",)),
+                (
+                    {"batch_size": 64, "mode": "inference"},
+                    ("batch 64, not 100", "mode inference, not train"),
+                ),
+                # A cap beyond the end of the epoch is none.
+                ({"steps": 500}, ()),
+                ({"steps": 499}, ("499 steps per epoch, not all",)),
+            ]
+        ),
+        # The samples are those of the data that it read; a log without them had them all only of
+        # synthetic data.
+        ({"data": "real", "samples_per_epoch": 20_000}, {}, ("20,000 samples, not 50,000",)),
+        ({"data": "real", "samples_per_epoch": 50_000}, {}, ()),
+        ({"samples_per_epoch": 20_000}, {"samples": 20_000}, ()),
+        ({"data": "real"}, {}, ("samples not known",)),
+        # A capped time that is no projection compares with the same cap only.
+        ({"options": {"steps": 50}}, {"steps_cap": 50}, ()),
+        ({}, {"steps_cap": 50}, ("all steps per epoch, not 50",)),
+        # A projection counts once it was steady.
         (
-            {"batch_size": 64, "mode": "inference"},
-            ("batch 64, not 100", "mode inference, not train"),
+            {"status": "stopped", "step_ms": None, **PROJECTED},
+            {},
+            ("ended before it was steady", "projected"),
         ),
     ],
 )
-def test_an_earlier_session_says_what_differs(options, badges):
-    row = earlier_row(result(options=options))
-    assert row.badges == badges
-    assert row.comparable == (not badges)
+def test_an_earlier_session_says_what_differs(changes, ours, badges):
+    row = earlier_row(result(**changes), replace(CIFAR, **ours), this=this_run())
+    assert (row.badges, row.comparable) == (badges, not badges)
+
+
+@pytest.mark.parametrize(
+    ("changes", "badge"),
+    [
+        ({"status": "stopped"}, "projected"),
+        ({"options": {"steps": 50}}, "projected from 50 steps per epoch"),
+    ],
+)
+def test_an_earlier_session_compares_by_its_projection_and_says_so(changes, badge):
+    row = earlier_row(result(**changes, **PROJECTED))
+    assert (row.badges, row.projected, row.comparable) == ((badge,), True, True)
 
 
 @pytest.mark.parametrize(
@@ -301,18 +315,6 @@ def test_what_cannot_be_compared_at_all_has_no_row(changes):
     assert [row for row in rows if row.kind == "earlier"] == []
 
 
-def test_a_projection_of_an_earlier_session_counts_once_it_was_steady():
-    steady = earlier_row(result(status="stopped", seconds_per_epoch=epoch_s(12.0, projected=True)))
-    assert steady.badges == ("projected",)
-    assert steady.projected
-    assert steady.comparable
-    unsteady = earlier_row(
-        result(status="stopped", seconds_per_epoch=epoch_s(12.0, projected=True), step_ms=None)
-    )
-    assert unsteady.badges == ("ended before it was steady", "projected")
-    assert not unsteady.comparable
-
-
 def test_a_whole_run_that_was_stopped_early_is_no_whole_run():
     found = result(workload="mnist-mlp-small", run_seconds=run_s(3.0), status="stopped")
     row = earlier_row(found, SMALL, "run_seconds", defaults=SMALL)
@@ -320,26 +322,6 @@ def test_a_whole_run_that_was_stopped_early_is_no_whole_run():
     assert not row.comparable
     found = replace(found, run_seconds=run_s(40.0, projected=True))
     assert earlier_row(found, SMALL, "run_seconds", defaults=SMALL).comparable
-
-
-def test_a_capped_session_compares_by_its_projection_and_says_so():
-    found = result(options={"steps": 50}, seconds_per_epoch=epoch_s(12.0, projected=True))
-    row = earlier_row(found)
-    assert row.badges == ("projected from 50 steps per epoch",)
-    assert row.comparable
-
-
-def test_a_capped_time_that_is_no_projection_compares_with_the_same_cap_only():
-    found = result(options={"steps": 50})
-    assert earlier_row(found).badges == ("50 steps per epoch, not all",)
-    capped = replace(CIFAR, steps_cap=50)
-    assert earlier_row(found, capped, this=this_run()).comparable
-    assert earlier_row(result(), capped, this=this_run()).badges == ("all steps per epoch, not 50",)
-
-
-def test_a_cap_beyond_the_end_of_the_epoch_is_none():
-    assert earlier_row(result(options={"steps": 500})).comparable
-    assert not earlier_row(result(options={"steps": 499})).comparable
 
 
 # A busy machine
@@ -436,20 +418,14 @@ def row(kind, value, half=0.05, session=None, **more):
     return ComparisonRow(label, "seconds_per_epoch", kind, value, session=session, **band, **more)
 
 
-THIS, OTHER = row("this", 9.0), row("earlier", 10.0, session="a")
-LIKE = (OTHER, row("earlier", 10.4, session="b"), row("earlier", 9.8, session="c"))
-
-
-def test_two_runs_alone_have_the_interval_of_how_each_varied():
-    ratio = beside(THIS, OTHER, (THIS, OTHER), True)
-    assert ratio.value == pytest.approx(10 / 9)
-    assert ratio.low < 10 / 9 < ratio.high < 1.13
-    assert (ratio.basis, ratio.p) == (Basis.WITHIN_RUNS, None)
-
-
-def test_where_like_runs_are_known_the_interval_allows_for_how_they_differ():
-    alone = beside(THIS, OTHER, (THIS, OTHER), True)
-    ratio = beside(THIS, OTHER, (THIS, *LIKE), True)
+def test_two_runs_alone_have_the_interval_of_how_each_varied_and_like_runs_widen_it():
+    this, other = row("this", 9.0), row("earlier", 10.0, session="a")
+    alone = beside(this, other, (this, other), True)
+    assert alone.value == pytest.approx(10 / 9)
+    assert alone.low < 10 / 9 < alone.high < 1.13
+    assert (alone.basis, alone.p) == (Basis.WITHIN_RUNS, None)
+    like = (other, row("earlier", 10.4, session="b"), row("earlier", 9.8, session="c"))
+    ratio = beside(this, other, (this, *like), True)
     assert ratio.basis is Basis.LIKE_RUNS
     assert ratio.low < alone.low
     assert ratio.high > alone.high

@@ -184,28 +184,36 @@ def test_a_session_becomes_a_row_that_is_read_again(own):
     assert own.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_metric_is_that_of_the_published_figures(own):
-    step = StepTime(median=14.0, p95=17.0, mean=15.5)
-    whole = RunSeconds(52.0, None, None, projected=False)
-    for changes, metric, value in (
-        ({"workload": "mnist-mlp-small", "run_seconds": whole}, "run_seconds", "52"),
-        ({"workload": "resnet50", "step_ms": step}, "train_step_ms", "15.5"),
-        (
-            {"step_ms": step, "options": {"batch_size": 1, "mode": "inference"}},
-            "forward_ms",
-            "15.5",
-        ),
-        (
-            {"step_ms": step, "options": {"batch_size": 1, "mode": "gradients"}},
-            "forward_backward_ms",
-            "15.5",
+STEP = StepTime(median=14.0, p95=17.0, mean=15.5)
+SMALL = {"workload": "mnist-mlp-small", "run_seconds": RunSeconds(52.0, None, None, False)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "metric", "value"),
+    [
+        (SMALL, "run_seconds", "52"),
+        ({"workload": "resnet50", "step_ms": STEP}, "train_step_ms", "15.5"),
+        *(
+            ({"step_ms": STEP, "options": {"batch_size": 1, "mode": mode}}, metric, "15.5")
+            for mode, metric in (("inference", "forward_ms"), ("gradients", "forward_backward_ms"))
         ),
         ({"workload": "my-script.py"}, "seconds_per_epoch", "9.02346"),
-    ):
-        own.unlink(missing_ok=True)
-        write_published_row(run(**changes), "Box")
-        (named,) = csv.DictReader(own.read_text().splitlines())
-        assert (named["metric"], named["value"]) == (metric, value)
+    ],
+)
+def test_the_metric_is_that_of_the_published_figures(own, changes, metric, value):
+    write_published_row(run(**changes), "Box")
+    (named,) = csv.DictReader(own.read_text().splitlines())
+    assert (named["metric"], named["value"]) == (metric, value)
+
+
+def test_a_whole_run_of_other_epochs_than_the_published_ones_is_refused(own):
+    options = {"batch_size": 32, "epochs": 3}
+    with pytest.raises(PublishedError, match="make one with --epochs 10"):
+        write_published_row(run(**SMALL, options=options), "Box", epochs=10)
+    assert not own.exists()
+    write_published_row(run(**SMALL, options=options | {"epochs": 10}), "Box", epochs=10)
+    write_published_row(run(options=options), "Other", epochs=10)
+    assert [row.metric for row in read_own_published(own)] == ["run_seconds", "seconds_per_epoch"]
 
 
 @pytest.mark.parametrize(
@@ -233,27 +241,12 @@ def test_what_can_t_be_a_reference_figure_is_refused(own, changes, name, says):
     assert not own.exists()
 
 
-def test_a_whole_run_of_other_epochs_than_the_published_ones_is_refused(own):
-    whole = RunSeconds(52.0, None, None, projected=False)
-    small = {"workload": "mnist-mlp-small", "run_seconds": whole}
-    options = {"batch_size": 32, "epochs": 3}
-    with pytest.raises(PublishedError, match="make one with --epochs 10"):
-        write_published_row(run(**small, options=options), "Box", epochs=10)
-    assert not own.exists()
-    write_published_row(run(**small, options=options | {"epochs": 10}), "Box", epochs=10)
-    write_published_row(run(options=options), "Other", epochs=10)
-    assert [row.metric for row in read_own_published(own)] == ["run_seconds", "seconds_per_epoch"]
-
-
-def test_a_session_stands_there_once(own):
+def test_a_session_stands_there_once_and_a_wrong_file_is_left_as_it_is(own):
     write_published_row(run(), "Box")
     before = own.read_text()
     with pytest.raises(PublishedError, match="Box has the time of this session already"):
         write_published_row(run(), "Box")
     assert own.read_text() == before
-
-
-def test_a_wrong_file_is_left_as_it_is(own):
     own.write_text("nonsense\n")
     with pytest.raises(PublishedError, match="line 1"):
         write_published_row(run(), "Box")

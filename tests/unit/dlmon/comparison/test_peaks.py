@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dlmon.comparison.peaks import (
     CalibrationError,
@@ -35,19 +33,16 @@ def path(tmp_path: Path) -> Path:
 # The file
 
 
-def test_what_is_written_is_read(path):
+def test_what_is_written_is_read_clean_and_the_last_of_equal_peaks_stands(path):
+    assert read_peaks(path) == ()
     write_peaks(path, [CPU, GPU])
     assert read_peaks(path) == (CPU, GPU)
-
-
-def test_the_last_of_equal_peaks_stands(path):
     newer = replace(CPU, flop_s=2e11, wall=2e9)
     write_peaks(path, [CPU, GPU, newer])
     assert read_peaks(path) == (newer, GPU)
-
-
-def test_no_file_holds_no_peaks(path):
-    assert read_peaks(path) == ()
+    write_peaks(path, [replace(CPU, device_name="\x1b[31mred\u202e", note="x" * 9999)])
+    (peak,) = read_peaks(path)
+    assert peak.device_name == "red"
 
 
 def test_it_lies_in_the_state_directory():
@@ -87,21 +82,6 @@ def test_a_peak_with_a_wrong_field_breaks_the_file(path, name, value):
     reported = json.loads(path.read_text())
     reported["peaks"][0][name] = value
     path.write_text(json.dumps(reported))
-    with pytest.raises(CalibrationError):
-        read_peaks(path)
-
-
-def test_foreign_text_is_cleaned(path):
-    write_peaks(path, [replace(CPU, device_name="\x1b[31mred\u202e", note="x" * 9999)])
-    (peak,) = read_peaks(path)
-    assert peak.device_name == "red"
-
-
-@pytest.mark.slow
-@given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists))
-def test_any_file_is_peaks_or_one_sentence(tmp_path_factory, reported):
-    path = tmp_path_factory.getbasetemp() / "any.json"
-    path.write_bytes(reported if isinstance(reported, bytes) else json.dumps(reported).encode())
     with pytest.raises(CalibrationError):
         read_peaks(path)
 
@@ -158,14 +138,7 @@ def test_a_run_gets_its_peak_or_the_reason(path):
     assert "holds no calibration" in why
 
 
-@pytest.mark.parametrize(
-    ("flop_s", "text"),
-    [
-        (1.86e11, "186 GFLOP/s"),
-        (1.25e12, "1.25 TFLOP/s"),
-        (1.1e15, "1.1 PFLOP/s"),
-        (5e6, "5 MFLOP/s"),
-    ],
-)
-def test_rates_are_written_as_people_do(flop_s, text):
-    assert flop_s_text(flop_s) == text
+def test_rates_are_written_as_people_do():
+    rates = {1.86e11: "186 GFLOP/s", 1.25e12: "1.25 TFLOP/s", 1.1e15: "1.1 PFLOP/s"}
+    assert {rate: flop_s_text(rate) for rate in rates} == rates
+    assert flop_s_text(5e6) == "5 MFLOP/s"

@@ -47,16 +47,14 @@ def test_any_text_is_a_price_or_a_sentence(text):
     assert 0 < price.usd_per_hour < math.inf if price else "is not a price" in reported
 
 
-def test_each_cpu_costs():
-    # The published cloud prices: 16 vCPU for an hour at 0.00795 each.
-    assert Price(0.00795, per_cpu=True).cost_usd(3600, cpus=16) == pytest.approx(0.1272)
-
-
-@pytest.mark.parametrize("cpus", [None, 0, -1])
-def test_without_a_number_of_cpus_their_cost_is_not_known(cpus):
-    assert Price(0.00795, per_cpu=True).cost_usd(3600, cpus) is None
-
-
-@pytest.mark.parametrize("wall_s", [-1.0, math.inf, math.nan])
-def test_what_is_no_time_has_no_cost(wall_s):
-    assert Price(1.0).cost_usd(wall_s, 1) is None
+@pytest.mark.parametrize(
+    ("price", "wall_s", "cpus", "usd"),
+    [
+        # The published cloud prices: 16 vCPU for an hour at 0.00795 each.
+        (Price(0.00795, per_cpu=True), 3600, 16, pytest.approx(0.1272)),
+        *((Price(0.00795, per_cpu=True), 3600, cpus, None) for cpus in (None, 0, -1)),
+        *((Price(1.0), wall_s, 1, None) for wall_s in (-1.0, math.inf, math.nan)),
+    ],
+)
+def test_what_a_run_costs_is_known_where_its_time_and_its_cpus_are(price, wall_s, cpus, usd):
+    assert price.cost_usd(wall_s, cpus) == usd

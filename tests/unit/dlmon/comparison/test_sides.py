@@ -37,9 +37,6 @@ RUN = RunFigures(
 )
 
 
-TOO_SHORT = {"samples_per_second": "the run was too short"}
-
-
 def run(session, throughput=1_000.0, values=None, **changes):
     values = {THROUGHPUT: throughput, **(values or {})}
     return replace(RUN, session=session, values=values, **changes)
@@ -71,22 +68,15 @@ def test_a_side_has_the_geometric_mean_of_its_runs():
     assert compared.throughput.ratio.value == pytest.approx(1)
 
 
-def test_a_part_of_the_time_that_a_run_had_none_of_is_0_and_not_unknown():
-    stalled = {"account.training": 9.0, "account.stalls": 0.5}
-    base = [run("a", values={"account.training": 9.0}), run("b", values=stalled)]
-    new = [run("c", values=stalled), run("d", values={})]
-    stalls = figure(compare_sides(base, new), "account.stalls")
-    assert stalls.runs == (2, 1)
-    assert (stalls.base, stalls.new) == (0.25, 0.5)
+def test_a_part_of_the_time_that_a_run_had_none_of_is_0_but_a_wait_that_was_not_measured_unknown():
+    more = {"account.training": 9.0, "account.stalls": 0.5, "account.data_wait": 0.5}
+    base = [run("a", values={"account.training": 9.0}), run("b", values=more)]
+    new = [run("c", values=more), run("d", values={})]
+    compared = compare_sides(base, new)
+    stalls = figure(compared, "account.stalls")
+    assert (stalls.runs, stalls.base, stalls.new) == ((2, 1), 0.25, 0.5)
     assert stalls.ratio is None
-
-
-def test_a_wait_for_data_that_was_not_measured_stays_unknown():
-    waited = {"account.training": 9.0, "account.data_wait": 0.5}
-    compared = compare_sides(
-        [run("a", values=waited)], [run("b", values={"account.training": 9.0})]
-    )
-    assert figure(compared, "account.data_wait").runs == (1, 0)
+    assert figure(compared, "account.data_wait").runs == (1, 1)
 
 
 def test_less_time_is_better_and_utilisation_is_neither():
@@ -111,28 +101,21 @@ def test_a_difference_of_0_0_percent_is_no_better_however_sure_it_is(change, bet
     assert compared.throughput.is_better is better
 
 
-def test_earlier_runs_of_the_same_conditions_say_how_runs_differ():
+UNLIKE = (
+    *({"host": "another"}, {"workload": "mnist-mlp"}, {"device": "gpu:0"}, {"counts_steps": True}),
+    {"options": OPTIONS | {"threads": 4}},
+)
+
+
+@pytest.mark.parametrize("change", UNLIKE)
+def test_earlier_runs_say_how_runs_differ_where_their_conditions_were_the_same(change):
     base, new = side("a", 1_000.0), side("b", 1_200.0)
-    earlier = side("e", 1_000.0, 1_010.0, 990.0, 1_005.0, 995.0)
-    compared = compare_sides(base, new, earlier)
+    like = side("e", 1_000.0, 1_010.0, 990.0, 1_005.0, 995.0)
+    compared = compare_sides(base, new, like)
     assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
     assert compared.claim is Claim.FASTER
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"host": "another"},
-        {"workload": "mnist-mlp"},
-        {"device": "gpu:0"},
-        {"options": OPTIONS | {"threads": 4}},
-        {"counts_steps": True},
-    ],
-)
-def test_earlier_runs_of_other_conditions_say_nothing(change):
-    earlier = side("e", 1_000.0, 1_010.0, 990.0, **change)
-    compared = compare_sides(side("a", 1_000.0), side("b", 1_200.0), earlier)
-    assert compared.claim is Claim.UNKNOWN
+    unlike = [replace(one, **change) for one in like]
+    assert compare_sides(base, new, unlike).claim is Claim.UNKNOWN
 
 
 def script(path="/home/ada/train.py", git_commit=None, **more):
@@ -157,19 +140,13 @@ def test_runs_of_a_script_whose_code_was_another_are_a_group_of_their_own(old, n
     assert compare_sides(compared.base, compared.new, mixed).claim is Claim.UNCLEAR
 
 
-def test_scripts_of_one_name_in_different_places_are_unlike():
+def test_scripts_of_one_name_in_different_places_are_unlike_unless_they_are_of_one_repository():
     here, there = run("a", **script("/home/ada/train.py")), run("b", **script("/srv/train.py"))
     said = "script /home/ada/train.py, not /srv/train.py"
     assert compare_sides([here], [there]).unlike == (said,)
     assert compare_sides([here], [run("c", **script("/home/ada/train.py"))]).unlike == ()
-
-
-def test_a_copy_of_a_repository_is_compared_and_its_path_is_named():
     origin = {"git_repository": "github.com/ada/nets", "git_path": "train.py"}
-    here, there = (
-        run("a", **script("/a/train.py", **origin)),
-        run("b", **script("/b/train.py", **origin)),
-    )
+    here, there = (run(name, **script(f"/{name}/train.py", **origin)) for name in "ab")
     compared = compare_sides([here], [there])
     assert compared.unlike == ()
     (found,) = compared.environment
@@ -197,20 +174,23 @@ def test_what_was_learned_is_compared_the_way_its_name_says():
     assert figure(compare_sides(rates[:3], rates[3:]), "metric.learning_rate").is_better is None
 
 
-def test_what_was_learned_is_not_compared_after_more_batches():
-    compared = compare_sides([learned("a", 1_000, loss=0.5)], [learned("b", 2_000, loss=0.4)])
-    loss = figure(compared, "metric.loss")
-    assert (loss.base, loss.new, loss.ratio) == (0.5, 0.4, None)
-    assert loss.why == "the runs had different numbers of batches"
-
-
-def test_what_a_metric_was_after_some_steps_is_shown_and_not_compared():
-    once = [replace(learned(name, loss=0.5), read_once=frozenset({"loss"})) for name in "ab"]
-    loss = figure(
-        compare_sides(once, [learned("c", loss=0.4), learned("d", loss=0.4)]), "metric.loss"
-    )
-    assert (loss.base, loss.new, loss.ratio) == (pytest.approx(0.5), pytest.approx(0.4), None)
-    assert loss.why == "the last value covers only some steps, and no epoch"
+@pytest.mark.parametrize(
+    ("changes", "batches", "why"),
+    [
+        ({}, 2_000, "the runs had different numbers of batches"),
+        (
+            {"read_once": frozenset({"loss"})},
+            1_000,
+            "the last value covers only some steps, and no epoch",
+        ),
+    ],
+)
+def test_what_was_learned_after_more_batches_or_some_steps_is_shown_and_not_compared(
+    changes, batches, why
+):
+    base = [replace(learned("a", loss=0.5), **changes)]
+    loss = figure(compare_sides(base, [learned("b", batches, loss=0.4)]), "metric.loss")
+    assert (loss.base, loss.new, loss.ratio, loss.why) == (0.5, 0.4, None, why)
 
 
 # ---- steps and samples ----
@@ -267,25 +247,27 @@ def test_what_grows_with_every_batch_is_compared_only_of_as_many(batches, is_com
         assert figure(compared, name).ratio is not None
 
 
-def test_epochs_of_another_length_are_not_compared_but_throughput_is():
-    times = {"seconds_per_epoch": 9.0}
-    compared = compare_sides([run("a", values=times)], [run("b", values=times, samples=60_000)])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"samples": 60_000}, "their epochs differ in length"),
+        ({"is_projected": True}, "one is measured, the other a projection"),
+        # One that was never steady has neither.
+        ({"is_projected": None, "values": {}}, None),
+    ],
+)
+def test_epochs_of_another_length_or_projected_ones_are_not_compared_but_throughput_is(
+    changes, why
+):
+    times = {"values": {"seconds_per_epoch": 9.0}}
+    compared = compare_sides([run("a", **times)], [run("b", **times | changes)])
     assert compared.unlike == ()
     assert compared.throughput.ratio is not None
-    assert figure(compared, "seconds_per_epoch").ratio is None
-    assert figure(compared, "seconds_per_epoch").why == "their epochs differ in length"
+    epoch = figure(compared, "seconds_per_epoch")
+    assert (epoch.ratio, epoch.why) == (None, why)
 
 
-def test_a_projection_is_not_compared_with_what_was_measured():
-    times = {"seconds_per_epoch": 9.0}
-    compared = compare_sides([run("a", values=times)], [run("b", values=times, is_projected=True)])
-    assert figure(compared, "seconds_per_epoch").ratio is None
-    # One that was never steady has neither.
-    compared = compare_sides([run("a", values=times)], [run("b", is_projected=None)])
-    assert figure(compared, "seconds_per_epoch").why is None
-
-
-def test_options_and_environment_that_differ_are_named():
+def test_options_and_environment_that_differ_are_named_and_cleaned():
     changed = {
         "options": OPTIONS | {"threads": 4, "jit": True, "log_dir": "/elsewhere"},
         "versions": VERSIONS | {"keras": "4"},
@@ -296,6 +278,10 @@ def test_options_and_environment_that_differ_are_named():
     assert found == {"threads": ("2", "4"), "jit": ("–", "yes")}
     found = {each.name: (each.base, each.new) for each in compared.environment}
     assert found == {"CPU": ("Some CPU", "Another CPU"), "version of keras": ("3.12", "4")}
+    hostile = {"\x1b[31mred" * 50: ["\x1b]0;title\x07" * 50]}
+    (found,) = compare_sides([run("a")], [run("b", options=OPTIONS | hostile)]).options
+    assert "\x1b" not in found.name + found.new
+    assert len(found.name) <= 60
 
 
 def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
@@ -316,37 +302,37 @@ def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
     assert compare_sides(base, [other, run("d", **script())]).environment == ()
 
 
-def test_what_a_log_calls_its_options_is_cleaned():
-    hostile = {"\x1b[31mred" * 50: ["\x1b]0;title\x07" * 50]}
-    (found,) = compare_sides([run("a")], [run("b", options=OPTIONS | hostile)]).options
-    assert "\x1b" not in found.name + found.new
-    assert len(found.name) <= 60
-
-
 # ---- what can't be compared at all ----
 
 
-def test_a_run_is_not_compared_with_itself():
-    with pytest.raises(NotComparable, match="a is on both sides"):
-        compare_sides([run("a"), run("b")], [run("c"), run("a")])
+@pytest.mark.parametrize(
+    ("base", "new", "says"),
+    [
+        ("bx", "cx", "x is on both sides"),
+        ("s", "b", "s has no throughput to compare: the run was too short"),
+        (
+            "b",
+            "sf",
+            "none of the 2 runs of new has a throughput to compare: s has no .*: the run was too",
+        ),
+        (
+            "fs",
+            "b",
+            r"none of the 2 runs of base has a throughput to compare: big failed \(out of mem",
+        ),
+    ],
+)
+def test_a_run_on_both_sides_or_a_side_without_a_throughput_is_refused_with_the_reason(
+    base, new, says
+):
+    short = {"values": {}, "lacking": {"samples_per_second": "the run was too short"}}
+    failed = {**short, "name": "big", "status": Status.FAILED, "error": "out of memory"}
 
+    def runs(names):
+        return [replace(run(one), **{"s": short, "f": failed}.get(one, {})) for one in names]
 
-def test_a_run_without_a_throughput_is_refused_with_its_reason():
-    none = replace(run("a"), values={}, lacking=TOO_SHORT)
-    with pytest.raises(
-        NotComparable, match="a has no throughput to compare: the run was too short"
-    ):
-        compare_sides([none], [run("b")])
-
-
-def test_of_a_side_of_which_no_run_has_a_throughput_the_first_says_why():
-    short = replace(run("a"), values={}, lacking=TOO_SHORT)
-    failed = replace(short, name="big", status=Status.FAILED, error="out of memory")
-    none_of = "none of the 2 runs of {} has a throughput to compare: "
-    with pytest.raises(NotComparable, match=none_of.format("new") + "a has no .*: the run was too"):
-        compare_sides([run("b")], [short, failed])
-    with pytest.raises(NotComparable, match=none_of.format("base") + r"big failed \(out of mem"):
-        compare_sides([failed, short], [run("b")])
+    with pytest.raises(NotComparable, match=says):
+        compare_sides(runs(base), runs(new))
 
 
 def test_of_several_runs_one_without_a_throughput_is_left_out():

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dlmon.records import Batches, Epoch, Validation
 from dlmon.session.epoch_comparison import (
     LEAST_SHARE,
-    MIN_EPOCHS,
     NOTHING,
     EpochUse,
     compare_epoch,
@@ -51,36 +50,32 @@ def compared(number, epochs, compile_s=None, **values):
     return compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], compile_s)
 
 
-def test_an_epoch_that_took_longer_than_all_others_is_slow():
-    epochs = epochs_of(9.1, 9.0, 9.2, 12.0, 9.1)
-    assert numbers(epochs, slow_epochs(epochs, nothing, None)) == [3]
-
-
-def test_too_few_epochs_leave_none_slow():
-    epochs = epochs_of(9.0, 30.0)
-    assert len(epochs) < MIN_EPOCHS
-    assert slow_epochs(epochs, nothing, None) == frozenset()
-
-
 @pytest.mark.parametrize(
     ("took_s", "slow"),
     [
+        # One that took longer than all others is.
+        ((9.1, 9.0, 9.2, 12.0, 9.1), [3]),
+        # Of two nobody knows; of three, one that is far beyond both others.
+        ((9.0, 30.0), []),
         ((9.0, 9.2, 30.0), [2]),
         ((9.0, 14.0, 9.1), [1]),
         ((9.0, 13.0, 9.1), []),
         ((9.0, 20.0, 30.0), []),
         ((0.001, 0.001, 0.001), []),
+        # Those that vary by themselves are not.
+        ((8.0, 10.0, 9.0, 11.0, 9.5, 12.0), []),
     ],
 )
-def test_of_three_epochs_one_is_slow_that_is_far_beyond_both_others(took_s, slow):
+def test_an_epoch_is_slow_that_is_beyond_what_the_others_vary(took_s, slow):
     epochs = epochs_of(*took_s)
     assert numbers(epochs, slow_epochs(epochs, nothing, None)) == slow
 
 
-def test_what_differed_in_a_slow_epoch_of_three_is_known():
-    it = compared(2, epochs_of(9.0, 9.2, 30.0), other_cores=6.0)
-    assert (it.is_slow, it.usual_s) == (True, pytest.approx(9.1))
-    assert [cause.name for cause in it.causes] == ["other_cores"]
+def test_an_epoch_that_was_cut_short_or_whose_steps_nobody_counted_is_not_compared():
+    *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
+    assert slow_epochs((*whole, replace(last, whole=False)), nothing, None) == frozenset()
+    uncounted = tuple(replace(e, steps=None) for e in epochs_of(9.0, 9.0, 9.0, 40.0, whole=False))
+    assert slow_epochs(uncounted, nothing, None) == frozenset()
 
 
 def test_what_compiled_doesnt_make_the_first_epoch_slow():
@@ -107,12 +102,6 @@ def test_what_compiled_in_a_later_epoch_is_taken_out_of_that_one():
     assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 2.0)]
 
 
-def test_an_epoch_that_was_cut_short_is_never_slow_nor_one_of_the_usual():
-    *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
-    epochs = (*whole, replace(last, whole=False))
-    assert slow_epochs(epochs, nothing, None) == frozenset()
-
-
 def test_epochs_of_as_many_steps_as_were_asked_for_are_compared_with_each_other():
     *capped, slow = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0, whole=False)
     (stopped,) = epochs_of(5.0, whole=False)
@@ -122,16 +111,6 @@ def test_epochs_of_as_many_steps_as_were_asked_for_are_compared_with_each_other(
     found = compare_epoch(slow, epochs, nothing, None)
     assert (found.usual_s, found.is_slow) == (9.0, True)
     assert compare_epoch(stopped, epochs, nothing, None).usual_s is None
-
-
-def test_capped_epochs_whose_steps_nobody_counted_are_not_compared():
-    epochs = tuple(replace(e, steps=None) for e in epochs_of(9.0, 9.0, 9.0, 40.0, whole=False))
-    assert slow_epochs(epochs, nothing, None) == frozenset()
-
-
-def test_epochs_that_vary_by_themselves_are_not_slow():
-    epochs = epochs_of(8.0, 10.0, 9.0, 11.0, 9.5, 12.0)
-    assert slow_epochs(epochs, nothing, None) == frozenset()
 
 
 @given(st.lists(st.floats(0.01, 1e5), min_size=1, max_size=60))
@@ -158,6 +137,24 @@ def test_it_says_by_what_it_differs_where_that_was_measured():
     assert (found.is_slow, found.seconds, found.usual_s) == (True, 12.0, 9.0)
     assert {cause.name for cause in found.causes} == {"sm_mhz", "other_cores", "heat_pct"}
     assert [(part.name, part.value) for part in found.parts] == [("steps_s", 12.0)]
+    of_three = compared(2, epochs_of(9.0, 9.2, 30.0), other_cores=6.0)
+    assert (of_three.is_slow, of_three.usual_s) == (True, pytest.approx(9.1))
+    assert [cause.name for cause in of_three.causes] == ["other_cores"]
+
+
+def test_no_cause_is_named_where_nothing_differed_or_nothing_was_read():
+    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
+    alike = compared(3, epochs)
+    assert (alike.causes, alike.is_read) == ((), True)
+    # Nor what lies within the usual spread, and of no more than next to nothing.
+    varied = dict(zip((e.begin for e in epochs), (1.0, 4.0, 2.0, 5.0, 0.0), strict=True))
+    spread = {begin: EpochUse(9, {"other_cores": cores}) for begin, cores in varied.items()}
+    assert compare_epoch(epochs[3], epochs, lambda one: spread[one.begin], None).causes == ()
+    assert with_values(epochs, 3, {"run_cores": 0.06}, run_cores=0.0).causes == ()
+    unread = compare_epoch(epochs[3], epochs, nothing, None)
+    assert (unread.causes, unread.is_read, unread.is_slow) == ((), False, True)
+    alone = {one.begin: NOTHING for one in epochs} | {epochs[3].begin: EpochUse(3, {})}
+    assert not compare_epoch(epochs[3], epochs, lambda one: alone[one.begin], None).is_read
 
 
 def with_values(epochs, number, usual, **changed):
@@ -224,42 +221,11 @@ def test_a_run_that_did_less_than_half_of_its_least_is_named_however_much_that_v
     assert [causes_of(number) for number in (0, 1, 2, 3, 5)] == [[]] * 5
 
 
-def test_a_run_that_computes_next_to_nothing_as_a_rule_is_not_named():
-    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
-    found = with_values(epochs, 4, {"run_cores": 0.06}, run_cores=0.0)
-    assert found.causes == ()
-
-
 def test_the_run_and_other_programs_are_both_named_where_both_differ():
     epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
     usual = {"run_cores": 1.8, "other_cores": 0.1, "heat_pct": 0.0, "sm_mhz": 1_800.0}
     found = with_values(epochs, 4, usual, run_cores=0.4, other_cores=1.5, heat_pct=50.0)
     assert [cause.name for cause in found.causes] == ["heat_pct", "run_cores", "other_cores"]
-
-
-def test_where_nothing_that_was_measured_differed_no_cause_is_named():
-    found = compared(3, epochs_of(9.0, 9.0, 9.0, 12.0, 9.0))
-    assert (found.causes, found.is_read) == ((), True)
-
-
-def test_what_lies_within_the_usual_spread_is_no_cause():
-    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
-    varied = iter((1.0, 4.0, 2.0, 5.0, 0.0))
-    uses = {one.begin: EpochUse(9, {"other_cores": next(varied)}) for one in epochs}
-    assert compare_epoch(epochs[3], epochs, lambda one: uses[one.begin], None).causes == ()
-
-
-def test_without_readings_nothing_is_said_of_the_machine():
-    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
-    found = compare_epoch(epochs[3], epochs, lambda one: NOTHING, None)
-    assert (found.causes, found.is_read, found.is_slow) == ((), False, True)
-
-
-def test_without_readings_of_the_others_there_is_nothing_to_compare_with_either():
-    epochs = epochs_of(0.7, 0.7, 0.7, 0.7, 3.6, 0.7)
-    uses = {one.begin: NOTHING for one in epochs} | {epochs[4].begin: EpochUse(3, {})}
-    found = compare_epoch(epochs[4], epochs, lambda one: uses[one.begin], None)
-    assert not found.is_read
 
 
 def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
@@ -273,12 +239,6 @@ def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
     assert [(part.name, part.value, part.usual) for part in found.parts] == [
         ("validation_s", 4.0, 1.0), ("ending_s", 2.0, 1.0),
     ]  # fmt: skip
-
-
-def test_the_first_epoch_names_what_compiled():
-    found = compared(0, epochs_of(11.0, 9.0, 9.0, 9.0), compile_s=2.0)
-    assert not found.is_slow
-    assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 2.0)]
 
 
 def test_what_compiled_in_the_validation_counts_once():
@@ -306,24 +266,24 @@ def test_an_epoch_that_took_no_time_is_compared_with_nothing(end_s):
     assert found.usual_s is None
 
 
-@pytest.mark.parametrize("number", range(10))
-def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_others(number):
+def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_others():
     session = folded(with_slow_epoch(LONG, 7))
     snapshot = session.snapshot()
-    found = compare_epoch(
-        snapshot.epochs[number], snapshot.epochs, session.epoch_uses.of, snapshot.compile_s
-    )
-    assert found.is_slow == (number == 7)
-    if number == 7:
-        (stall,) = found.parts
-        assert (stall.name, stall.count) == ("stalled_s", 1)
-        assert 3.0 <= stall.value < 3.1
-        assert {cause.name for cause in found.causes} == {"heat_pct", "sm_mhz"}
-    elif number == 0:
-        # While it compiled, the GPU did nothing.
-        assert [part.name for part in found.parts] == ["compiling_s"]
-    else:
-        assert (found.causes, found.parts) == ((), ())
+    for epoch in snapshot.epochs[:10]:
+        found = compare_epoch(epoch, snapshot.epochs, session.epoch_uses.of, snapshot.compile_s)
+        assert found.is_slow == (epoch.epoch == 7)
+        heat_pct = session.epoch_uses.of(epoch).values["heat_pct"]
+        assert heat_pct == (100.0 if epoch.epoch == 7 else 0.0)
+        if epoch.epoch == 7:
+            (stall,) = found.parts
+            assert (stall.name, stall.count) == ("stalled_s", 1)
+            assert 3.0 <= stall.value < 3.1
+            assert {cause.name for cause in found.causes} == {"heat_pct", "sm_mhz"}
+        elif epoch.epoch == 0:
+            # While it compiled, the GPU did nothing.
+            assert [part.name for part in found.parts] == ["compiling_s"]
+        else:
+            assert (found.causes, found.parts) == ((), ())
 
 
 def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():
@@ -362,10 +322,3 @@ def test_the_first_batch_of_another_size_compiles_in_the_epoch_that_it_lies_in()
     [part] = compare_epoch(epoch, snapshot.epochs, use_of, snapshot.compile_s).parts[:1]
     assert (part.name, part.value) == ("compiling_s", compiled_s)
     assert compiled_s == pytest.approx(snapshot.compile_s)
-
-
-def test_readings_count_for_the_epoch_that_they_lie_in():
-    session = folded(with_slow_epoch(LONG, 7))
-    values = {e.epoch: session.epoch_uses.of(e).values for e in session.snapshot().epochs}
-    assert values[7]["heat_pct"] == 100.0
-    assert {values[number]["heat_pct"] for number in range(10) if number != 7} == {0.0}

@@ -6,7 +6,6 @@ import pytest
 from fakes.recorded import BEGIN_NS, recorded_machine, recorded_session, write_log
 
 from dlmon.host import boot_id, host_name
-from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Result, Status, encode
 from dlmon.session import follower as follower_module
@@ -166,81 +165,62 @@ def test_silence_is_trouble_after_three_intervals(log):
     assert follower.problem is follower.lasting_problem is None
 
 
-def test_a_slow_sampling_interval_is_no_silence(tmp_path, monkeypatch):
-    log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": 30.0})
-    follower = log.view()
-    log.clock.passes(89)
-    follower.poll()
-    assert follower.problem is None
-    log.clock.passes(2)
-    follower.poll()
-    assert "no new record for 91 s" in follower.problem
-
-
-@pytest.mark.parametrize("interval", [None, "1", 0, -5, True, [1]])
-def test_an_interval_that_is_none_counts_as_a_second(tmp_path, monkeypatch, interval):
+@pytest.mark.parametrize(
+    ("interval", "least_s"), [(30.0, 90), *((no, 3) for no in (None, "1", 0, -5, True, [1]))]
+)
+def test_silence_is_that_of_three_intervals_and_one_that_is_none_counts_as_a_second(
+    tmp_path, monkeypatch, interval, least_s
+):
     log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": interval})
     follower = log.view()
-    log.clock.passes(3.1)
-    follower.poll()
-    assert follower.problem is not None
+    for passed_s, is_silent in ((least_s - 0.5, False), (1.0, True)):
+        log.clock.passes(passed_s)
+        follower.poll()
+        assert (follower.problem is not None) is is_silent
 
 
-def test_a_full_disk_explains_the_silence(log, monkeypatch):
+@pytest.mark.parametrize(
+    ("records", "more"),
+    [
+        (recorded_session(samples=3_000), ""),
+        (recorded_machine(status=None), ": make room on it; no sample is kept until then"),
+    ],
+    ids=["run", "machine"],
+)
+def test_a_full_disk_explains_the_silence_and_one_that_reports_nothing_is_not_called_full(
+    tmp_path, monkeypatch, records, more
+):
+    log = Log(tmp_path, monkeypatch, records)
     follower = log.view()
     log.clock.passes(5)
     disk = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(follower_module.os, "statvfs", lambda path: disk)
     follower.poll()
-    assert follower.problem.startswith("the disk that holds the log is full")
+    assert follower.problem.startswith("the disk that holds the log is full" + more)
 
-
-def test_of_a_machine_no_sample_is_kept_while_the_disk_is_full(tmp_path, monkeypatch):
-    log = Log(tmp_path, monkeypatch, recorded_machine(status=None))
-    follower = log.view()
-    log.clock.passes(5)
-    disk = SimpleNamespace(f_bavail=1, f_frsize=4096)
-    monkeypatch.setattr(follower_module.os, "statvfs", lambda path: disk)
-    follower.poll()
-    assert follower.problem == (
-        "the disk that holds the log is full: make room on it; no sample is kept until then"
-    )
-
-
-def test_a_disk_that_reports_nothing_is_not_called_full(log, monkeypatch):
     def refuse(path):
         raise OSError(38, "function not implemented")
 
-    follower = log.view()
-    log.clock.passes(5)
     monkeypatch.setattr(follower_module.os, "statvfs", refuse)
     follower.poll()
-    assert "suspended" in follower.problem
+    assert "full" not in follower.problem
 
 
-def test_a_finished_session_is_never_in_trouble(log):
-    follower = log.view()
-    log.append(*log.records[1:])
-    follower.poll()
-    log.clock.passes(3_600)
-    follower.poll()
-    assert follower.problem is None
-
-
-def test_time_goes_on_between_records_of_a_session_that_runs_here(log):
+def test_time_goes_on_between_records_and_stands_still_once_a_session_is_over(log):
     follower = log.view()
     follower.poll()
     log.clock.passes(7)
     assert follower.now() == BEGIN_NS + 7 * SECOND
-    assert follower.snapshot().elapsed_s == 7
-
-
-def test_time_stands_still_once_a_session_is_over(log):
-    follower = log.view()
+    assert follower.snapshot().elapsed_s == follower.second() == 7
     log.append(*log.records[1:])
+    while follower.poll():
+        pass
+    log.clock.passes(3_600)
     follower.poll()
-    log.clock.passes(7)
     assert follower.now() == log.records[-1].t
+    assert follower.problem is None
+    # What ticks on the screen goes on.
+    assert follower.second() == 3_607
 
 
 @pytest.mark.parametrize("differs", [{"host": "elsewhere"}, {"boot_id": "an earlier boot"}])
@@ -251,11 +231,6 @@ def test_another_machines_clock_is_not_compared_with_ours(tmp_path, monkeypatch,
     follower.poll()
     log.clock.passes(10_000)
     assert follower.now() == follower.session.last_t
-
-
-def test_what_is_no_log_has_no_viewer(tmp_path):
-    with pytest.raises(LogError):
-        SessionFollower(tmp_path / "session.jsonl")
 
 
 def test_a_broken_line_in_a_log_breaks_no_viewer(log):
@@ -377,15 +352,3 @@ def test_a_session_that_nobody_runs_can_not_be_stopped(log):
     assert not follower.stop()
     log.path.unlink()
     assert not follower.stop()
-
-
-def test_the_seconds_of_a_session_are_counted_from_its_begin_and_go_on_after_its_end(log):
-    follower = log.view()
-    assert follower.second() == 0
-    log.clock.passes(1.5)
-    assert follower.second() == 1
-    log.append(*log.records[1:])
-    while follower.poll():
-        pass
-    log.clock.passes(100)
-    assert follower.second() == 101

@@ -70,34 +70,22 @@ def the_gap(*records):
 
 
 def test_a_step_of_over_a_second_that_stalled_is_one():
-    gap = the_gap(batches(0, 8.0, 0.1, 2.5, 0.1, first=51))
+    stalled = batches(0, 8.0, 0.1, 2.5, 0.1, first=51)
+    gap = the_gap(stalled)
     assert (gap.kind, gap.epoch, gap.step) == (GapKind.STALL, 0, 52)
     assert (gap.start, gap.end, gap.seconds) == (at(8.1), at(10.6), 2.5)
-
-
-def test_one_of_a_loop_without_epochs_is_in_none():
     loop = Model(None, None, None, None, None, None, has_epochs=False)
-    session = Session(header())
-    for record in (loop, *TRAINED, batches(0, 8.0, 0.1, 2.5, 0.1, first=51)):
-        session.fold(record)
-    (gap,) = session.snapshot().gaps
-    assert (gap.epoch, gap.step) == (None, 52)
+    assert [(one.epoch, one.step) for one in gaps_of(loop, stalled)] == [(None, 52)]
 
 
-@pytest.mark.parametrize("step_s", [0.9, 0.1])
-def test_a_shorter_one_is_none(step_s):
-    assert gaps_of(batches(0, 8.0, step_s, first=51)) == ()
-
-
-def test_steps_that_always_take_so_long_are_none():
+def test_what_is_shorter_or_compiles_or_always_takes_so_long_is_none():
+    assert gaps_of(batches(0, 8.0, 0.9, first=51)) == gaps_of(batches(0, 8.0, 0.1, first=51)) == ()
+    # The first of each size compiles.
+    assert gaps_of(batches(0, 8.0, 1.5, first=51, samples=60)) == ()
+    assert len(gaps_of(batches(0, 8.0, 1.5, 1.5, first=51, samples=60))) == 1
     session = Session(header())
     session.fold(batches(0, 0.0, *[2.0] * 30))
     assert session.snapshot().gaps == ()
-
-
-def test_the_first_batches_of_each_size_compile_and_are_none():
-    assert gaps_of(batches(0, 8.0, 1.5, first=51, samples=60)) == ()
-    assert len(gaps_of(batches(0, 8.0, 1.5, 1.5, first=51, samples=60))) == 1
 
 
 def evaluating_every(steps, times, long_s=2.0):
@@ -159,11 +147,8 @@ def test_what_lies_between_phases_is_one_from_a_second_on():
     assert (gap.kind, gap.epoch, gap.before) == (GapKind.BETWEEN, 0, "evaluating")
     assert (gap.start, gap.end) == (at(8), at(10))
     assert gaps_of(*ended, Phase(at(8.9), "evaluating")) == ()
-
-
-def test_a_gap_without_a_phase_is_after_the_epoch_that_ended():
-    gap = the_gap(Epoch(0, at(1), at(8), at(8), True, 5000, {}), batches(1, 10.0, 0.1))
-    assert (gap.kind, gap.epoch, gap.before) == (GapKind.BETWEEN, 0, "training")
+    unsaid = the_gap(Epoch(0, at(1), at(8), at(8), True, 5000, {}), batches(1, 10.0, 0.1))
+    assert (unsaid.kind, unsaid.epoch, unsaid.before) == (GapKind.BETWEEN, 0, "training")
 
 
 def test_the_readings_that_lie_in_a_gap_say_what_the_machine_did():

@@ -334,23 +334,22 @@ class Harm:
         return pytest.fail, ("it was loaded",)
 
 
-def test_nothing_is_loaded_that_another_key_signed(log, tmp_path, monkeypatch):
-    write_index(log, LONG[0].id, pickle.dumps(Harm()))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of somebody else"))
-    assert is_no_index(log)
-
-
-def test_the_index_of_another_session_or_of_other_code_comes_to_nothing(log, monkeypatch):
-    assert read_index(log, "another") is None
-    monkeypatch.setattr("dlmon.log.index._code", lambda: b"another")
-    assert is_no_index(log)
-
-
-def test_where_there_is_no_home_directory_there_is_no_index(log, monkeypatch):
+def test_an_index_of_another_session_key_or_code_or_without_a_home_comes_to_nothing(
+    log, tmp_path, monkeypatch
+):
     def no_home(*_, **__):
         raise RuntimeError
 
-    monkeypatch.setattr("platformdirs.user_state_path", no_home)
+    assert read_index(log, "another") is None
+    with monkeypatch.context() as patch:
+        patch.setattr("dlmon.log.index._code", lambda: b"another")
+        assert is_no_index(log)
+    with monkeypatch.context() as patch:
+        patch.setattr("platformdirs.user_state_path", no_home)
+        assert is_no_index(log)
+    # Nothing is loaded that another key signed.
+    write_index(log, LONG[0].id, pickle.dumps(Harm()))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of somebody else"))
     assert is_no_index(log)
 
 
@@ -457,19 +456,13 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
 def test_losses_that_grew_without_bound_come_with_an_entry(most):
     header, *rest = script_session(seconds=160, steps=2_000)
     losses = [Metrics(header.t + n * SECOND, {"loss": most / n}) for n in range(3, 160)]
-    records = [header, *sorted((*rest, *losses), key=time_of_record)]
-    t = header.t + 147 * SECOND
+    in_order = sorted((*rest, *losses), key=lambda one: time_of(one) or 0)
+    records, t = [header, *in_order], header.t + 147 * SECOND
     index, _ = indexed(records)
-    resumed, all_of_it = by_index(index, records, t), whole(records, t)
-    metric, expected = resumed.learning.metrics["loss"], all_of_it.learning.metrics["loss"]
-    assert metric.newest == expected.newest
-    assert metric.readings == expected.readings
-    assert bool(metric.readings) == (abs(most) < 1e100)
-    drawn, expected_drawn = (
-        each.series.columns(t - 40 * SECOND, 4 * SECOND, 10) for each in (metric, expected)
+    metric, expected = (
+        one.learning.metrics["loss"] for one in (by_index(index, records, t), whole(records, t))
     )
-    assert drawn == pytest.approx(expected_drawn, rel=0.1)
-
-
-def time_of_record(record):
-    return getattr(record, "end", None) or getattr(record, "t", 0)
+    assert (metric.newest, metric.readings) == (expected.newest, expected.readings)
+    assert bool(metric.readings) == (abs(most) < 1e100)
+    columns = [one.series.columns(t - 40 * SECOND, 4 * SECOND, 10) for one in (metric, expected)]
+    assert columns[0] == pytest.approx(columns[1], rel=0.1)

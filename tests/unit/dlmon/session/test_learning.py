@@ -1,16 +1,17 @@
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dlmon.records import Epoch, Metrics, Trainer
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Trainer
 from dlmon.session.learning import (
     MOST_METRICS,
     MOST_VALIDATIONS,
     Learning,
     Metric,
+    MetricFigure,
+    MetricReadings,
+    Pass,
+    figures_json,
     importance,
+    metric_figures,
     metric_of,
 )
 
@@ -56,35 +57,27 @@ def test_a_value_that_no_axis_can_hold_is_a_gap_in_the_curve_and_still_the_newes
     assert loss.newest == 5e-324
 
 
-def test_a_loss_by_any_spelling_stands_before_other_metrics():
+@pytest.mark.parametrize(
+    ("readings", "columns", "newest"),
+    [
+        ([(read(12, loss=3.0), 10), (read(14, loss=1.0), 10)], [3.0, 3.0, 1.0, 1.0, None], 1.0),
+        # A validation in between is no part of the curve.
+        ([(read(12, loss=3.0), 10), (read(15, loss=1.0), 14)], [3.0, 3.0, None, None, 1.0], 1.0),
+        # What is no number is said and not drawn.
+        (
+            [(read(11, loss=3.0), 10), (read(12, why={"loss": "NaN"}, loss=None), 10)],
+            [3.0, *[None] * 4],
+            None,
+        ),
+    ],
+)
+def test_a_metric_has_its_value_since_the_one_before(readings, columns, newest):
     learning = Learning()
-    learning.fold(read(11, acc=0.5, Gen_Loss=1.0, aux_loss=2.0, loss=3.0), 10 * S)
-    assert learning.names == ["loss", "Gen_Loss", "aux_loss", "acc"]
-
-
-def test_a_metric_has_its_value_since_the_one_before():
-    learning = Learning()
-    learning.fold(read(12, loss=3.0), 10 * S)
-    learning.fold(read(14, loss=1.0), 10 * S)
+    for reading, since_s in readings:
+        learning.fold(reading, since_s * S)
     loss = learning.metrics["loss"]
-    assert loss.series.columns(10 * S, S, 5) == [3.0, 3.0, 1.0, 1.0, None]
-    assert loss.newest == 1.0
-
-
-def test_a_validation_in_between_is_no_part_of_the_curve():
-    learning = Learning()
-    learning.fold(read(12, loss=3.0), 10 * S)
-    learning.fold(read(15, loss=1.0), 14 * S)
-    assert learning.metrics["loss"].series.columns(11 * S, S, 4) == [3.0, None, None, 1.0]
-
-
-def test_what_is_no_number_is_said_and_not_drawn():
-    learning = Learning()
-    learning.fold(read(11, loss=3.0), 10 * S)
-    learning.fold(read(12, why={"loss": "NaN"}, loss=None), 10 * S)
-    loss = learning.metrics["loss"]
-    assert (loss.newest, loss.why) == (None, "NaN")
-    assert loss.series.columns(10 * S, S, 2) == [3.0, None]
+    assert loss.series.columns(10 * S, S, 5) == columns
+    assert (loss.newest, loss.why) == (newest, "" if newest else "NaN")
 
 
 def test_a_log_without_readings_has_the_values_of_its_epochs():
@@ -96,34 +89,32 @@ def test_a_log_without_readings_has_the_values_of_its_epochs():
     assert list(loss.validations) == [(20 * S, 4.0), (30 * S, 3.0)]
 
 
-def test_an_epoch_ends_with_its_own_value():
+@pytest.mark.parametrize(
+    ("records", "newest", "validations"),
+    [
+        # An epoch ends with its own value.
+        ([read(15, loss=3.0), epoch(0, {"loss": 2.0})], 2.0, []),
+        # One of another name doesn't take the place of what was read.
+        (
+            [read(15, loss=3.0), epoch(0, {"train_loss": 2.0, "val_loss": 4.0})],
+            3.0,
+            [(20 * S, 4.0)],
+        ),
+        # One that is written again adds its validation once, and none that was logged before.
+        (
+            [epoch(0, {"loss": 2.0}), *[epoch(0, {"loss": 2.0, "val_loss": 3.0})] * 2],
+            2.0,
+            [(20 * S, 3.0)],
+        ),
+        ([read(15, eval_loss=3.0), epoch(0, {"eval_loss": 3.0})], None, [(15 * S, 3.0)]),
+    ],
+)
+def test_an_epoch_adds_what_was_not_read_before(records, newest, validations):
     learning = Learning()
-    learning.fold(read(15, loss=3.0), 10 * S)
-    learning.fold(epoch(0, {"loss": 2.0}))
-    assert learning.metrics["loss"].newest == 2.0
-
-
-def test_a_figure_of_another_name_does_not_take_the_place_of_what_was_read():
-    learning = Learning()
-    learning.fold(read(15, loss=3.0), 10 * S)
-    learning.fold(epoch(0, {"train_loss": 2.0, "val_loss": 4.0}))
+    for record in records:
+        learning.fold(record, 10 * S)
     loss = learning.metrics["loss"]
-    assert (loss.newest, loss.newest_validation) == (3.0, 4.0)
-
-
-def test_an_epoch_that_is_written_again_adds_its_validation_once():
-    learning = Learning()
-    learning.fold(epoch(0, {"loss": 2.0}))
-    learning.fold(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
-    learning.fold(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
-    assert list(learning.metrics["loss"].validations) == [(20 * S, 3.0)]
-
-
-def test_an_evaluation_that_was_logged_is_not_taken_from_the_epoch_again():
-    learning = Learning()
-    learning.fold(read(15, eval_loss=3.0), 10 * S)
-    learning.fold(epoch(0, {"eval_loss": 3.0}))
-    assert list(learning.metrics["loss"].validations) == [(15 * S, 3.0)]
+    assert (loss.newest, list(loss.validations)) == (newest, validations)
 
 
 @pytest.mark.parametrize(
@@ -150,17 +141,6 @@ def test_for_how_many_validations_a_metric_rose_or_fell(values, trend):
     assert metric.trend == trend
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=12))
-def test_the_trend_is_as_long_as_it_holds(values):
-    metric = Metric()
-    for at, value in enumerate(values, 1):
-        metric.add_validation(at, value, "")
-    count = abs(metric.trend)
-    last = values[len(values) - count - 1 :] if count else []
-    assert None not in last
-    assert last == sorted(set(last), reverse=metric.trend < 0)
-
-
 def test_memory_is_bounded():
     learning = Learning()
     for number in range(3 * MOST_METRICS):
@@ -169,25 +149,6 @@ def test_memory_is_bounded():
         learning.fold(Metrics(S + at, {"val_metric 0": 1.0}), 0)
     assert len(learning.metrics) == MOST_METRICS
     assert len(learning.metrics["metric 0"].validations) == MOST_VALIDATIONS
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(-(2**63), 2**63 - 1),
-            st.integers(-(2**63), 2**63 - 1),
-            st.floats(allow_nan=False, allow_infinity=False),
-        ),
-        max_size=8,
-    )
-)
-def test_whatever_a_log_claims_can_be_drawn(claims):
-    learning = Learning()
-    for t, since, value in claims:
-        learning.fold(Metrics(t, {"loss": value}), since)
-    if claims:
-        for column in learning.metrics["loss"].series.columns(0, S, 20):
-            assert column is None or not math.isnan(column)
 
 
 def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
@@ -203,7 +164,119 @@ def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
     assert of_parts.metrics["loss"].newest == 1.0
 
 
-def test_what_is_read_of_the_optimizer_comes_after_all_other_metrics():
-    names = ["learning_rate", "accuracy", "grad_norm", "aux_loss", "loss"]
-    expected = ["loss", "aux_loss", "accuracy", "learning_rate", "grad_norm"]
+def test_a_loss_by_any_spelling_comes_first_and_what_is_read_of_the_optimizer_last():
+    names = ["learning_rate", "acc", "grad_norm", "aux_loss", "Gen_Loss", "loss"]
+    expected = ["loss", "aux_loss", "Gen_Loss", "acc", "learning_rate", "grad_norm"]
     assert sorted(names, key=importance) == expected
+
+
+# ---- what metrics came to ----
+
+
+def figures_of(*records):
+    learning = Learning()
+    for record in records:
+        learning.fold(record)
+    return metric_figures([one for one in records if isinstance(one, Epoch)], learning)
+
+
+def test_each_metric_has_its_last_value_and_its_best():
+    assert figures_of(
+        epoch(0, {"accuracy": 0.5, "loss": 2.0, "val_loss": 1.9}),
+        epoch(1, {"accuracy": 0.7, "loss": 1.0, "val_loss": 1.2}),
+        epoch(2, {"accuracy": 0.6, "loss": 0.5, "val_loss": 1.5}),
+    ) == (
+        MetricFigure("loss", 0.5, "", 0.5, 2, 2),
+        MetricFigure("val_loss", 1.5, "", 1.2, 1, 2),
+        MetricFigure("accuracy", 0.6, "", 0.7, 1, 2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "figure"),
+    [
+        # Of equal ones the first is the best, and one that is no number never.
+        ([epoch(0, {"acc": 0.9}), epoch(1, {"acc": 0.9})], ("acc", 0.9, "", 0.9, 0, 1)),
+        (
+            [epoch(0, {"loss": 2.0}), epoch(1, {"loss": None}, {"loss": "NaN"})],
+            ("loss", None, "NaN", 2.0, 0, 1),
+        ),
+        # A loss that no epoch says has no best.
+        ([read(2, loss=0.9), read(3, loss=1.1)], ("loss", 1.1)),
+        # Epochs that all have one number are several.
+        (
+            [epoch(0, {"loss": loss}, begin=n * S) for n, loss in enumerate((2.0, 0.5, 1.0))],
+            ("loss", 1.0, "", 0.5, 0, 0),
+        ),
+        # Of two figures of one epoch the first counts.
+        ([epoch(0, {"loss": 2.0, "train_loss": 3.0})], ("loss", 2.0, "", 2.0, 0, 0)),
+    ],
+)
+def test_what_a_metric_came_to(records, figure):
+    assert figures_of(*records) == (MetricFigure(*figure),)
+
+
+def test_in_json_epochs_count_from_one_and_a_value_of_one_step_was_only_read_last():
+    found = figures_json(figures_of(epoch(0, {"loss": 1.0}), epoch(1, {"loss": 2.0})))
+    assert found == {"loss": {"final": 2.0, "best": 1.0, "best_epoch": 1}}
+    found = figures_json(figures_of(read(2, loss=0.9), read(3, loss=1.1)))
+    assert found == {"loss": {"final": 1.1, "best": None, "best_epoch": None, "last_read": True}}
+
+
+# ---- each value that training reported ----
+
+
+def batches(epoch, end_s, trainer=None):
+    return Batches(epoch, 0, 32, end_s * S, (1000,), trainer=trainer)
+
+
+def ended(number, begin_s, end_s, **metrics):
+    return Epoch(number, begin_s * S, (end_s - 1) * S, end_s * S, True, 100, metrics)
+
+
+TORCH = Trainer(0, 0, 1, "torch", "2.0", "3.11")
+OF_PARTS = (read(3, loss=2.0), ended(0, 1, 6, loss=1.2), ended(1, 6, 9, loss=1.0))
+TRAINED, VALIDATED, EVALUATED = Pass.TRAINING, Pass.VALIDATION, Pass.EVALUATION
+
+
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        # It belongs to the epoch of its batches, also where it comes before these.
+        ([batches(2, 5), read(6, loss=1.5)], [(6, TRAINED, 2, 1.5)]),
+        (
+            [batches(0, 5), ended(0, 1, 6), read(7, loss=1.0)],
+            [(7, TRAINED, 1, 1.0)],
+        ),
+        # A validation that follows an epoch belongs to it.
+        (
+            [batches(0, 5), ended(0, 1, 6), read(7, eval_loss=1.0)],
+            [(7, VALIDATED, 0, 1.0)],
+        ),
+        # An epoch says its training at the last batch and its validation at its end, each once.
+        (
+            [ended(0, 1, 6, loss=1.0, val_loss=2.0)],
+            [(5, TRAINED, 0, 1.0), (6, VALIDATED, 0, 2.0)],
+        ),
+        ([read(5, val_loss=2.0), ended(0, 1, 6, val_loss=2.0)], [(5, VALIDATED, 0, 2.0)]),
+        # Another figure of it is not put among those that were read, nor the mean of its parts.
+        ([read(3, loss=2.0), ended(0, 1, 6, train_loss=1.2)], [(3, TRAINED, 0, 2.0)]),
+        ([TORCH, *OF_PARTS], [(3, TRAINED, 0, 2.0), (8, TRAINED, 1, 1.0)]),
+        (OF_PARTS, [(3, TRAINED, 0, 2.0), (5, TRAINED, 0, 1.2), (8, TRAINED, 1, 1.0)]),
+        # An evaluation has no epoch.
+        ([Evaluation(7 * S, 9 * S, 5, 100, True, {"test_loss": 0.7})], [(9, EVALUATED, None, 0.7)]),
+    ],
+)
+def test_a_value_is_told_once_with_its_time_its_epoch_and_what_it_was_taken_over(records, found):
+    readings = MetricReadings()
+    told = [one for record in records for one in readings.fold(record)]
+    assert [(one.t // S, one.of, one.epoch, one.value) for one in told] == found
+    assert {one.metric for one in told} == {"loss"}
+
+
+def test_processes_that_train_together_are_kept_apart():
+    readings = MetricReadings()
+    losses = [Metrics(2 * S, {"loss": float(n + 1)}, trainer=n or None) for n in range(2)]
+    records = (batches(0, 1), batches(3, 1, trainer=1), *losses)
+    found = [one for record in records for one in readings.fold(record)]
+    assert [(one.trainer, one.epoch, one.value) for one in found] == [(0, 0, 1.0), (1, 3, 2.0)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from fakes.recorded import recorded_session
 
@@ -24,23 +26,14 @@ class Sensors:
         self.is_on = False
 
 
-class Clock:
-    """Stands until a test moves it."""
-
-    t = 0
-
-    def __call__(self):
-        return self.t
+@pytest.fixture
+def started():
+    return []
 
 
 @pytest.fixture
 def clock():
-    return Clock()
-
-
-@pytest.fixture
-def started():
-    return []
+    return SimpleNamespace(t=0)
 
 
 @pytest.fixture
@@ -49,11 +42,7 @@ def source(started, clock):
         started.append(Sensors(*arguments, **options))
         return started[-1]
 
-    return LocalMachine(0.5, True, sense, clock)
-
-
-def facts(**known):
-    return Facts(0, 0.0, "here", MachineFacts(**known))
+    return LocalMachine(0.5, True, sense, lambda: clock.t)
 
 
 def test_nothing_is_sensed_before_the_start_and_after_the_stop(source, started):
@@ -71,7 +60,7 @@ def test_nothing_is_sensed_before_the_start_and_after_the_stop(source, started):
     assert len(started) == 2
 
 
-def test_samples_are_folded_and_grow_old_by_our_clock(source, started, clock):
+def test_samples_are_folded_and_grow_old_by_our_clock_while_they_are_on(source, started, clock):
     source.start()
     assert source.age_s is None
     sample = next(record for record in recorded_session() if isinstance(record, Machine))
@@ -79,12 +68,6 @@ def test_samples_are_folded_and_grow_old_by_our_clock(source, started, clock):
     assert source.history.latest.cpu == sample.cpu
     clock.t = sample.t + 2_000_000_000
     assert source.age_s == 2.0
-
-
-def test_time_in_which_it_was_off_ages_nothing(source, started, clock):
-    source.start()
-    sample = next(record for record in recorded_session() if isinstance(record, Machine))
-    started[0].on_sample(sample)
     source.stop()
     clock.t = sample.t + 60_000_000_000
     source.start()
@@ -101,7 +84,8 @@ def test_what_the_sensors_say_is_heard_once_and_stays_their_status(source, start
 
 def test_sensors_that_leave_a_driver_alone_take_no_gpu_away(source, started):
     source.start()
-    started[0].on_facts(facts(gpus=(GpuFacts(0, name="one"),), driver="550", cores=4))
-    started[0].on_facts(facts(gpus=None, why={"gpus": "lost"}, cores=4))
+    known = MachineFacts(gpus=(GpuFacts(0, name="one"),), driver="550", cores=4)
+    for facts in (known, MachineFacts(gpus=None, why={"gpus": "lost"}, cores=4)):
+        started[0].on_facts(Facts(0, 0.0, "here", facts))
     assert [gpu.name for gpu in source.facts.gpus] == ["one"]
     assert source.facts.driver == "550"

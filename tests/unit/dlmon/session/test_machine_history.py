@@ -12,37 +12,26 @@ def sample(second, *gpus, **parts):
     return Machine(t=second * SECOND_NS, wall=float(second), gpus=gpus, **parts)
 
 
-def test_a_gpus_memory_and_power_are_kept_beside_its_utilisation():
+def history_of(*samples):
     history = MachineHistory()
-    history.fold(sample(1, Gpu(0, 50, memory_used_mib=100, power_w=80.0), Gpu(1, 0)))
-    history.fold(sample(2, Gpu(0, 60, memory_used_mib=200, power_w=90.0), Gpu(1, 10)))
-    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 2) == [50, 60]
-    assert history.gpu_memory_mib[0].columns(0, SECOND_NS, 2) == [100, 200]
-    assert history.gpu_power_w[0].columns(0, SECOND_NS, 2) == [80, 90]
+    for one in samples:
+        history.fold(one)
+    return history
+
+
+def test_readings_are_kept_go_on_where_they_did_not_change_and_have_a_gap_where_they_are_lost():
+    history = history_of(
+        sample(1, Gpu(0, 50, memory_used_mib=100, power_w=80.0), Gpu(1, 0), cpu=Cpu(power_w=40.0)),
+        sample(2, Gpu(0, 60, memory_used_mib=200, power_w=90.0), Gpu(1, 10)),
+        sample(3, Gpu(0, 60, why={"power_w": "lost"}), cpu=Cpu(why={"power_w": "denied"})),
+    )
+    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 3) == [50, 60, 60]
+    assert history.gpu_memory_mib[0].columns(0, SECOND_NS, 3) == [100, 200, 200]
+    assert history.gpu_power_w[0].columns(0, SECOND_NS, 3) == [80, 90, None]
+    assert history.cpu_power_w.columns(0, SECOND_NS, 3) == [40, 40, None]
     assert set(history.gpu_power_w) == {0}
-
-
-def test_the_most_of_a_gpus_memory_is_kept():
-    history = MachineHistory()
-    for second, used_mib in enumerate((100, 900, None, 300), 1):
-        history.fold(sample(second, Gpu(0, memory_used_mib=used_mib), Gpu(1)))
-    assert history.gpu_memory_peak_mib == {0: 900}
-
-
-def test_what_did_not_change_goes_on_and_what_is_lost_is_a_gap():
-    history = MachineHistory()
-    history.fold(sample(1, Gpu(0, 50, memory_used_mib=100, power_w=80.0)))
-    history.fold(sample(2, Gpu(0, 50, why={"power_w": "lost"})))
-    assert history.gpu_memory_mib[0].columns(0, SECOND_NS, 2) == [100, 100]
-    assert history.gpu_power_w[0].columns(0, SECOND_NS, 2) == [80, None]
-
-
-def test_the_cpus_power_is_kept_and_what_is_denied_is_a_gap():
-    history = MachineHistory()
-    history.fold(sample(1, cpu=Cpu(power_w=40.0)))
-    history.fold(sample(2, cpu=Cpu(power_w=60.0)))
-    history.fold(sample(3, cpu=Cpu(why={"power_w": "denied"})))
-    assert history.cpu_power_w.columns(0, SECOND_NS, 3) == [40, 60, None]
+    history.fold(sample(4, Gpu(0, memory_used_mib=150)))
+    assert history.gpu_memory_peak_mib == {0: 200}
 
 
 def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
@@ -62,24 +51,13 @@ def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
     assert history.latest.why == {"processes": "denied"}
 
 
-def test_energy_since_the_begin_is_counted_for_each_gpu():
-    history = MachineHistory()
-    assert history.energy.gpu_joules_since_start == {}
-    history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2)))
-    assert history.energy.gpu_joules_since_start == {0: 0.0, 1: 0.0}
-    history.fold(sample(2, Gpu(0, energy_j=1300.0), Gpu(1)))
-    history.fold(sample(3, Gpu(0), Gpu(1, energy_j=75.5)))
-    assert history.energy.gpu_joules_since_start == {0: 300.0, 1: 25.5}
-
-
-def test_energy_is_not_reported_of_a_counter_that_began_again_or_was_lost():
-    history = MachineHistory()
-    history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2, energy_j=1.0)))
-    history.fold(
-        sample(
-            2, Gpu(0, energy_j=3.0), Gpu(1, state=GpuState.LOST, why={"energy_j": "lost"}), Gpu(2)
-        )
+def test_energy_since_the_begin_is_counted_for_each_gpu_until_its_counter_began_again_or_is_lost():
+    history = history_of(
+        sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2, energy_j=1.0), Gpu(3))
     )
+    assert history.energy.gpu_joules_since_start == {0: 0.0, 1: 0.0, 2: 0.0}
+    lost = Gpu(1, state=GpuState.LOST, why={"energy_j": "lost"})
+    history.fold(sample(2, Gpu(0, energy_j=3.0), lost, Gpu(2)))
     history.fold(sample(3, Gpu(0, energy_j=2000.0), Gpu(1, energy_j=90.0), Gpu(2, energy_j=6.0)))
     assert history.energy.gpu_joules_since_start == {2: 5.0}
     history.fold(Machine(t=4 * SECOND_NS, wall=4.0, why={"gpus": "hangs"}))
@@ -88,8 +66,8 @@ def test_energy_is_not_reported_of_a_counter_that_began_again_or_was_lost():
 
 
 def test_a_counter_that_is_read_late_counts_from_then():
-    history = MachineHistory()
-    history.fold(sample(1, Gpu(0, why={"energy_j": "asleep"}), cpu=Cpu(why={"energy_j": "denied"})))
+    asleep, denied = Gpu(0, why={"energy_j": "asleep"}), Cpu(why={"energy_j": "denied"})
+    history = history_of(sample(1, asleep, cpu=denied))
     assert history.energy.cpu.joules_since_start is None
     history.fold(sample(2, Gpu(0, energy_j=10.0), cpu=Cpu(energy_j=5.0)))
     history.fold(sample(3, Gpu(0, energy_j=14.0), cpu=Cpu(energy_j=7.0)))
@@ -97,26 +75,16 @@ def test_a_counter_that_is_read_late_counts_from_then():
     assert history.energy.cpu.joules_since_start == 2.0
 
 
-@pytest.mark.parametrize("state", [GpuState.ASLEEP, GpuState.IDLE, GpuState.ANSWERS, None])
-def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(state):
-    history = MachineHistory()
-    history.fold(sample(1, Gpu(0, energy_j=10.0)))
-    history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
-    history.fold(sample(3, Gpu(0, energy_j=14.0)))
-    assert history.energy.gpu_joules_since_start == {0: 4.0}
+@pytest.mark.parametrize("state", [*GpuState, None])
+def test_a_counter_goes_on_while_its_gpu_is_left_alone_and_is_not_known_across_a_loss(state):
+    history = history_of(
+        sample(1, Gpu(0, energy_j=10.0)),
+        sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})),
+        sample(3, Gpu(0, energy_j=14.0)),
+    )
+    goes_on = state in (GpuState.ASLEEP, GpuState.IDLE, GpuState.ANSWERS, None)
+    assert history.energy.gpu_joules_since_start == ({0: 4.0} if goes_on else {})
     history.fold(sample(4, Gpu(0, energy_j=2.0)))
-    assert history.energy.gpu_joules_since_start == {}
-
-
-@pytest.mark.parametrize(
-    "state",
-    [GpuState.LOST, GpuState.NO_DRIVER, GpuState.VERSIONS_DIFFER, GpuState.UNKNOWN],
-)
-def test_nothing_is_known_of_a_counter_across_a_loss(state):
-    history = MachineHistory()
-    history.fold(sample(1, Gpu(0, energy_j=10.0)))
-    history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
-    history.fold(sample(3, Gpu(0, energy_j=14.0)))
     assert history.energy.gpu_joules_since_start == {}
 
 

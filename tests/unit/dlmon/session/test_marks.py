@@ -1,7 +1,5 @@
 """The marks of a session: what they are found by, and what is none."""
 
-from dataclasses import replace
-
 from fakes.recorded import BEGIN_NS, recorded_session
 
 from dlmon.records import Alert, AlertEvent, Batches, Cpu, Epoch, Gpu, Machine, Notice
@@ -9,6 +7,7 @@ from dlmon.session.marks import Mark, MarkKind
 from dlmon.session.session import Session
 
 SECOND = 10**9
+HEADER = recorded_session()[0]
 
 
 def marks_of(records):
@@ -25,7 +24,7 @@ def kinds_of(records):
 def steady(count=300, step_us=20_000):
     """Return a header and batches of steady training, and when the last of them ended."""
     batches = Batches(0, 0, 10, BEGIN_NS, (step_us,) * count)
-    return [recorded_session()[0], batches], BEGIN_NS + (count - 1) * step_us * 1000
+    return [HEADER, batches], BEGIN_NS + (count - 1) * step_us * 1000
 
 
 def test_the_end_of_each_epoch_is_a_mark():
@@ -41,24 +40,19 @@ def test_a_batch_that_stood_still_for_over_a_second_is_a_stall_once_that_is_know
     assert marks_of([*records, stalled]) == [
         Mark(end + SECOND // 50 + 2_520_000_000, MarkKind.STALL, 2.5)
     ]
+    # One of a slow network is none, nor is the first, which compiles.
+    records, end = steady(count=20, step_us=1_500_000)
+    assert marks_of([*records, Batches(0, 20, 10, end, (1_600_000,) * 3)]) == []
+    assert marks_of([HEADER, Batches(0, 0, 10, BEGIN_NS, (9_000_000,))]) == []
 
 
 def test_what_comes_every_so_many_steps_is_marked_as_that_once_it_has_come_twice():
-    records = [recorded_session()[0]]
+    records = [HEADER]
     for number in range(4):
         dt_us = (2_000_000 if number else 20_000, *[20_000] * 99)
         records.append(Batches(0, 100 * number, 10, BEGIN_NS + 4 * number * SECOND, dt_us))
     kinds = [MarkKind.STALL, MarkKind.BETWEEN_STEPS, MarkKind.BETWEEN_STEPS]
     assert kinds_of(records) == kinds
-
-
-def test_a_batch_of_a_slow_network_is_no_stall():
-    records, end = steady(count=20, step_us=1_500_000)
-    assert marks_of([*records, Batches(0, 20, 10, end, (1_600_000,) * 3)]) == []
-
-
-def test_the_batch_that_compiles_is_no_stall():
-    assert marks_of([recorded_session()[0], Batches(0, 0, 10, BEGIN_NS, (9_000_000,))]) == []
 
 
 def test_an_epoch_that_took_long_to_open_is_a_stall():
@@ -74,43 +68,32 @@ def throttled(second, *reasons):
     return Machine(BEGIN_NS + second * SECOND, 0.0, gpus=(Gpu(0, throttle=reasons),))
 
 
-def test_throttling_is_a_mark_where_it_begins_and_not_while_it_lasts():
-    header = recorded_session()[0]
-    samples = [throttled(0), *(throttled(second, "thermal slowdown") for second in range(1, 9))]
-    assert marks_of([header, *samples]) == [
+def test_throttling_is_one_mark_where_it_begins_until_it_was_away_for_a_minute():
+    lasting = [throttled(0), *(throttled(second, "thermal slowdown") for second in range(1, 9))]
+    assert marks_of([HEADER, *lasting]) == [
         Mark(BEGIN_NS + SECOND, MarkKind.THROTTLING, 0, "thermal slowdown")
     ]
-
-
-def test_throttling_that_comes_and_goes_is_one_mark_until_it_was_away_for_a_minute():
-    header = recorded_session()[0]
     samples = [throttled(second, *("power cap",) * (second % 2)) for second in range(30)]
     later = [throttled(30), throttled(95, "power cap")]
-    found = marks_of([header, *samples, *later])
+    found = marks_of([HEADER, *samples, *later])
     assert [mark.t for mark in found] == [BEGIN_NS + SECOND, BEGIN_NS + 95 * SECOND]
+    # So is a CPU that its control group stops.
+    stopped = Machine(BEGIN_NS, 0.0, cpu=Cpu(50.0, throttled_pct=3.0))
+    assert kinds_of([HEADER, stopped]) == [MarkKind.THROTTLING]
 
 
-def test_a_cpu_that_its_control_group_stops_is_throttled():
-    sample = Machine(BEGIN_NS, 0.0, cpu=Cpu(50.0, throttled_pct=3.0))
-    assert kinds_of([recorded_session()[0], sample]) == [MarkKind.THROTTLING]
-
-
-def test_a_notice_is_a_mark_with_its_words():
+def test_a_notice_and_an_alert_are_marks_with_their_words():
     notice = Notice(BEGIN_NS, "the sensors were restarted")
-    (mark,) = marks_of([recorded_session()[0], replace(notice)])
-    assert (mark.kind, mark.text) == (MarkKind.NOTICE, "the sensors were restarted")
+    told = Alert(BEGIN_NS, AlertEvent.STALLED, "No batch for 61 s", BEGIN_NS, False, ("step 8",))
+    assert [(mark.kind, mark.text) for mark in marks_of([HEADER, notice, told])] == [
+        (MarkKind.NOTICE, "the sensors were restarted"),
+        (MarkKind.ALERT, "alert: No batch for 61 s (step 8)"),
+    ]
 
 
 def test_a_mark_is_no_earlier_than_what_was_known_before_it():
     """In the order of a log, a reading may come between the end of an epoch and its record."""
-    header = recorded_session()[0]
     epoch = next(record for record in recorded_session() if isinstance(record, Epoch))
     reading = Machine(epoch.end + SECOND // 2, 0.0)
-    (mark,) = marks_of([header, reading, epoch])
+    (mark,) = marks_of([HEADER, reading, epoch])
     assert (mark.kind, mark.t) == (MarkKind.EPOCH, reading.t)
-
-
-def test_an_alert_is_a_mark_with_its_words_and_figures():
-    told = Alert(BEGIN_NS, AlertEvent.STALLED, "No batch for 61 s", BEGIN_NS, False, ("step 8",))
-    (mark,) = marks_of([recorded_session()[0], told])
-    assert (mark.kind, mark.text) == (MarkKind.ALERT, "alert: No batch for 61 s (step 8)")

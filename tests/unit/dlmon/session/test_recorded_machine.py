@@ -43,33 +43,17 @@ def test_it_shows_what_the_session_has_folded():
     assert (machine.now(), machine.age_s) == (source.now_ns, 4)
 
 
-def test_a_session_that_begins_anew_under_it_is_followed():
-    """A replay that goes back in time folds another session."""
-    machine = RecordedMachine(source := Source(*recorded_machine(30, status=None)))
-    machine.poll()
-    source.session = folded(recorded_machine(3, status=None))
-    machine.poll()
-    assert machine.history is source.session.machine
-
-
-def test_facts_that_come_later_are_those_of_the_machine():
+def test_each_notice_is_heard_once_and_none_from_before_and_later_facts_count():
     header, *samples = recorded_machine(3, status=None, gpus=2)
-    later = recorded_machine(3, gpus=1)[0].machine
-    source = Source(header, *samples, Facts(samples[-1].t, 0.0, "tower", later))
-    machine = RecordedMachine(source)
-    machine.poll()
-    assert machine.facts == source.session.facts != header.machine
-
-
-def test_each_notice_is_heard_once_and_none_from_before():
-    header, *samples = recorded_machine(3, status=None)
     source = Source(header, Notice(BEGIN_NS + 5, "long ago"))
     source.poll()
     machine = RecordedMachine(source)
     assert machine.poll() == []
-    source.coming = [*samples, Notice(samples[-1].t, "lost"), Notice(samples[-1].t, "lost")]
+    later = Facts(samples[-1].t, 0.0, "tower", recorded_machine(3, gpus=1)[0].machine)
+    source.coming = [*samples, later, *[Notice(samples[-1].t, "lost")] * 2]
     assert machine.poll() == ["lost"]
     assert machine.poll() == []
+    assert machine.facts == source.session.facts != header.machine
 
 
 def test_a_notice_is_heard_that_is_read_after_a_later_sample():
@@ -85,13 +69,14 @@ def test_a_notice_is_heard_that_is_read_after_a_later_sample():
     assert machine.poll() == []
 
 
-def test_a_replay_that_goes_back_repeats_what_it_passes_again():
+def test_a_replay_that_goes_back_folds_another_session_and_repeats_what_it_passes_again():
     header, *samples = recorded_machine(5, status=None)
     lost = Notice(samples[1].t, "lost")
     machine = RecordedMachine(source := Source(header, samples[0], samples[1], lost))
     assert machine.poll() == ["lost"]
     source.session = folded([header, samples[0]])
     assert machine.poll() == []
+    assert machine.history is source.session.machine
     source.coming = [samples[1], lost]
     assert machine.poll() == ["lost"]
 

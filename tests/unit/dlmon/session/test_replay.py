@@ -46,20 +46,6 @@ def finish(source):
         source.poll(1.0)
 
 
-def test_it_begins_at_the_first_second(replay):
-    source = replay()
-    assert second_of(source) == 0
-    assert source.running
-    assert source.snapshot().epochs == ()
-
-
-def test_a_second_of_ours_is_one_of_the_session_at_first(replay, clock):
-    source = replay()
-    clock.advance(1.5)
-    source.poll()
-    assert second_of(source) == 1.5
-
-
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_it_plays_as_fast_as_is_said(replay, clock, speed, monkeypatch):
     monkeypatch.setattr("dlmon.session.replay.PLAYING_S", 10.0)
@@ -70,36 +56,29 @@ def test_it_plays_as_fast_as_is_said(replay, clock, speed, monkeypatch):
     assert second_of(source) == pytest.approx(min(0.05 * speed, 32.2), abs=0.5)
 
 
-def test_the_speed_has_a_least_and_a_most(replay):
+def test_it_begins_at_the_first_second_and_time_stands_while_it_is_paused(replay, clock):
     source = replay()
+    assert (second_of(source), source.running, source.snapshot().epochs) == (0, True, ())
+    clock.advance(1.5)
+    source.poll()
+    assert second_of(source) == 1.5
+    source.stop_clock()
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 1.5
+    source.play()
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 2.5
+    # A change of the speed counts from then on, and a suspension of the machine skips nothing.
+    source.change_speed(1)
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 4.5
     source.change_speed(-50)
     assert source.speed == 0.25
     source.change_speed(50)
     assert source.speed == 600
-
-
-def test_time_stands_while_it_is_paused(replay, clock):
-    source = replay()
-    source.stop_clock()
-    clock.advance(1.0)
-    source.poll()
-    assert second_of(source) == 0
-    source.play()
-    clock.advance(1.0)
-    source.poll()
-    assert second_of(source) == 1
-
-
-def test_a_change_of_the_speed_counts_from_then_on(replay, clock):
-    source = replay()
-    clock.advance(1.0)
-    source.change_speed(1)
-    clock.advance(1.0)
-    source.poll()
-    assert second_of(source) == 3
-
-
-def test_a_suspension_of_the_machine_skips_nothing(replay, clock):
     source = replay()
     clock.advance(3600)
     source.poll()
@@ -130,33 +109,20 @@ def test_going_back_shows_the_same_as_having_come_there(replay):
     assert source.snapshot() == there
 
 
-def test_a_time_beyond_the_session_is_its_end_or_its_start(replay):
+def test_at_the_end_it_is_what_the_session_ended_as_and_play_begins_again(replay):
     source = replay()
-    source.seek(source.end_ns + 5 * SECOND)
-    assert source.position_ns == source.end_ns
     source.seek(-1)
     assert source.position_ns == source.start_ns
-
-
-def test_at_the_end_it_is_what_the_session_ended_as(replay):
-    source = replay()
-    source.seek(source.end_ns)
+    source.seek(source.end_ns + 5 * SECOND)
+    assert source.position_ns == source.end_ns
     assert (source.status, source.running) == (Status.COMPLETED, False)
     assert source.snapshot() == folded(RECORDS).snapshot()
-
-
-def test_a_session_without_a_result_ends_as_it_stands(replay):
-    source = replay(recorded_session("training"))
-    source.seek(source.end_ns)
-    assert source.status == Status.UNKNOWN
-
-
-def test_play_at_the_end_begins_again(replay):
-    source = replay()
-    source.seek(source.end_ns)
     source.stop_clock()
     source.play()
     assert second_of(source) == 0
+    unended = replay(recorded_session("training"))
+    unended.seek(unended.end_ns)
+    assert unended.status == Status.UNKNOWN
 
 
 def test_marks_are_gone_to_one_by_one_and_back(replay):
@@ -165,6 +131,10 @@ def test_marks_are_gone_to_one_by_one_and_back(replay):
     ends = [record.end for record in RECORDS if isinstance(record, Epoch)]
     epochs = [mark for mark in source.marks if mark.kind == "epoch"]
     assert [mark.t for mark in epochs] == ends
+    # An epoch that a mark stands for has ended there.
+    source.seek(ends[0])
+    assert len(source.snapshot().epochs) == 1
+    source.seek(source.start_ns)
     seen = []
     while (mark := source.seek_mark(forward=True)) is not None:
         seen.append(mark)
@@ -175,12 +145,6 @@ def test_marks_are_gone_to_one_by_one_and_back(replay):
         back.append(mark)
     assert back == source.marks[-2::-1]
     assert source.position_ns == source.marks[0].t
-
-
-def test_an_epoch_that_a_mark_stands_for_has_ended_there(replay):
-    source = replay()
-    source.seek(next(mark.t for mark in source.marks if mark.kind == "epoch"))
-    assert len(source.snapshot().epochs) == 1
 
 
 def test_a_session_that_runs_is_played_as_far_as_it_has_come(tmp_path, clock):

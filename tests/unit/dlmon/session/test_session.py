@@ -29,7 +29,13 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.reasons import NO_BAND, NOT_IN_PROJECTION, ONE_RUN
-from dlmon.session.session import NOTICES, OUTPUT_LINES, STEADY_PHASES, Session
+from dlmon.session.session import (
+    NOTICES,
+    OUTPUT_LINES,
+    STEADY_PHASES,
+    Session,
+    _projected_evaluation_s,
+)
 
 FIGURES = (
     *("seconds_per_epoch", "run_seconds", "samples_per_second"),
@@ -93,8 +99,7 @@ def check_progress(progress):
     assert progress.steps is None or progress.step <= progress.steps
     assert progress.epoch >= 0
     assert progress.epochs is None or progress.epoch <= max(0, progress.epochs - 1)
-    for left_s in (progress.epoch_left_s, progress.run_left_s):
-        assert left_s is None or left_s >= 0
+    assert all(left is None or left >= 0 for left in (progress.epoch_left_s, progress.run_left_s))
 
 
 def result_of(snapshot):
@@ -206,13 +211,8 @@ def test_a_mode_that_learns_nothing_has_steps_and_throughput_but_no_epochs(mode,
 
 
 def test_a_workload_without_epochs_has_progress_and_no_seconds_per_epoch():
-    records = [
-        replace(record, samples_per_epoch=0, steps_per_epoch=100, epochs=1, steps_cap=100)
-        if isinstance(record, Model)
-        else record
-        for record in recorded_session("training", ended=0, steps_cap=100, cut_after=40)
-    ]
-    snapshot = folded(records).snapshot()
+    model = replace(MODEL, samples_per_epoch=0, steps_per_epoch=100, epochs=1, steps_cap=100)
+    snapshot = session(model, *steady_run(steps=40)[1:]).snapshot()
     assert snapshot.seconds_per_epoch is None
     assert snapshot.why["seconds_per_epoch"] == "this workload has no epochs"
     assert (snapshot.progress.step, snapshot.progress.steps) == (40, 100)
@@ -234,13 +234,23 @@ def test_how_sure_a_run_is_that_was_measured_once_is_not_known():
 
 
 def test_a_lone_epoch_has_a_band_from_within_it_and_one_that_was_never_steady_has_none():
-    snapshot = folded(recorded_session("training", ended=1)).snapshot()
-    epoch = snapshot.seconds_per_epoch
+    lone = folded(recorded_session("training", ended=1)).snapshot()
+    epoch = lone.seconds_per_epoch
     assert (epoch.epochs, epoch.first_left_out) == (1, False)
     assert epoch.low < epoch.value < epoch.high
     short = folded(recorded_session("training", ended=1, samples=1_000)).snapshot()
     assert (short.seconds_per_epoch.low, short.seconds_per_epoch.high) == (None, None)
     assert short.why["seconds_per_epoch.band"] == NO_BAND
+    # A projection says that validation is not in it, and a run that is over promises nothing.
+    projected = folded(recorded_session("training", ended=0)).snapshot()
+    assert projected.seconds_per_epoch.projected
+    assert projected.why["validation"] == NOT_IN_PROJECTION
+    assert "validation" not in lone.why
+    early = folded(recorded_session("training", ended=0, cut_after=5)).snapshot()
+    assert "not steady yet" in early.why["seconds_per_epoch"]
+    over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
+    why = folded(over).snapshot().why["seconds_per_epoch"]
+    assert why.startswith("too short to measure: 10 batches")
 
 
 def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
@@ -289,13 +299,6 @@ def cut_short(epochs, opening_us, extra_epochs=None):
     return records
 
 
-def test_many_short_epochs_are_as_fast_as_a_whole_one():
-    snapshot = session(*cut_short(epochs=8, opening_us=90_000)).snapshot()
-    assert snapshot.samples_per_second.mean == pytest.approx(5_000)
-    assert snapshot.seconds_per_epoch.projected
-    assert snapshot.seconds_per_epoch.value == pytest.approx(100 * 0.02 + 0.09, rel=0.01)
-
-
 def test_the_last_word_on_how_many_epochs_there_are_counts():
     records = cut_short(epochs=8, opening_us=90_000, extra_epochs=9)
     progress = session(*records).snapshot().progress
@@ -306,13 +309,6 @@ def test_the_last_word_on_how_many_epochs_there_are_counts():
     assert progress.run_left_s == 0
 
 
-def test_a_projection_says_when_validation_is_not_in_it_yet():
-    snapshot = folded(recorded_session("training", ended=0)).snapshot()
-    assert snapshot.seconds_per_epoch.projected
-    assert snapshot.why["validation"] == NOT_IN_PROJECTION
-    assert "validation" not in folded(recorded_session("training", ended=1)).snapshot().why
-
-
 def test_progress_counts_the_batches_of_the_epoch_and_the_time_that_is_left():
     made = session(*steady_run(steps=100), batches(0, [20_000] * 40, 2_020_000_000, epoch=1))
     progress = made.snapshot().progress
@@ -320,6 +316,9 @@ def test_progress_counts_the_batches_of_the_epoch_and_the_time_that_is_left():
     assert progress.epoch_fraction == 0.4
     assert progress.epoch_left_s == pytest.approx(60 * 0.020)
     assert progress.run_left_s == pytest.approx((60 + 100) * 0.020)
+    # After the last epoch it is whole.
+    over = session(*steady_run(), Epoch(2, 0, 1, 2, True, 10_000, {})).snapshot().progress
+    assert (over.epoch, over.step, over.run_left_s) == (2, 100, 0.0)
 
 
 def paused_run(pause_s=0.0, epochs=3, options=None, **model):
@@ -451,31 +450,17 @@ def test_the_loss_of_an_epoch_may_come_when_the_next_one_has_ended():
     assert [one.metrics for one in known.snapshot().epochs] == [{"loss": 0.5}, {"loss": 0.5}, {}]
 
 
-def test_progress_after_the_last_epoch_is_whole():
-    ended = Epoch(2, 0, 1, 2, True, 10_000, {})
-    progress = session(*steady_run(), ended).snapshot().progress
-    assert (progress.epoch, progress.step, progress.run_left_s) == (2, 100, 0.0)
-
-
 def test_the_rate_of_now_is_that_of_the_last_two_seconds_of_training():
     made = session(MODEL, Phase(0, "training"), batches(0, [20_000] * 200))
     made.fold(batches(200, [40_000] * 100, 4_040_000_000))
     assert made.snapshot(8 * SECOND_NS).samples_per_second_now == pytest.approx(2_500)
-
-
-def test_slow_steps_have_a_rate_of_now_between_their_ends():
-    made = session(MODEL, Phase(0, "training"))
-    for step in range(4):
-        made.fold(batches(step, [5_000_000]))
-    assert made.snapshot(20 * SECOND_NS).samples_per_second_now == pytest.approx(20)
-    assert made.snapshot(24 * SECOND_NS).samples_per_second_now == pytest.approx(20)
-    assert made.snapshot(31 * SECOND_NS).samples_per_second_now is None
-
-
-@pytest.mark.parametrize("name", [phase for phase in PHASES if phase not in STEADY_PHASES])
-def test_there_is_no_rate_of_now_outside_training(name):
-    made = session(*steady_run(), Phase(8 * SECOND_NS, name))
-    assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None
+    # Between the ends of slow steps it is that of these, and outside training there is none.
+    made = session(MODEL, Phase(0, "training"), *(batches(n, [5_000_000]) for n in range(4)))
+    for second, expected in ((20, pytest.approx(20)), (24, pytest.approx(20)), (31, None)):
+        assert made.snapshot(second * SECOND_NS).samples_per_second_now == expected
+    for name in (phase for phase in PHASES if phase not in STEADY_PHASES):
+        made = session(*steady_run(), Phase(8 * SECOND_NS, name))
+        assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None
 
 
 def test_compilation_is_no_throughput_and_each_batch_behind_it_has_its_own():
@@ -510,6 +495,9 @@ def test_summaries_count_like_batches():
     assert theirs.samples_per_second.mean == pytest.approx(ours.samples_per_second.mean)
     assert theirs.step_ms.median == pytest.approx(ours.step_ms.median)
     assert summed.throughput.columns(3 * SECOND_NS, SECOND_NS, 30) == pytest.approx([5_000] * 30)
+    # These don't count stalls, as those of older logs.
+    assert (ours.stalls, theirs.stalls) == (0, None)
+    assert "summaries" in theirs.why["stalls"]
 
 
 def test_the_first_validation_compiles_and_the_next_ones_do_not():
@@ -546,22 +534,14 @@ def test_phases_become_stretches_that_the_result_closes_and_each_epoch_begins_on
     assert [*made.epoch_starts] == [(e.epoch, e.begin) for e in made.snapshot().epochs]
 
 
-def opened_late(opening_us):
-    """Return a session of two epochs of 100 batches of 20 ms, of which the second opens late."""
-    opens = 2 * SECOND_NS
-    begins = opens + opening_us * 1000
-    return session(
+def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
+    made = session(
         MODEL,
         *(Phase(0, "training"), batches(0, [20_000] * 100)),
-        Epoch(0, 0, opens, opens, True, 10_000, {}, 100),
-        Phase(opens, "opening", 1),
-        Phase(begins, "training"),
-        replace(batches(0, [20_000] * 100, begins + 20_000_000, epoch=1), opening_us=opening_us),
+        Epoch(0, 0, 2 * SECOND_NS, 2 * SECOND_NS, True, 10_000, {}, 100),
+        *(Phase(2 * SECOND_NS, "opening", 1), Phase(5 * SECOND_NS, "training")),
+        replace(batches(0, [20_000] * 100, 5_020_000_000, epoch=1), opening_us=3_000_000),
     )
-
-
-def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
-    made = opened_late(3_000_000)
     assert made.throughput.columns(0, SECOND_NS, 7) == [5_000] * 2 + [None] * 3 + [5_000] * 2
     assert made.snapshot().samples_per_second.mean == pytest.approx(5_000)
     assert [begin for _, begin in made.epoch_starts] == [0, 2 * SECOND_NS]
@@ -579,16 +559,6 @@ def test_a_projection_says_why_it_holds_no_opening():
         assert ("openings" in snapshot.why) == (mean_s == 0)
 
 
-def test_stalls_are_not_known_from_a_log_whose_summaries_do_not_count_them():
-    made = session(*steady_run(steps=150))
-    assert made.snapshot().stalls == 0
-    end = 4 * SECOND_NS
-    made.fold(BatchSummary(0, 150, 50, 5_000, 3 * SECOND_NS, end, 1_000_000, (20_000,) * 7))
-    snapshot = made.snapshot()
-    assert snapshot.stalls is None
-    assert "summaries" in snapshot.why["stalls"]
-
-
 def test_all_epochs_are_reported_and_only_the_last_lines():
     made = session()
     for number in range(2 * OUTPUT_LINES):
@@ -597,13 +567,16 @@ def test_all_epochs_are_reported_and_only_the_last_lines():
         made.fold(Notice(number, str(number)))
     snapshot = made.snapshot()
     assert len(snapshot.epochs) == 2 * OUTPUT_LINES
-    assert [line.text for line in snapshot.output] == [
-        str(number) for number in range(OUTPUT_LINES, 2 * OUTPUT_LINES)
-    ]
+    last = [str(number) for number in range(OUTPUT_LINES, 2 * OUTPUT_LINES)]
+    assert [line.text for line in snapshot.output] == last
     assert len(snapshot.notices) == NOTICES
 
 
 def test_a_session_that_goes_on_ages_and_a_finished_one_stands_still():
+    snapshot = session().snapshot(3 * SECOND_NS)
+    assert snapshot.elapsed_s == 3
+    assert (snapshot.phase, snapshot.progress, snapshot.machine) == (None, None, None)
+    assert {name for name in FIGURES if snapshot.why.get(name)} == set(FIGURES)
     made = session(Machine(5 * SECOND_NS, 5.0, cpu=Cpu(pct=1.0)))
     assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
     over = folded(recorded_session(samples=2_000))
@@ -615,13 +588,6 @@ def test_a_session_that_goes_on_ages_and_a_finished_one_stands_still():
 )
 def test_the_interval_comes_from_the_options_if_it_can_be_one(reported, kept):
     assert session(options={"interval": reported}).machine.interval_s == kept
-
-
-def test_nothing_is_known_of_a_session_that_just_began():
-    snapshot = session().snapshot(3 * SECOND_NS)
-    assert snapshot.elapsed_s == 3
-    assert (snapshot.phase, snapshot.progress, snapshot.machine) == (None, None, None)
-    assert {name for name in FIGURES if snapshot.why.get(name)} == set(FIGURES)
 
 
 def test_the_facts_are_the_headers_until_newer_ones_are_reported():
@@ -677,18 +643,16 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     assert text.startswith("The run used all of its CPUs: this run 2.9 of the 3 cores that it may")
 
 
-def test_the_run_has_its_own_share_of_the_cpu_over_time():
-    history = folded(recorded_session()).machine
-    whole, run = (
-        series.columns(history.latest.t - 4 * SECOND_NS, SECOND_NS, 4)
-        for series in (history.cpu_pct, history.run_cpu_pct)
-    )
-    assert run == [pytest.approx(8 * 0.9 * pct) for pct in whole]
-
-
-def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():
-    running = folded(recorded_session("training", ended=0, cut_after=5))
-    assert "not steady yet" in running.snapshot().why["seconds_per_epoch"]
-    over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
-    why = folded(over).snapshot().why["seconds_per_epoch"]
-    assert why.startswith("too short to measure: 10 batches")
+@pytest.mark.parametrize(
+    ("first_end", "batches", "seconds"),
+    [
+        # One second for the first batch, a tenth for each of the other ten.
+        (SECOND_NS, 101, 1 + 10),
+        (SECOND_NS, 11, 2),
+        # Where its end is not known, all is scaled.
+        (None, 110, 20),
+    ],
+)
+def test_the_first_batch_of_an_evaluation_compiles_and_counts_once(first_end, batches, seconds):
+    evaluated = Evaluation(0, 2 * SECOND_NS, 11, 110, False, {}, first_end=first_end)
+    assert _projected_evaluation_s(evaluated, batches) == pytest.approx(seconds)

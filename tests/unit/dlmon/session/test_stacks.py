@@ -49,21 +49,21 @@ def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
 
 def test_a_pause_whose_last_record_never_comes_is_kept_as_it_was_seen_last():
     stacks = folded(stack(1, 4, goes_on=True))
+    # The batches of before the pause are sent as it ends.
+    stacks.went_on(0, 1 * S)
+    assert stacks.going_on is not None
     stacks.went_on(0, 5 * S)
     assert stacks.going_on is None
     assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
     stacks.fold(stack(1, 5))
     assert stacks.of_pauses == (stack(1, 5),)
-
-
-def test_a_pause_in_which_a_process_ended_is_kept_as_it_was_seen_last():
+    # As where the process ended in it.
     stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
-    # The batches of before the pause, which are sent as it ends.
-    stacks.went_on(0, 1 * S)
-    assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
     stacks.ended(0)
     assert stacks.going_on is None
     assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
+    # That of another rank is not that of the run.
+    assert folded(stack(1, 2, goes_on=True, trainer=1)).going_on is None
 
 
 def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
@@ -78,12 +78,6 @@ def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
     gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
     assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)
     assert stacks_in(gap.start, gap.end, snapshot.stacks) == [waits]
-
-
-def test_the_pause_of_another_rank_is_not_that_of_the_run():
-    stacks = folded(stack(1, 2, goes_on=True, trainer=1))
-    assert stacks.going_on is None
-    assert stacks.of_pauses == (stack(1, 2, goes_on=True, trainer=1),)
 
 
 def test_the_stack_of_a_time_lies_within_it_and_the_first_process_comes_first():

@@ -57,29 +57,12 @@ def gpu_read(*throttle, index=0, of_20=20):
     return [Machine(SECOND_NS * t, 0.0, gpus=(gpu,)) for t, gpu in enumerate(slowed)]
 
 
-def test_a_calm_run_of_ten_seconds_has_nothing_against_it():
-    assert doubts_of() == {}
-
-
-def test_before_there_is_a_figure_nothing_is_known():
+def test_a_run_is_too_short_that_was_not_steady_for_five_seconds_once_it_is_over():
     assert doubts_of(SteadyState(), ended=False) is None
-
-
-def test_a_run_that_was_never_steady_is_too_short():
     assert doubts_of(SteadyState()) == {Doubt.TOO_SHORT: "too short: it was never steady"}
-
-
-@pytest.mark.parametrize(("batches", "too_short"), [(49, True), (50, False)])
-def test_five_seconds_are_the_least(batches, too_short):
-    against = doubts_of(trained(*[0.1] * batches))
-    assert (Doubt.TOO_SHORT in against) == too_short
-    if too_short:
-        text = "too short: 4.9 s of steady batches, at least 5 s are needed"
-        assert against[Doubt.TOO_SHORT] == text
-
-
-def test_a_run_that_goes_on_is_not_too_short_yet():
-    assert doubts_of(trained(*[0.1] * 30), ended=False) == {}
+    text = "too short: 4.9 s of steady batches, at least 5 s are needed"
+    assert doubts_of(trained(*[0.1] * 49)) == {Doubt.TOO_SHORT: text}
+    assert doubts_of(trained(*[0.1] * 50)) == doubts_of(trained(*[0.1] * 30), ended=False) == {}
 
 
 @pytest.mark.parametrize(
@@ -108,13 +91,6 @@ def test_what_does_not_drift_is_steady(steps_s):
     assert Doubt.NOT_STEADY not in doubts_of(trained(*steps_s))
 
 
-def test_stalls_count_from_two_percent_of_the_batches_on():
-    assert doubts_of(stalled_s=0.21) == {
-        Doubt.STALLS: "stalls took 2.1 % of the time of its batches"
-    }
-    assert doubts_of(stalled_s=0.2) == {}
-
-
 def test_a_gpu_that_heat_slows_is_throttled():
     assert doubts_of(readings=gpu_read("thermal slowdown", of_20=2), model=GPU) == {
         Doubt.THROTTLED: "GPU 0 was slowed by heat in 10 % of readings"
@@ -137,22 +113,6 @@ def test_a_gpu_that_heat_slows_is_throttled():
 )
 def test_else_it_is_not_throttled(readings, model):
     assert doubts_of(readings=readings, model=model) == {}
-
-
-def test_a_cpu_limit_that_stops_the_run_throttles_it():
-    assert doubts_of(readings=read(throttled_pct=30.0)) == {
-        Doubt.THROTTLED: "the CPU limit stopped the run in 30 % of periods"
-    }
-    assert doubts_of(readings=read(throttled_pct=5.0)) == {}
-    assert doubts_of(readings=read()) == {}
-
-
-def test_what_the_host_takes_counts_from_two_percent_on():
-    assert doubts_of(readings=read(steal_pct=4.0)) == {
-        Doubt.STEAL: "the host took 4.0 % of this virtual machine's CPUs"
-    }
-    assert doubts_of(readings=read(steal_pct=2.0)) == {}
-    assert doubts_of(readings=read(4, steal_pct=40.0)) == {}
 
 
 def other(**changes):
@@ -202,6 +162,9 @@ def test_programs_that_took_a_fifth_of_the_cpus_meanwhile_speak_against_it():
     }
     assert doubts_of(readings=shared(19), machine=two_cores) == {}
     assert doubts_of(readings=shared(50, count=4), machine=two_cores) == {}
+    # Where the run's own share is not known, nobody is said to have the rest.
+    assert doubts_of(readings=shared(50, cpu_pct=None), machine=two_cores) == {}
+    assert doubts_of(readings=shared(50), machine=MachineFacts()) == {}
 
 
 def test_of_a_run_that_may_use_some_of_the_cpus_they_do_where_it_waits_for_one():
@@ -221,37 +184,53 @@ def test_of_a_run_that_may_use_some_of_the_cpus_they_do_where_it_waits_for_one()
     assert doubts_of(readings=beside(12.0, cpu_wait_pct=12.0), machine=some) == {}
 
 
-def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu():
-    two_cores = MachineFacts(cores=2, cpu_pct=1.0)
-    assert doubts_of(readings=shared(50), machine=two_cores, model=GPU) == {}
-    waited = shared(50, cpu_wait_pct=9.0)
-    assert doubts_of(readings=waited, machine=two_cores, model=GPU) == {}
-    waited = shared(50, cpu_wait_pct=12.0)
-    assert doubts_of(readings=waited, machine=two_cores, model=GPU) == {
-        Doubt.CPU_SHARED: "other programs took 1.0 of 2 cores, and the run waited for a CPU 12 % "
-        "of the time"
-    }
-    few = shared(10, cpu_wait_pct=90.0)
-    assert doubts_of(readings=few, machine=two_cores, model=GPU) == {}
+@pytest.mark.parametrize(
+    ("others_pct", "waited_pct", "is_said"),
+    [(50, None, False), (50, 9.0, False), (50, 12.0, True), (10, 90.0, False)],
+)
+def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu(others_pct, waited_pct, is_said):
+    readings = shared(others_pct, cpu_wait_pct=waited_pct)
+    said = "other programs took 1.0 of 2 cores, and the run waited for a CPU 12 % of the time"
+    against = doubts_of(readings=readings, machine=MachineFacts(cores=2), model=GPU)
+    assert against == ({Doubt.CPU_SHARED: said} if is_said else {})
 
 
-def test_where_the_run_s_own_share_is_not_known_nobody_is_said_to_have_the_rest():
-    two_cores = MachineFacts(cores=2)
-    assert doubts_of(readings=shared(50, cpu_pct=None), machine=two_cores) == {}
-    assert doubts_of(readings=shared(50), machine=MachineFacts()) == {}
-
-
-def test_a_machine_that_was_busy_at_the_start_is_said():
-    assert doubts_of(machine=MachineFacts(cpu_pct=71.0)) == {
-        Doubt.BUSY_AT_START: "machine was busy at the start: CPU 71 %"
-    }
-    assert doubts_of(machine=MachineFacts(cpu_pct=1.0, foreign_gpu_processes=1)) == {}
-
-
-@pytest.mark.parametrize(("on_battery", "doubted"), [(True, True), (False, False), (None, False)])
-def test_a_machine_on_its_battery_is_said(on_battery, doubted):
-    expected = {Doubt.ON_BATTERY: "the machine ran on battery"} if doubted else {}
-    assert doubts_of(machine=MachineFacts(on_battery=on_battery)) == expected
+@pytest.mark.parametrize(
+    ("more", "against"),
+    [
+        ({}, {}),
+        ({"stalled_s": 0.21}, {Doubt.STALLS: "stalls took 2.1 % of the time of its batches"}),
+        ({"stalled_s": 0.2}, {}),
+        (
+            {"readings": read(throttled_pct=30.0)},
+            {Doubt.THROTTLED: "the CPU limit stopped the run in 30 % of periods"},
+        ),
+        ({"readings": read(throttled_pct=5.0)}, {}),
+        (
+            {"readings": read(steal_pct=4.0)},
+            {Doubt.STEAL: "the host took 4.0 % of this virtual machine's CPUs"},
+        ),
+        ({"readings": read(steal_pct=2.0)}, {}),
+        # Of so few it is not known.
+        ({"readings": read(4, steal_pct=40.0)}, {}),
+        (
+            {"machine": MachineFacts(cpu_pct=71.0)},
+            {Doubt.BUSY_AT_START: "machine was busy at the start: CPU 71 %"},
+        ),
+        ({"machine": MachineFacts(cpu_pct=1.0, foreign_gpu_processes=1)}, {}),
+        (
+            {"machine": MachineFacts(on_battery=True)},
+            {Doubt.ON_BATTERY: "the machine ran on battery"},
+        ),
+        ({"machine": MachineFacts(on_battery=False)}, {}),
+        (
+            {"model": replace(CPU, inferred="the first tensor")},
+            {Doubt.INFERRED_SAMPLES: "samples were inferred: the first tensor"},
+        ),
+    ],
+)
+def test_what_speaks_against_a_run(more, against):
+    assert doubts_of(**more) == against
 
 
 def test_all_doubts_stand_in_their_order():

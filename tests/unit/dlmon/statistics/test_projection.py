@@ -144,19 +144,16 @@ def test_the_projection_closes_in_on_the_epoch_that_it_projects(step_us, spread,
     assert projected.value == pytest.approx(took_s, rel=0.02)
 
 
-def test_there_is_no_projection_before_the_spread_is_known():
+def test_there_is_no_projection_before_the_spread_is_known_or_without_samples():
     before = [0] + [20_000] * 50
     assert project_epoch(steady(before + [20_000] * 99), 1_000, 0.0) is None
-    projected = project_epoch(steady(before + [20_000] * 100), 1_000, 0.0)
+    known = steady(before + [20_000] * 100)
+    projected = project_epoch(known, 1_000, 0.0)
     assert projected.value == pytest.approx(0.2)
     assert (projected.epochs, projected.projected) == (0, True)
     assert projected.low == projected.value == projected.high
-
-
-@pytest.mark.parametrize(("samples", "known"), [(-1, False), (0, False), (1, True)])
-def test_an_epoch_without_samples_is_not_projected(samples, known):
-    state = steady([0] + [20_000] * 200)
-    assert (project_epoch(state, samples, 0.0) is not None) == known
+    assert project_epoch(known, 0, 0.0) is project_epoch(known, -1, 0.0) is None
+    assert project_epoch(known, 1, 0.0) is not None
 
 
 def test_the_band_of_a_projection_grows_with_the_spread_of_the_seconds():
@@ -181,47 +178,41 @@ def a_pass(steps, step_s, first_s, closing_s=0.0):
     return Validation(*(round(time * 1e9) for time in times), steps)
 
 
-def test_a_validation_pass_takes_its_opening_and_its_batches():
-    passes = ValidationPasses([a_pass(20, 0.02, first_s=0.52)] * 2)
-    assert passes.seconds(100) == pytest.approx(2.5)
-    assert passes.seconds(0) == 0
+@pytest.mark.parametrize(
+    ("passes", "compile_s", "seconds"),
+    [
+        ([], None, None),
+        # It takes its opening and its batches.
+        ([(20, 0.02, 0.52)] * 2, 0.5, 2.5),
+        # The first compiles and counts only until there is another.
+        ([(20, 0.03, 1.53, 0.1)], 1.5, 100 * 0.03 + 0.1),
+        (
+            [(20, 0.03, 1.53, 0.1), *((20, s, s + 0.5, 0.1) for s in (0.01, 0.02, 0.03))],
+            1.5,
+            100 * 0.02 + 0.6,
+        ),
+        # One batch that compiled says nothing of another.
+        ([(1, 0.0, 2.0)], 2.0, None),
+        ([(1, 0.0, 2.0), (1, 0.0, 0.02)], 2.0, 2.0),
+    ],
+)
+def test_what_a_validation_of_100_batches_takes(passes, compile_s, seconds):
+    known = ValidationPasses(a_pass(*one) for one in passes)
+    assert known.seconds(100) == (seconds and pytest.approx(seconds))
+    assert known.seconds(0) in (None, 0)
+    if passes:
+        assert known.compile_s == pytest.approx(compile_s, abs=0.03)
 
 
-def test_the_first_validation_pass_compiles_and_counts_only_until_there_is_another():
-    assert ValidationPasses([]).seconds(100) is None
-    first = a_pass(20, 0.03, first_s=1.53, closing_s=0.1)
-    passes = ValidationPasses([first])
-    assert passes.compile_s == pytest.approx(1.5)
-    assert passes.seconds(100) == pytest.approx(100 * 0.03 + 0.1)
-    later = [a_pass(20, s, first_s=s + 0.5, closing_s=0.1) for s in (0.01, 0.02, 0.03)]
-    passes = ValidationPasses([first, *later])
-    assert passes.seconds(100) == pytest.approx(100 * 0.02 + 0.6)
-    assert passes.compile_s == pytest.approx(1.5)
-
-
-def test_one_batch_of_validation_that_compiled_says_nothing_of_another():
-    compiled = a_pass(1, 0.0, first_s=2.0)
-    passes = ValidationPasses([compiled])
-    assert passes.compile_s == pytest.approx(2.0)
-    assert passes.seconds(50) is None
-    assert ValidationPasses([compiled, a_pass(1, 0.0, first_s=0.02)]).seconds(50) == pytest.approx(
-        1
-    )
-
-
-def test_the_spread_of_validation_is_that_of_its_passes_where_there_are_enough():
-    calm = steady([20_000] * 1_000)
+def test_the_spread_of_validation_is_that_of_its_passes_or_of_one_that_of_the_training_beside_it():
+    source, calm = random.Random(9), steady([20_000] * 1_000)
     passes = ValidationPasses(a_pass(20, s, first_s=s + 0.5) for s in (9.0, 0.01, 0.02, 0.03))
     # 100 batches take 1.5, 2.5 and 3.5 s: the standard error is 1 / √3.
     assert passes.half_s(100, calm) == pytest.approx(4.303 / math.sqrt(3), rel=0.001)
-
-
-def test_one_validation_pass_counts_as_uneven_as_the_training_beside_it():
-    source = random.Random(9)
     dt_us = [int(source.gauss(20_000, 4_000)) for _ in range(1_500)]
     state = steady([0, *[20_000] * 50, *dt_us])
     passes = ValidationPasses([a_pass(101, 0.03, first_s=2.0)])
-    assert passes.half_s(100, steady([20_000] * 1_000)) == pytest.approx(0, abs=1e-9)
+    assert passes.half_s(100, calm) == pytest.approx(0, abs=1e-9)
     # Three of the thirty seconds that training was steady for: the band is √10 as wide.
     expected = state.relative_band() * math.sqrt(sum(dt_us) / 1e6 / 3.0)
     assert passes.half_s(200, state) == pytest.approx(expected * 6.0, rel=0.001)

@@ -33,6 +33,9 @@ def test_what_comes_every_so_many_steps_is_no_stall(every):
     times = 1000 // every - (every == 16)
     assert (regular.every, regular.times) == (every, times)
     assert regular.seconds == pytest.approx(times * (LONG_US - STEP_US) / 1e6, rel=0.02)
+    # The throughput holds them: a GPU may work off in such a step what earlier ones queued.
+    assert steady.samples_per_second().mean == pytest.approx(32e6 / steady.mean_step_us)
+    assert steady.mean_step_us == pytest.approx(STEP_US + LONG_US / every, rel=0.06)
 
 
 def test_it_needs_three_that_are_equally_far_apart_and_the_start_counts_as_one():
@@ -47,6 +50,19 @@ def test_a_stall_among_them_stays_one():
     assert (steady.stalls(), steady.regular_steps().times) == (1, 10)
     assert steady.stalled_us() == pytest.approx(LONG_US - STEP_US, rel=0.05)
     assert [steady.regular.period_at(number) for number in (436, 437, 500)] == [None, None, 100]
+
+
+def test_they_go_on_in_the_next_epoch_and_those_that_end_together_come_together():
+    steady = SteadyState()
+    for _ in range(3):
+        dt_us = [LONG_US if at and at % 100 == 0 else STEP_US for at in range(469)]
+        steady.add(32, dt_us, opening_us=0)
+    assert (steady.stalls(), steady.regular_steps().times) == (0, 12)
+    steady = SteadyState()
+    for first in range(0, 2000, 4):
+        took_us = LONG_US if first and first % 200 == 0 else STEP_US
+        steady.add(32, [took_us] * 4, first=first, per_execution=4)
+    assert (steady.stalls(), steady.regular_steps().every) == (0, 200)
 
 
 def test_one_that_takes_far_longer_than_its_like_is_a_stall():
@@ -76,32 +92,9 @@ def test_those_that_waited_for_data_are_no_part_of_the_loop():
     assert steady.stalls() == 9
 
 
-def test_they_go_on_in_the_next_epoch():
-    steady = SteadyState()
-    for _ in range(3):
-        dt_us = [LONG_US if at and at % 100 == 0 else STEP_US for at in range(469)]
-        steady.add(32, dt_us, opening_us=0)
-    assert (steady.stalls(), steady.regular_steps().times) == (0, 12)
-
-
-def test_steps_that_end_together_come_together():
-    steady = SteadyState()
-    for first in range(0, 2000, 4):
-        took_us = LONG_US if first and first % 200 == 0 else STEP_US
-        steady.add(32, [took_us] * 4, first=first, per_execution=4)
-    assert (steady.stalls(), steady.regular_steps().every) == (0, 200)
-
-
 def test_among_batches_that_are_only_counted_those_are_regular_that_are_due():
     steady = loop(1001, range(100, 1001, 100))
     time_us = 999 * STEP_US + 10 * LONG_US
     step_us = (*[STEP_US] * 6, LONG_US)
     steady.add_summary(BatchSummary(0, 1001, 1009, 32 * 1009, 0, 0, time_us, step_us, stalls=11))
     assert (steady.stalls(), steady.regular_steps().times) == (1, 20)
-
-
-def test_the_throughput_holds_them():
-    """A GPU may work off in such a step what earlier ones queued."""
-    steady = loop(1001, range(100, 1001, 100))
-    assert steady.samples_per_second().mean == pytest.approx(32e6 / steady.mean_step_us)
-    assert steady.mean_step_us == pytest.approx(STEP_US + LONG_US / 100, rel=0.06)

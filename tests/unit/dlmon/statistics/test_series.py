@@ -11,48 +11,41 @@ ANY_TIME = st.integers(-LARGEST, LARGEST) | st.sampled_from([0, 1, LARGEST, -LAR
 VALUES = st.just(0.0) | st.floats(1e-9, 1e6)
 
 
-def test_a_value_stands_for_the_time_that_it_was_said_of():
+@pytest.mark.parametrize(
+    ("stretches", "columns", "begin_s", "width_s"),
+    [
+        ([(0, 2, 10.0), (2, 3, 40.0)], [10, 10, 40], 0, 1),
+        ([(0, 2, 10.0), (2, 3, 40.0)], [20], 0, 3),
+        # Those of one bucket are weighed by their time, also where a column cuts it.
+        ([(0, 0.25, 8.0), (0.25, 1, 4.0)], [5], 0, 1),
+        ([(0, 1, 0.0), (1, 2, 10.0)], [pytest.approx(1)], 0.1, 1),
+        # What nothing covered is a gap, and a zero is none; no time is no value.
+        ([(1, 2, 7.0), (4, 5, 9.0)], [None, 7, None, None, 9, None], 0, 1),
+        ([(0, 1, 0.0)], [0, None], 0, 1),
+        *(([(begin, end, 1.0)], [None] * 3, -1, 1) for begin, end in ((5, 5), (6, 5), (0, -1))),
+        # The last column is the mean of what it covers: a slow batch at the very end is no drop.
+        (
+            [(0, 3, 5_500.0), (3, 3.05, 4_600.0)],
+            [5_500, 5_500, 5_500, pytest.approx(5_455), None],
+            0,
+            1,
+        ),
+        ([(0, 1, 10.0), (2, 2.25, 30.0)], [10, None, 30, None], 0, 1),
+        # One that begins after the end shows nothing, though its bucket began before.
+        (
+            [(0, 3, 5_500.0), (3, 3.05, 4_600.0)],
+            [*[5_500] * 6, pytest.approx(5_500, rel=0.02), None],
+            0,
+            0.5,
+        ),
+    ],
+)
+def test_a_value_stands_for_the_time_that_it_was_said_of(stretches, columns, begin_s, width_s):
     series = Series()
-    series.add(0, 2 * SECOND, 10.0)
-    series.add(2 * SECOND, 3 * SECOND, 40.0)
-    assert series.columns(0, SECOND, 3) == [10, 10, 40]
-    assert series.columns(0, 3 * SECOND, 1) == [20]
-
-
-def test_values_of_one_bucket_are_weighed_by_their_time():
-    series = Series()
-    series.add(0, SECOND // 4, 8.0)
-    series.add(SECOND // 4, SECOND, 4.0)
-    assert series.columns(0, SECOND, 1) == [5]
-
-
-def test_what_nothing_covered_is_a_gap():
-    series = Series()
-    series.add(SECOND, 2 * SECOND, 7.0)
-    series.add(4 * SECOND, 5 * SECOND, 9.0)
-    assert series.columns(0, SECOND, 6) == [None, 7, None, None, 9, None]
-    assert Series().columns(0, SECOND, 2) == [None, None]
-
-
-def test_a_zero_is_no_gap():
-    series = Series()
-    series.add(0, SECOND, 0.0)
-    assert series.columns(0, SECOND, 2) == [0, None]
-
-
-def test_a_column_that_cuts_a_bucket_takes_its_part_of_it():
-    series = Series()
-    series.add(0, SECOND, 0.0)
-    series.add(SECOND, 2 * SECOND, 10.0)
-    # The column reaches from 0.1 to 1.1 s.
-    assert series.columns(SECOND // 10, SECOND, 1) == [pytest.approx(1)]
-
-
-@pytest.mark.parametrize(("begin", "end"), [(5, 5), (6, 5), (0, -SECOND)])
-def test_no_time_is_no_value(begin, end):
-    series = Series()
-    series.add(begin, end, 1.0)
-    assert (series.end_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
+    for start_s, end_s, value in stretches:
+        series.add(int(start_s * SECOND), int(end_s * SECOND), value)
+    found = series.columns(int(begin_s * SECOND), int(width_s * SECOND), len(columns))
+    assert found == columns
 
 
 @given(
@@ -73,34 +66,14 @@ def test_the_mean_is_the_same_however_wide_the_columns(stretches, count):
     assert sum(columns) * width == pytest.approx(total, rel=1e-6, abs=1e-3)
 
 
-def test_a_slow_batch_at_the_very_end_is_no_drop():
-    series = Series()
-    series.add(0, 3 * SECOND, 5_500.0)
-    series.add(3 * SECOND, 3 * SECOND + SECOND // 20, 4_600.0)
-    # The mean over the second up to 3.05 s.
-    assert series.columns(0, SECOND, 5) == [5_500, 5_500, 5_500, pytest.approx(5_455), None]
-    # A column that begins after the end shows nothing, though its bucket began before.
-    halves = series.columns(0, SECOND // 2, 8)
-    assert halves[6] == pytest.approx(5_500, rel=0.02)
-    assert halves[7] is None
-
-
-def test_a_last_column_behind_a_gap_is_the_mean_of_what_it_covers():
-    series = Series()
-    series.add(0, SECOND, 10.0)
-    series.add(2 * SECOND, 2 * SECOND + SECOND // 4, 30.0)
-    assert series.columns(0, SECOND, 4) == [10, None, 30, None]
-
-
 @given(
-    st.lists(st.tuples(st.integers(1, 3 * SECOND), VALUES), min_size=1, max_size=20),
+    st.lists(st.tuples(st.integers(1, 900 * SECOND), VALUES), min_size=1, max_size=30),
     st.integers(-10 * SECOND, 10 * SECOND),
     st.integers(1, 20 * SECOND),
     st.integers(0, 50),
 )
 def test_no_column_is_beyond_what_was_said(stretches, begin, width, count):
-    series = Series()
-    at = 0
+    series, at = Series(), 0
     for took, value in stretches:
         series.add(at, at + took, value)
         at += took
@@ -108,34 +81,44 @@ def test_no_column_is_beyond_what_was_said(stretches, begin, width, count):
     for column in series.columns(begin, width, count):
         if column is not None:
             assert min(values) * (1 - 1e-6) <= column <= max(values) * (1 + 1e-6)
+    low, high = series.extremes(0, at)
+    (mean,) = series.columns(0, at, 1)
+    assert low * (1 - 1e-6) <= mean <= high * (1 + 1e-6)
 
 
-@given(st.lists(st.tuples(ANY_TIME, ANY_TIME), max_size=6), ANY_TIME, ANY_TIME, st.integers(0, 9))
-def test_no_times_are_too_wild(stretches, begin, width, count):
-    series = Series()
+@given(
+    st.lists(st.tuples(ANY_TIME, ANY_TIME), max_size=6),
+    st.lists(st.integers(0, LARGEST) | st.integers(0, 10**6), max_size=8),
+    *(ANY_TIME, ANY_TIME, st.integers(0, 9)),
+)
+def test_no_times_are_too_wild(stretches, dt_us, begin, width, count):
+    series, of_batches = Series(), Series()
     for first, second in stretches:
         series.add(first, second, 1.0)
     assert all(column in (None, pytest.approx(1)) for column in series.columns(begin, width, count))
     assert len(series.sums) == len(series.covered_ns) <= MOST_BUCKETS
+    of_batches.add_batches(begin, dt_us, [LARGEST] * len(dt_us))
+    assert len(of_batches.sums) <= MOST_BUCKETS
+    assert len(of_batches.columns(begin, SECOND, 20)) == 20
 
 
-def test_short_batches_become_the_rate_of_their_second():
+@pytest.mark.parametrize(
+    ("begin_s", "dt_us", "samples", "columns"),
+    [
+        (0, [10_000] * 200, [32] * 200, [3_200, 3_200, None]),
+        # One longer than a second is spread over its duration, and each keeps its own rate.
+        (0.5, [4_000_000], [64], [16] * 5),
+        (0, [2_000_000, 1_500_000, 500_000], [100, 300, 50], [50, 50, 200, 150, None]),
+        # Without a duration they say nothing.
+        (0, [0, 0], [5, 5], [None]),
+        (0, [], [], [None]),
+    ],
+)
+def test_batches_become_the_rate_of_their_second(begin_s, dt_us, samples, columns):
     series = Series()
-    series.add_batches(0, [10_000] * 200, [32] * 200)
-    assert series.columns(0, SECOND, 3) == [pytest.approx(3_200), pytest.approx(3_200), None]
-
-
-def test_a_batch_longer_than_a_second_is_spread_over_its_duration():
-    series = Series()
-    series.add_batches(SECOND // 2, [4_000_000], [64])
-    assert series.columns(0, SECOND, 5) == pytest.approx([16] * 5)
-    assert series.columns(5 * SECOND, SECOND, 1) == [None]
-
-
-def test_every_batch_keeps_its_own_rate():
-    series = Series()
-    series.add_batches(0, [2_000_000, 1_500_000, 500_000], [100, 300, 50])
-    assert series.columns(0, SECOND, 4) == pytest.approx([50, 50, 200, 150])
+    series.add_batches(int(begin_s * SECOND), dt_us, samples)
+    expected = [rate and pytest.approx(rate) for rate in columns]
+    assert series.columns(0, SECOND, len(columns)) == expected
 
 
 @given(
@@ -156,38 +139,12 @@ def test_no_sample_is_lost_between_batches_and_columns(begin, batches):
         assert mean * seconds == pytest.approx(sum(samples), rel=1e-4, abs=1e-2)
 
 
-@given(ANY_TIME, st.lists(st.integers(0, LARGEST) | st.integers(0, 10**6), max_size=8))
-def test_no_duration_is_too_wild(begin, dt_us):
-    series = Series()
-    series.add_batches(begin, dt_us, [LARGEST] * len(dt_us))
-    assert len(series.sums) <= MOST_BUCKETS
-    assert len(series.columns(begin, SECOND, 20)) == 20
-
-
-def test_batches_without_a_duration_say_nothing():
-    series = Series()
-    series.add_batches(0, [0, 0], [5, 5])
-    series.add_batches(0, [], [])
-    assert series.columns(0, SECOND, 1) == [None]
-
-
 def test_the_mean_is_of_the_time_that_is_covered():
     series = Series()
     assert series.mean is None
     series.add(0, 3_000_000_000, 10.0)
     series.add(60_000_000_000, 61_000_000_000, 30.0)
     assert series.mean == 15.0
-
-
-@given(st.lists(st.tuples(st.integers(1, 900), st.floats(-1e6, 1e6)), min_size=1, max_size=40))
-def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
-    series, at = Series(), 0
-    for took_s, value in stretches:
-        series.add(at, at + took_s * SECOND, value)
-        at += took_s * SECOND
-    low, high = series.extremes(0, at)
-    (mean,) = series.columns(0, at, 1)
-    assert low - 1e-6 * abs(low) - 1e-6 <= mean <= high + 1e-6 * abs(high) + 1e-6
 
 
 def test_after_days_buckets_are_twice_as_wide_and_all_of_it_is_in_sight(monkeypatch):

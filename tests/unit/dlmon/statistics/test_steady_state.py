@@ -55,25 +55,15 @@ def test_what_opens_an_epoch_that_is_cut_short_says_nothing_of_a_batch():
     state = epochs_cut_short(opening=True)
     assert state.mean_step_us == 20_000
     assert state.samples_per_second().mean == pytest.approx(5_000)
-    assert state.stalls() == 0
-    assert state.batches == 360
+    assert (state.stalls(), state.batches) == (0, 360)
     assert state.opening_us[0] == pytest.approx(100_000, rel=0.01)
     # Nor is it compilation: that is the first batch of all, by what it took beyond a usual one.
     assert state.compile_us() == pytest.approx(100_000, rel=0.01)
-
-
-def test_a_whole_epoch_is_opened_once():
-    projected = project_epoch(epochs_cut_short(opening=True), 60_000, validation_s=1.0)
-    assert projected.value == pytest.approx(600 * 0.02 + 0.1 + 1.0, rel=0.001)
-
-
-def test_the_first_batch_of_a_whole_epoch_counts_as_any_other():
-    state = epochs_cut_short(opening=False)
-    assert state.mean_step_us > 22_000
-    assert state.opened.histogram.count == 0
-
-
-def test_before_anything_is_steady_nothing_opens_an_epoch():
+    # The first batch of a whole epoch counts as any other.
+    whole = epochs_cut_short(opening=False)
+    assert whole.mean_step_us > 22_000
+    assert whole.opened.histogram.count == 0
+    # Before anything is steady nothing opens one.
     state = SteadyState()
     for _ in range(3):
         state.add(100, [20_000] * 5, opening=True)
@@ -111,14 +101,6 @@ def test_one_opening_says_nothing_of_the_next_so_three_are_needed():
     assert projected.low == pytest.approx(steps_s)
 
 
-def test_the_spread_of_the_openings_is_in_the_band_of_a_projection():
-    openings_us = [1_000_000, 1_100_000, 900_000, 1_050_000, 950_000]
-    projected = project_epoch(epochs_opened(openings_us), 10_000, 0.0)
-    error_s = statistics.stdev(openings_us) / math.sqrt(5) / 1e6
-    assert projected.value == pytest.approx(2 + 1)
-    assert projected.high - projected.value == pytest.approx(student_95(4) * error_s)
-
-
 def test_an_opening_over_ten_times_the_median_step_is_a_stall_and_counted_as_such():
     state = epochs_opened([199_000, 201_000, 2_000_000])
     assert (state.stalls(), state.opening_stalls()) == (2, 2)
@@ -149,13 +131,6 @@ def test_jitter_far_below_a_percent_is_measured():
     exact = MAD_TO_SIGMA * statistics.median(abs(rate - middle) for rate in rates)
     assert measured.jitter == pytest.approx(exact, rel=0.1)
     assert 0 < measured.jitter / measured.mean < 0.001
-
-
-def test_it_takes_ten_batches_and_a_second_after_the_first_batch():
-    assert not steady([5_000_000] + [1_000_000] * 10).steady
-    assert steady([5_000_000] + [1_000_000] * 11).steady
-    assert not steady([5_000_000] + [1_000] * 1_000).steady
-    assert steady([5_000_000] + [1_000] * 1_001).steady
 
 
 def test_warm_up_and_compilation_are_left_out():
@@ -261,10 +236,29 @@ def test_the_standard_error_is_about_the_same_however_batches_were_packed():
     assert errors[1:] == pytest.approx([errors[0]] * 2, rel=0.3)
 
 
-def test_the_standard_error_needs_two_seconds():
-    one, two = [20_000] * 99, [20_000] * 100
-    assert steady([0] + [20_000] * 50 + one).samples_per_second().standard_error is None
-    assert steady([0] + [20_000] * 50 + two).samples_per_second().standard_error == 0
+@pytest.mark.parametrize(
+    ("dt_us", "is_steady", "error"),
+    [
+        ([], False, None),
+        # It takes ten batches and a second after the first batch.
+        ([5_000_000] + [1_000_000] * 10, False, None),
+        ([5_000_000] + [1_000_000] * 11, True, None),
+        ([5_000_000] + [1_000] * 1_000, False, None),
+        ([5_000_000] + [1_000] * 1_001, True, None),
+        # The standard error needs two seconds.
+        ([0] + [20_000] * (50 + 99), True, None),
+        ([0] + [20_000] * (50 + 100), True, 0),
+    ],
+)
+def test_it_takes_some_batches_and_some_time_until_there_is_a_figure(dt_us, is_steady, error):
+    state = steady(dt_us) if dt_us else SteadyState()
+    assert state.steady is is_steady
+    measured = state.samples_per_second()
+    assert (measured is not None) is is_steady
+    assert (measured and measured.standard_error) == error
+    if not dt_us:
+        assert state.mean_step_us is state.stalls() is state.compile_us() is None
+        assert state.step_time() is state.relative_band() is project_epoch(state, 9, 0.0) is None
 
 
 def test_a_summary_counts_as_its_batches():
@@ -285,21 +279,15 @@ def test_a_summary_does_not_mix_steps_and_samples(samples, summarised):
     assert state.samples_per_second().mean == pytest.approx(before)
 
 
-def test_the_stalls_of_a_summary_are_those_that_were_counted():
+def test_the_stalls_of_a_summary_are_those_that_were_counted_or_not_known():
     state = steady([3_000_000] + [20_000] * 100)
     quantiles = (19_000, 19_500, 20_000, 20_000, 20_000, 21_000, 900_000)
     for _ in range(10):
         # One of a thousand took 900 ms: a fortieth of them would be guessed from the quantiles.
         state.add_summary(summary(1_000, 100_000, 20_880_000, quantiles, stalls=1))
     assert state.stalls() == 10
-
-
-def test_stalls_are_not_known_where_a_summary_does_not_count_them():
-    state = steady([3_000_000] + [20_000] * 100 + [900_000])
-    assert state.stalls() == 1
     state.add_summary(summary(1_000, 100_000, 20_000_000, (20_000,) * 7))
-    assert state.stalls() is None
-    assert state.opening_stalls() == 0
+    assert (state.stalls(), state.opening_stalls()) == (None, 0)
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -324,14 +312,6 @@ def test_every_batch_of_a_summary_is_counted(count):
     steady_batches = len(before) - 1 - 50
     expected = (20_000 * steady_batches + 40_000 * count) / (steady_batches + count)
     assert state.mean_step_us == pytest.approx(expected)
-
-
-def test_nothing_is_measured_before_there_is_anything():
-    state = SteadyState()
-    assert (state.steady, state.mean_step_us, state.stalls()) == (False, None, None)
-    assert (state.samples_per_second(), state.step_time()) == (None, None)
-    assert (state.compile_us(), state.relative_band()) == (None, None)
-    assert project_epoch(state, 1_000, 0.0) is None
 
 
 @pytest.mark.parametrize("dt_us", [[0] * 5_000, [LARGEST] * 40, [1] + [0] * 20 + [LARGEST] * 20])
@@ -371,16 +351,6 @@ def test_batches_of_every_size_count_where_sizes_vary(sizes, packed):
     assert state.step_time().mean == pytest.approx(mean_us / 1000, rel=0.02)
     projected = project_epoch(state, sum(sizes), 0.0)
     assert projected.value == pytest.approx(len(sizes) * mean_us / 1e6, rel=0.02)
-
-
-def test_a_batch_size_that_grows_from_epoch_to_epoch_counts_on():
-    state = SteadyState()
-    for size in (20, 40, 80):
-        state.add(size, [20_000] * 200)
-    assert state.seconds == pytest.approx(600 * 0.02 - 1, abs=0.1)
-    assert state.samples_per_second().mean == pytest.approx(
-        (150 * 20 + 200 * 40 + 200 * 80) / (550 * 0.02), rel=0.02
-    )
 
 
 def test_a_batch_that_is_not_the_last_of_its_epoch_shows_that_sizes_vary():
@@ -426,55 +396,39 @@ def test_where_nothing_is_compiled_a_larger_batch_only_takes_longer():
     state = epochs_of(sizes, 2, lambda size: 2_000 * size, packed=25)
     # Ten first batches took 0.6 s together; the smaller ones less than a usual one.
     assert state.compile_us() <= 25_000
-
-
-def test_batches_that_all_have_a_size_of_their_own_are_measured():
+    throughput = state.samples_per_second()
+    assert throughput.median == pytest.approx(500, rel=0.01)
+    assert throughput.jitter == pytest.approx(0, abs=5)
+    # As many as there are batches.
     state = epochs_of(tuple(range(1_000, 1_500)), 1, lambda size: 20_000, packed=12)
     assert state.seconds > 7
     assert state.samples_per_second().mean == pytest.approx(1_270 * 50, rel=0.02)
 
 
-def test_batches_whose_size_is_not_known_count_beside_none_of_known_size():
-    state = SteadyState()
-    state.add(32, [20_000] * 200)
-    state.add(None, [20_000] * 200)
-    assert state.samples_per_second().mean == pytest.approx(32 * 50)
-    state = SteadyState()
-    state.add(None, [20_000] * 200)
-    state.add(32, [20_000] * 200)
-    assert state.samples_per_second().mean == pytest.approx(50)
-
-
-def test_steps_count_once_most_batches_have_no_known_size():
-    state = SteadyState()
-    state.add(32, [20_000] * 10)
-    for first in range(10, 400, 10):
-        state.add(None, [20_000] * 10, first=first)
-    assert state.counts_steps
-    assert state.samples_per_second().mean == pytest.approx(50)
-    # Those with a size are steps too, before and after.
-    state = SteadyState()
-    state.add(32, [20_000] * 200)
-    state.add(None, [20_000] * 300)
-    state.add(32, [20_000] * 100)
-    assert state.samples_per_second().mean == pytest.approx(50)
-    assert all(steps == 50 for steps, _ in state.windows)
-    assert state.batches == 600
-
-
-def test_where_sized_and_unsized_batches_alternate_those_with_a_size_are_measured():
-    state = SteadyState()
-    for number in range(400):
-        state.add(None if number % 2 else 32, [20_000])
-    assert not state.counts_steps
-    assert state.samples_per_second().mean == pytest.approx(32 * 50)
-
-
-def test_the_median_rate_is_that_of_batches_of_their_own_size():
-    state = epochs_of((10, 20, 40) * 100, 3, took_us=lambda size: 1_000 * size)
-    throughput = state.samples_per_second()
-    assert throughput.median == pytest.approx(1_000, rel=0.01)
-    assert throughput.jitter == pytest.approx(0, abs=5)
+@pytest.mark.parametrize(
+    ("added", "rate", "counts_steps"),
+    [
+        # A size that grows from epoch to epoch counts on.
+        ([(20, 200), (40, 200), (80, 200)], (150 * 20 + 200 * 40 + 200 * 80) / 11, False),
+        # Batches of unknown size count beside none of a known one, in any order.
+        ([(32, 200), (None, 200)], 32 * 50, False),
+        ([(None, 200), (32, 200)], 50, True),
+        # Steps count once most have none; those with a size are steps too, before and after.
+        ([(32, 10), *[(None, 10)] * 39], 50, True),
+        ([(32, 200), (None, 300), (32, 100)], 50, True),
+        # Where they alternate, those with a size are measured.
+        ([(None if number % 2 else 32, 1) for number in range(400)], 32 * 50, False),
+    ],
+)
+def test_batches_of_known_size_are_measured_as_long_as_most_have_one(added, rate, counts_steps):
+    state, first = SteadyState(), 0
+    for samples, count in added:
+        state.add(samples, [20_000] * count, first=0 if rate > 2_000 else first)
+        first += count
+    assert state.counts_steps is counts_steps
+    assert state.samples_per_second().mean == pytest.approx(rate, rel=0.02)
+    assert state.batches == first
+    assert not counts_steps or max(steps for steps, _ in state.windows) == 50
 
 
 def test_the_band_of_batches_of_several_sizes_holds_the_true_rate():

@@ -1,22 +1,14 @@
 """A loss that is no number comes before all that makes a run slow."""
 
 import pytest
-from fakes.recorded import recorded_session
+from fakes.recorded import folded, recorded_session
 
 from dlmon.records import Batches, Epoch, Machine, Metrics, Model
 from dlmon.session.learning import Learning
 from dlmon.session.limits.find import loss_is_no_number
 from dlmon.session.limits.seen import LimitKind
-from dlmon.session.session import Session
 
 SECOND_NS = 1_000_000_000
-
-
-def learned(*records):
-    learning = Learning()
-    for record in records:
-        learning.fold(record)
-    return learning.metrics, [record for record in records if isinstance(record, Epoch)]
 
 
 def epoch(number, loss, name="loss"):
@@ -32,8 +24,11 @@ def read(t_s, loss, why="NaN"):
 
 
 def found(*records, epoch_now=0, precision="float32", is_script=True, ended=False):
-    metrics, epochs = learned(*records)
-    return loss_is_no_number(metrics, epochs, epoch_now, precision, is_script, ended)
+    learning = Learning()
+    for record in records:
+        learning.fold(record)
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    return loss_is_no_number(learning.metrics, epochs, epoch_now, precision, is_script, ended)
 
 
 @pytest.mark.parametrize(
@@ -57,22 +52,11 @@ def test_it_says_from_which_epoch_on(records, epoch_now, since):
     assert evidence.text == ": ".join(("The loss is NaN", *since))
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [read(3, 0.5)],
-        [read(3, None), read(4, 0.5)],
-        [read(3, None, "not a single number")],
-        [Metrics(SECOND_NS, {"val_loss": None, "accuracy": None}, why={"val_loss": "NaN"})],
-    ],
-    ids=["unknown", "a number", "a number again", "several", "of others"],
-)
-def test_a_loss_that_is_a_number_or_unknown_is_none(records):
-    assert found(*records) is None
-
-
-def test_an_infinite_loss_is_called_so():
+def test_a_loss_that_is_a_number_or_unknown_is_none():
+    of_others = {"val_loss": None, "accuracy": None}
+    assert found() is found(read(3, 0.5)) is found(read(3, None), read(4, 0.5)) is None
+    assert found(read(3, None, "not a single number")) is None
+    assert found(Metrics(SECOND_NS, of_others, why={"val_loss": "NaN"})) is None
     assert found(read(3, None, "infinite")).headline == "The loss is infinite"
 
 
@@ -101,28 +85,22 @@ def test_what_to_try_fits_the_run(precision, is_script, ended, advice):
 
 
 def limit_of(records, ended=False):
-    header, *rest = records
-    session = Session(header)
-    for record in rest:
-        session.fold(record)
-    return session.snapshot(ended=ended).limit
+    return folded(records).snapshot(ended=ended).limit
 
 
 def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
-    limit = limit_of(recorded_session("training", ended=2, nan_loss=True))
+    records = recorded_session("training", ended=2, nan_loss=True)
+    limit = limit_of(records)
     assert limit.kind is LimitKind.LOSS
     assert limit.text.startswith(
         "The loss is NaN: from epoch 2 on. GPU 0 is slowed by its power cap"
     )
     assert limit.figures[:2] == ("from epoch 2 on", "GPU 0 slowed by SW power cap")
     assert limit.advice == "stop the run"
-
-
-def test_of_a_run_that_is_over_nothing_is_tried_that_would_make_it_faster():
-    limit = limit_of(recorded_session("training", ended=2, nan_loss=True), ended=True)
-    assert limit.headline == "The loss was NaN"
-    assert limit.evidence[1].advice
-    assert limit.advice == ""
+    # Once it is over, nothing is tried that would make it faster.
+    over = limit_of(records, ended=True)
+    assert (over.headline, over.advice) == ("The loss was NaN", "")
+    assert over.evidence[1].advice
 
 
 def test_it_needs_no_steady_training():

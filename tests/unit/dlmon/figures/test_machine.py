@@ -1,5 +1,7 @@
 """A machine's readings in words, and which of them are near their limit."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlmon.figures.machine import (
@@ -48,17 +50,8 @@ def machine(**readings):
 
 
 def test_a_gpu_shows_its_figures_with_their_limits():
-    gpu = Gpu(
-        0,
-        98,
-        memory_used_mib=4_850,
-        power_w=118.2,
-        power_limit_w=120.0,
-        temperature_c=61,
-        sm_mhz=1_860,
-        throttle=("power cap",),
-    )
-    found = gpu_figures(gpu, CARD)
+    gpu = Gpu(0, 98, memory_used_mib=4_850, power_w=118.2, power_limit_w=120.0, sm_mhz=1_860)
+    found = gpu_figures(replace(gpu, temperature_c=61, throttle=("power cap",)), CARD)
     assert texts(found) == {
         "temp": "61 of 93 °C",
         "power": "118 of 120 W",
@@ -70,6 +63,11 @@ def test_a_gpu_shows_its_figures_with_their_limits():
     # A border has room for the reading alone.
     brief = {figure.label: figure.brief for figure in found}
     assert (brief["temp"], brief["clock"]) == ("61 °C", "1860 MHz")
+    # What it took is that since the run began, and what is unknown has its reason.
+    (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
+    assert (energy.text, energy.brief) == ("2.06 kJ", "energy 2.06 kJ")
+    found = gpu_figures(Gpu(0, 50, why={"power_w": "not supported"}), None)
+    assert found == [Figure("power", "not supported", known=False)]
 
 
 @pytest.mark.parametrize(
@@ -108,43 +106,30 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
 
 
 @pytest.mark.parametrize(
-    ("gpu", "brief", "level"),
+    ("readings", "brief", "level"),
     [
-        (Gpu(0, ecc_corrected=3, ecc_uncorrected=0), "ECC 3 corrected", ""),
-        (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 3 corrected, 2 uncorrected", "bad"),
-        (Gpu(0, encoder_pct=12), "encoder 12 %", ""),
-        (Gpu(0, decoder_pct=7), "decoder 7 %", ""),
-        (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink in 3.0  out 0 MiB/s", ""),
-        (Gpu(0, fan_pct=0), "fan 0 %", ""),
-        (Gpu(0, mig=True), "MIG on", ""),
-        (Gpu(0, throttle=("power cap",)), "power cap", ""),
-        (Gpu(0, throttle=("thermal slowdown",)), "thermal slowdown", "high"),
+        ({"ecc_corrected": 3, "ecc_uncorrected": 0}, "ECC 3 corrected", ""),
+        ({"ecc_corrected": 3, "ecc_uncorrected": 2}, "ECC 3 corrected, 2 uncorrected", "bad"),
+        ({"encoder_pct": 12}, "encoder 12 %", ""),
+        ({"decoder_pct": 7}, "decoder 7 %", ""),
+        (
+            {"nvlink_receive_mib_s": 3.0, "nvlink_send_mib_s": 0.0},
+            "NVLink in 3.0  out 0 MiB/s",
+            "",
+        ),
+        ({"fan_pct": 0}, "fan 0 %", ""),
+        ({"mig": True}, "MIG on", ""),
+        ({"throttle": ("power cap",)}, "power cap", ""),
+        ({"throttle": ("thermal slowdown",)}, "thermal slowdown", "high"),
     ],
 )
-def test_what_is_seldom_so_is_shown_when_it_is(gpu, brief, level):
-    (figure,) = gpu_figures(gpu, CARD)
-    assert (figure.brief, figure.level) == (brief, level)
-
-
-def test_what_is_as_it_should_be_is_not_shown():
-    quiet = Gpu(
-        0,
-        ecc_corrected=0,
-        ecc_uncorrected=0,
-        encoder_pct=0,
-        decoder_pct=0,
-        nvlinks=4,
-        nvlink_receive_mib_s=0.0,
-        nvlink_send_mib_s=0.0,
-        mig=False,
-        throttle=(),
-    )
+def test_what_is_seldom_so_is_shown_when_it_is(readings, brief, level):
+    zeros = ("ecc_corrected", "ecc_uncorrected", "encoder_pct", "decoder_pct")
+    quiet = Gpu(0, nvlinks=4, mig=False, throttle=(), **dict.fromkeys(zeros, 0))
+    quiet = replace(quiet, nvlink_receive_mib_s=0.0, nvlink_send_mib_s=0.0)
     assert gpu_figures(quiet, CARD) == []
-
-
-def test_what_a_gpu_took_is_shown_since_the_run_began():
-    (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
-    assert (energy.text, energy.brief) == ("2.06 kJ", "energy 2.06 kJ")
+    (figure,) = gpu_figures(replace(quiet, **readings), CARD)
+    assert (figure.brief, figure.level) == (brief, level)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +153,6 @@ def test_a_divided_gpu_says_why_it_has_no_utilisation():
     assert no_utilization(Gpu(0, why=why)) == "not supported"
 
 
-def test_a_reading_that_is_unknown_has_its_reason():
-    found = gpu_figures(Gpu(0, 50, why={"power_w": "not supported"}), None)
-    assert found == [Figure("power", "not supported", known=False)]
-
-
 @pytest.mark.parametrize(
     ("used_mib", "text", "level", "marked"),
     [
@@ -187,29 +167,38 @@ def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked
     assert (figure.text, figure.level, figure.marked) == (text, level, marked)
 
 
-def test_the_cpu_shows_how_many_cores_work():
-    reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
-    assert texts(cpu_figures(reading, FACTS)) == {
-        "busy": "3.4 of 8 cores",
-        "clock": "4.6 GHz",
-        "temp": "58 °C",
-    }
+@pytest.mark.parametrize(
+    ("cpu", "facts", "shown"),
+    [
+        (
+            Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0),
+            FACTS,
+            {"busy": "3.4 of 8 cores", "clock": "4.6 GHz", "temp": "58 °C"},
+        ),
+        (
+            Cpu(load_1m=3.2, power_w=64.4),
+            MachineFacts(cpu_limit=2.5),
+            {"allowed": "2.5 cores", "load": "3.20", "package": "64 W"},
+        ),
+        (
+            Cpu(why={"limit_used_pct": "denied"}),
+            MachineFacts(cpu_limit=6.0),
+            {"allowed": "6 cores, denied"},
+        ),
+    ],
+)
+def test_the_cpu_shows_how_many_cores_work_its_load_and_its_power(cpu, facts, shown):
+    assert texts(cpu_figures(machine(cpu=cpu), facts)) == shown
+    assert cpu_figures(None, facts) == []
 
 
 def test_a_cpu_without_a_reading_says_why():
-    assert cpu_figures(None, FACTS) == []
     first, *_ = cpu_figures(machine(cpu=Cpu(why={"pct": "denied"})), FACTS, in_depth=True)
     assert (first.text, first.known) == ("denied", False)
 
 
-def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
+def test_what_the_run_takes_is_shown():
     tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
-    reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4))
-    assert texts(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
-        "allowed": "2.5 cores",
-        "load": "3.20",
-        "package": "64 W",
-    }
     assert texts(run_figures(tree)) == {
         "run": "2.8 cores",
         "run mem": "1.9 GiB",
@@ -284,9 +273,3 @@ def test_a_limited_cpu_shows_how_much_it_uses_of_that(
     found = cpu_figures(reading, MachineFacts(cpu_limit=limit))
     assert texts(found) == expected
     assert worst(found) == level
-
-
-def test_that_the_use_of_a_limit_is_unknown_is_said():
-    reading = machine(cpu=Cpu(why={"limit_used_pct": "denied"}))
-    found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
-    assert texts(found) == {"allowed": "6 cores, denied"}

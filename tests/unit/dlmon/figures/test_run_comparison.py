@@ -16,7 +16,6 @@ from dlmon.figures.run_comparison import (
     Comparison,
     comparison_bars,
     comparison_of,
-    computed_otherwise,
     given_otherwise,
     row_details,
 )
@@ -24,8 +23,7 @@ from dlmon.figures.sessions import outcome
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SessionHeader, Status
-from dlmon.session.figures import figures_of_entry, figures_of_snapshot
-from tui.sessions.session_list import in_order
+from dlmon.session.figures import figures_of_snapshot
 
 DAY_S = 86_400
 
@@ -72,10 +70,10 @@ def test_earlier_sessions_are_those_of_the_same_workload_and_machine_that_ended_
 
 
 def test_only_the_newest_earlier_sessions_that_have_a_figure_count():
-    header = recorded_session()[0]
-    entries = [entry(f"{n}", BEGIN_WALL - (20 - n) * 3600) for n in range(9)]
-    failed = replace(entries[8], result=replace(entries[8].result, status="failed"))
-    nothing = replace(entries[7], result=replace(entries[7].result, seconds_per_epoch=None))
+    header, mine = recorded_session()[0], entry()
+    entries = [with_header(mine, id=str(n), wall=BEGIN_WALL - (20 - n) * 3600) for n in range(9)]
+    failed = replace(entries[8], result=replace(mine.result, status="failed"))
+    nothing = replace(entries[7], result=replace(mine.result, seconds_per_epoch=None))
     expected = earlier_sessions([*reversed(entries[:7]), nothing, failed], header)
     assert [entry.header.id for entry in expected] == ["2", "3", "4", "5", "6"]
     assert len(expected) == EARLIER_SESSIONS
@@ -121,7 +119,7 @@ def test_an_earlier_session_shows_what_computed_otherwise(utc, options, expected
 SCRIPT = ("python3", "/home/ada/experiments/train.py")
 
 
-def earlier_script(session_id, *arguments, sha256=None, git_commit=None, **options):
+def earlier_script(session_id, arguments=(), sha256=None, git_commit=None, **options):
     earlier = with_header(
         entry(session_id, **options),
         workload="train.py",
@@ -137,39 +135,32 @@ def script(**changes):
     return change(recorded_session(), SessionHeader, **changes)
 
 
-def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_noted():
+@pytest.mark.parametrize(
+    ("other", "badge"),
+    [
+        ({"arguments": ("--sleep", "0.005")}, "--sleep 0.005"),
+        ({"git_commit": "d" * 40}, "other git commit"),
+        ({"sha256": "b" * 64}, "other contents of train.py"),
+    ],
+)
+def test_what_an_earlier_run_of_a_script_was_given_otherwise_and_its_version_are_noted(
+    other, badge
+):
+    same = {"arguments": ("--sleep", "0.05"), "sha256": "a" * 64, "git_commit": "c" * 40}
     earlier = [
-        earlier_script("like", "--sleep", "0.05", begin_wall=BEGIN_WALL - 2 * DAY_S),
-        earlier_script("other", "--sleep", "0.005", step_us=60_000),
+        earlier_script("old", begin_wall=BEGIN_WALL - 4 * DAY_S, arguments=same["arguments"]),
+        earlier_script("like", begin_wall=BEGIN_WALL - 2 * DAY_S, **same),
+        earlier_script("other", step_us=60_000, **same | other),
     ]
-    records = script(command=(*SCRIPT, "--sleep", "0.05"))
+    command = (*SCRIPT, *same["arguments"])
+    records = script(command=command, script_sha256="a" * 64, git_commit="c" * 40)
     found = comparison_of(folded(records).snapshot(), earlier)
     notes = {row.session: row.badges for row in rows_of_kind(found, "earlier")}
-    assert notes == {"like": (), "other": ("--sleep 0.005",)}
+    assert notes == {"like": (), "other": (badge,), "old": ()}
     # Repeats say how runs differ, and a run with other arguments is none of them.
     settings = {row.session: row.settings for row in found.rows}
-    assert settings["like"] != settings["other"]
-    said = "3.33× as fast as the run before, --sleep 0.005 (3.33× to 3.34×, 1 run each)"
-    assert found.against_before() == said
-
-
-def test_an_earlier_run_of_another_version_of_the_script_says_so():
-    earlier = [
-        earlier_script("old", begin_wall=BEGIN_WALL - 4 * DAY_S),
-        earlier_script("like", begin_wall=BEGIN_WALL - 3 * DAY_S, sha256="a" * 64),
-        earlier_script("moved", git_commit="d" * 40, begin_wall=BEGIN_WALL - 2 * DAY_S),
-        earlier_script("other", step_us=60_000, sha256="b" * 64),
-    ]
-    records = script(script_sha256="a" * 64, git_commit="c" * 40)
-    found = comparison_of(folded(records).snapshot(), earlier)
-    notes = {row.session: row.badges for row in rows_of_kind(found, "earlier")}
-    assert notes == {
-        "old": (),
-        "like": (),
-        "moved": ("other git commit",),
-        "other": ("other contents of train.py",),
-    }
-    assert "as fast as the run before, other contents of train.py (" in found.against_before()
+    assert "arguments" not in other or settings["like"] != settings["other"]
+    assert found.against_before().startswith(f"3.33× as fast as the run before, {badge} (3.33×")
 
 
 MORE = "and 1 more"
@@ -197,19 +188,6 @@ def test_what_an_earlier_run_was_given_otherwise(theirs, ours, texts):
         for number, command in enumerate((theirs, ours))
     ]
     assert given_otherwise(*runs) == texts
-
-
-@pytest.mark.parametrize(
-    ("theirs", "shown"), [("jax", []), ("tensorflow", ["TensorFlow"]), (None, [])]
-)
-def test_an_earlier_run_of_a_script_shows_what_its_keras_ran_on_where_that_was_another(
-    theirs, shown
-):
-    earlier = earlier_script("earlier")
-    options = {} if theirs is None else {"backend": theirs}
-    earlier = replace(earlier, result=replace(earlier.result, options=options))
-    this = figures_of_snapshot(folded(change(script(), Model, backend="jax")).snapshot())
-    assert computed_otherwise(figures_of_entry(earlier), this) == shown
 
 
 # ---- how many times as fast ----
@@ -278,30 +256,25 @@ def among(*rows, **more):
     return Comparison(session(), rows, **more)
 
 
-THIS, FAST, SLOW = row("this", 9.0), row("earlier", 8.1, session="a"), row("earlier", 10.0)
-
-
 def test_the_factor_comes_with_its_interval_and_says_what_it_rests_on():
+    this, fast, slow = row("this", 9.0), row("earlier", 8.1, session="a"), row("earlier", 10.0)
     once = "11.1 % faster than base (10.3 to 11.9 %, 1 run each)"
-    assert among(THIS, SLOW).against(SLOW, "base") == once
+    assert among(this, slow).against(slow, "base") == once
     like = (row("earlier", 10.1, session="b"), row("earlier", 9.9, session="c"))
-    several = among(THIS, SLOW, *like).against(SLOW, "base")
+    several = among(this, slow, *like).against(slow, "base")
     assert several.startswith("11.1 % faster than base (")
     assert "1 run each" not in several
     other = row("earlier", 10.0, comparable=False, badges=("batch 32, not 100",))
     unlike = "not compared with base: batch 32, not 100"
-    assert among(THIS, other).against(other, "base") == unlike
+    assert among(this, other).against(other, "base") == unlike
     not_yet = "not compared with base: this run has no figure yet"
-    assert among(SLOW).against(SLOW, "base") == not_yet
+    assert among(slow).against(slow, "base") == not_yet
     # A band of no width is none: earlier versions wrote it where nothing was known.
     old = row("earlier", 13.0, half=0.0)
-    assert among(THIS, old).against(old, "base") == "44.4 % faster than base (1 run each)"
-
-
-def test_the_chosen_row_is_found_again_and_none_where_it_is_gone():
-    assert among(THIS, FAST, SLOW, reference=FAST.reference).chosen is FAST
-    assert among(THIS, SLOW, reference=FAST.reference).chosen is None
-    assert among(THIS, FAST).chosen is None
+    assert among(this, old).against(old, "base") == "44.4 % faster than base (1 run each)"
+    # The row that was chosen is found again, and none where it is gone.
+    assert among(this, fast, slow, reference=fast.reference).chosen is fast
+    assert among(this, slow, reference=fast.reference).chosen is None
 
 
 def test_a_run_is_compared_with_the_one_before_it(utc):
@@ -339,28 +312,16 @@ def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_fi
 
 
 def test_the_batch_size_that_was_built_counts_more_than_the_one_that_was_asked_for():
-    records = change(recorded_session(), Model, batch_size=32)
-    records = change(records, SessionHeader, options={"batch_size": 100})
-    for each in rows_of_kind(comparison_of(folded(records).snapshot(), []), "published"):
-        assert (each.comparable, each.badges[0]) == (False, "batch 100, not 32")
-
-
-def test_before_the_model_is_built_the_options_show_what_will_be_compared():
-    for asked, comparable in ((32, False), (100, True)):
-        options = {"batch_size": asked}
-        records = change(recorded_session("importing"), SessionHeader, options=options)
+    def published_of(reached, **asked):
+        records = change(recorded_session(reached), Model, batch_size=32)
+        records = change(records, SessionHeader, options=asked)
         found = comparison_of(folded(records).snapshot(), [], is_running=True)
-        assert found.rows[0].comparable == comparable
+        return [(one.comparable, *one.badges[:1]) for one in rows_of_kind(found, "published")]
 
-
-def test_whole_runs_are_compared_by_the_time_of_a_run():
-    options = {"workload": "mnist-mlp-small", "epochs": 10, "step_us": 700}
-    snapshot = session(**options)
-    found = comparison_of(snapshot, [entry(**options)])
-    assert {row.metric for row in found.rows} == {"run_seconds"}
-    assert found.this.value == snapshot.run_seconds.value
-    assert rows_of_kind(found, "earlier")[0].value == found.this.value
-    assert all(row.comparable for row in rows_of_kind(found, "published"))
+    assert set(published_of("result", batch_size=100)) == {(False, "batch 100, not 32")}
+    # Before it is built, the options show what will be compared.
+    assert published_of("importing", batch_size=100)[0] == (True,)
+    assert not published_of("importing", batch_size=32)[0][0]
 
 
 def in_mode(mode, records, **options):
@@ -393,12 +354,6 @@ def test_runs_that_only_predicted_are_no_earlier_ones_of_a_training_run():
     assert earlier_sessions([predicted, entry()], header) == [predicted]
 
 
-def test_a_workload_that_is_not_ours_has_no_rows_and_nothing_is_claimed_of_it():
-    records = change(recorded_session(), SessionHeader, workload="my-own")
-    found = comparison_of(folded(records).snapshot(), [entry()])
-    assert (found.rows, found.alone()) == ((), "")
-
-
 def test_where_there_is_nothing_to_compare_with_that_is_said():
     found = comparison_of(folded(script()).snapshot(), ())
     assert found.alone() == "No earlier run to compare with."
@@ -406,6 +361,10 @@ def test_where_there_is_nothing_to_compare_with_that_is_said():
     assert replace(found, rows=(replace(found.this, usd_per_hour=0.1),)).alone() == ""
     assert comparison_of(session(), ()).alone() == ""
     assert comparison_of(session(reached="compiling"), ()).alone() == NO_FIGURE
+    # Nothing is claimed of a workload that is not ours.
+    records = change(recorded_session(), SessionHeader, workload="my-own")
+    found = comparison_of(folded(records).snapshot(), [entry()])
+    assert (found.rows, found.alone()) == ((), "")
 
 
 # ---- of scripts that have no epochs ----
@@ -467,29 +426,17 @@ def test_a_run_that_counts_steps_is_beside_those_that_count_samples_by_their_ste
     # Of the steps nobody knows how many samples they were.
     found = compare(snapshot_of(**SAMPLES), [earlier("steps", **STEPS)])
     assert [row.kind for row in found.rows] == ["this"]
-
-
-def test_a_run_with_epochs_is_compared_by_them_and_has_its_throughput_for_others():
+    # One with epochs is compared by them, and has its throughput for others.
     epochs = earlier("epochs")
     assert metric_of(snapshot_of()) == "seconds_per_epoch"
     assert outcome(epochs).endswith("per epoch")
     found = compare(snapshot_of(**SAMPLES), [epochs])
     assert [row.value for row in found.rows] == [pytest.approx(3_200)] * 2
-
-
-def test_what_is_not_known_of_either_run_of_a_script_is_taken_to_be_alike():
-    """As of batches that differ in size: else no such run would compare with its own repeat."""
+    # As of batches that differ in size: else no such run would compare with its own repeat.
     snapshot = snapshot_of()
     model = replace(snapshot.model, batch_size=None, samples_per_epoch=None)
-    found = compare(replace(snapshot, model=model), [earlier("before")])
+    found = compare(replace(snapshot, model=model), [epochs])
     assert [row.comparable for row in found.rows] == [True, True]
-
-
-def test_the_list_of_sessions_shows_the_throughput_and_sorts_by_it():
-    slow, fast = earlier("slow", step_ms=40, **SAMPLES), earlier("fast", 2, **SAMPLES)
-    assert outcome(earlier("steps", **STEPS)).startswith("50.0 steps/s")
-    assert outcome(slow).startswith("1,600 samples/s")
-    assert in_order([slow, fast], {}, "time") == [fast, slow]
 
 
 # ---- as bars ----
@@ -504,10 +451,9 @@ def test_bars_say_what_each_is_of_and_what_differs():
         *("cifar10-cnn", "My box", "gpu", "TensorFlow", 2026, "seconds_per_epoch", 8.0, 100),
         *(None, None, "session x", "my own words", True),
     )
-    projected = replace(THIS, projected=True, badges=("projected",))
     rows = (
-        projected,
-        replace(FAST, badges=("batch 32",)),
+        row("this", 9.0, projected=True, badges=("projected",)),
+        row("earlier", 8.1, session="a", badges=("batch 32",)),
         published("NVIDIA GeForce GTX 1060", 16.0, framework="TensorFlow 1.x"),
         published("My box", 8.0, published=own),
         published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
@@ -531,7 +477,7 @@ def of_batch(conditions, value):
     return dict(row_details(next(row for row in rows if row.value == value)))
 
 
-def test_a_published_row_shows_its_device_its_share_of_the_peak_and_its_sources():
+def test_a_row_shows_its_device_its_share_of_the_peak_and_its_sources():
     details = of_batch(Conditions("resnet50", 64, None, None), 292.2)
     assert details["time"] == "292 ms per batch, batch 64"
     assert details["measured"] == "TensorFlow May-2017 tf_cnn_benchmarks, 2017"
@@ -546,17 +492,13 @@ def test_a_published_row_shows_its_device_its_share_of_the_peak_and_its_sources(
     assert "8.87 TFLOP/s float32, the article prints 6.1, 599 USD then" in device
     unknown = compared("seconds_per_epoch", *[Conditions("cifar10-cnn", 100, 50_000, 10)] * 2)[1]
     assert dict(row_details(unknown))["of its peak"].startswith("– (sold with 3 GB and 1,152 cores")
-
-
-def test_all_differences_are_in_the_details_and_what_is_none_is_to_know():
+    # All differences are in the details, and what is none is to know.
     ours = Conditions("resnet50", 7, None, None, precision="mixed_float16")
     assert of_batch(ours, 292.2)["differs"] == "batch 64, not 7; float32, not mixed_float16"
     alike = of_batch(Conditions("resnet50", 16, None, None, mode="inference"), 34.14)
     assert alike["to know"] == "6 % more operations (stride in the 3×3); forward in training mode"
     assert "differs" not in alike
-
-
-def test_a_run_of_ours_shows_its_band_and_its_own_speed():
+    # A run of ours has its band and its own speed.
     result = Result("completed", "a", "log", "cifar10-cnn", "cpu", {}, 1.0)
     result = replace(result, effective_flop_s=1.25e12, peak_share=0.344)
     this = row("this", 9.0, half=0.5, framework="JAX")

@@ -34,15 +34,20 @@ def entry(tmp_path):
     return lambda records: read_entry(write_log(tmp_path, records))
 
 
-def test_a_recorded_machine_is_listed_as_one_with_how_it_was_used(entry):
-    recorded = entry(recorded_machine(energy=True))
-    assert workload_of(recorded) == "machine"
-    assert outcome(recorded) == "00:29  CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
-
-
-def test_a_machine_that_is_still_recorded_has_no_outcome_yet(entry):
-    recorded = entry(recorded_machine(status=None))
-    assert outcome(recorded) in ("left no result", "recorded on another machine")
+def test_a_recorded_machine_is_listed_as_one_with_how_it_was_used(tmp_path):
+    ended, running = (
+        read_entry(write_log(tmp_path, records, name))
+        for name, records in (
+            ("ended", recorded_machine(energy=True)),
+            ("running", recorded_machine(status=None)),
+        )
+    )
+    assert workload_of(ended) == "machine"
+    assert outcome(ended) == "00:29  CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
+    assert outcome(running) in ("left no result", "recorded on another machine")
+    # Only a workload has a batch to wait for.
+    assert after_the_batch(ended.header) == ""
+    assert after_the_batch(recorded_session()[0]) == " after the current batch"
 
 
 @pytest.mark.parametrize(
@@ -73,11 +78,6 @@ def test_of_a_script_that_ended_before_it_trained_no_training_was_seen(entry):
     assert brief(recorded_session()) == "ended before training"
 
 
-def test_only_a_workload_has_a_batch_to_wait_for():
-    assert after_the_batch(recorded_machine(3)[0]) == ""
-    assert after_the_batch(recorded_session()[0]) == " after the current batch"
-
-
 def test_a_time_that_is_in_doubt_says_so(entry):
     recorded = entry(recorded_session())
     short, busy = "too short: it was never steady", "machine was busy at the start: CPU 71 %"
@@ -98,27 +98,18 @@ def stopped_by(cause):
     return replace(recorded_session(status="stopped")[-1], stopped_by=cause)
 
 
-@pytest.mark.parametrize(
-    ("cause", "text"),
-    [
-        (StopCause.TERMINAL_CLOSED, "stopped: its terminal was closed"),
-        (StopCause.CTRL_C, "stopped: asked by Ctrl-C"),
-        (StopCause.UNKNOWN, "stopped"),
-        (None, "stopped"),
-    ],
-)
-def test_who_stopped_a_session_stands_behind_how_it_stands(cause, text):
-    assert status_text(Status.STOPPED, stopped_by(cause)) == text
-
-
-def test_every_cause_that_is_known_has_words():
+def test_who_stopped_a_session_stands_behind_how_it_stands():
+    said = {
+        StopCause.TERMINAL_CLOSED: "stopped: its terminal was closed",
+        StopCause.CTRL_C: "stopped: asked by Ctrl-C",
+        StopCause.UNKNOWN: "stopped",
+        None: "stopped",
+    }
+    assert {one: status_text(Status.STOPPED, stopped_by(one)) for one in said} == said
     assert set(CAUSE_TEXT) == set(StopCause) - {StopCause.UNKNOWN}
-
-
-@pytest.mark.parametrize("cause", StopCause)
-def test_of_a_stop_that_somebody_asked_for_nothing_is_said(cause):
-    unasked = {"terminal_closed", "viewer_terminated", "viewer_gone", "signal"}
-    assert bool(stopped_unasked_text(stopped_by(cause))) == (cause in unasked)
+    # Of a stop that somebody asked for nothing is said.
+    unasked = {cause for cause in StopCause if stopped_unasked_text(stopped_by(cause))}
+    assert unasked == {"terminal_closed", "viewer_terminated", "viewer_gone", "signal"}
 
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -185,38 +176,27 @@ def test_without_sessions_it_says_where_none_are(log_dir, capsys):
 
 
 def test_sessions_are_listed_oldest_first_with_what_they_took(table):
-    day_s = 86_400
+    day_s, gpu = 86_400, "NVIDIA GeForce GTX 1060 6GB"
+    header, *rest = recorded_session("training", begin_wall=BEGIN_WALL + 3 * day_s)
     rows = table(
         recorded_session(session_id="second", begin_wall=BEGIN_WALL + day_s, status="stopped"),
         recorded_session(session_id="first"),
         recorded_session(session_id="third", begin_wall=BEGIN_WALL + 2 * day_s, status="failed"),
+        [replace(header, id="fourth", options={"device": "gpu:1"}), *rest],
     )
-    assert rows == [
-        ["session", "started", "workload", "status", "device", "result"],
-        [
-            "first", "2026-11-20 14:56", "cifar10-cnn", "completed",
-            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 per epoch",
-        ],
-        [
-            "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
-            "NVIDIA GeForce GTX 1060 6GB", "10.66 s ± 0.01 per epoch",
-        ],
-        [
-            "third", "2026-11-22 14:56", "cifar10-cnn", "failed",
-            "NVIDIA GeForce GTX 1060 6GB",
-            "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)",
-        ],
-    ]  # fmt: skip
+    heading = ["session", "started", "workload", "status", "device", "result"]
+    oom = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
+    elsewhere = "recorded on another machine"
+    assert [row[:2] + row[3:] for row in rows] == [
+        heading[:2] + heading[3:],
+        ["first", "2026-11-20 14:56", "completed", gpu, "9.16 s ± 0.01 per epoch"],
+        ["second", "2026-11-21 14:56", "stopped", gpu, "10.66 s ± 0.01 per epoch"],
+        ["third", "2026-11-22 14:56", "failed", gpu, oom],
+        ["fourth", "2026-11-23 14:56", "unknown", "gpu:1", elsewhere],
+    ]
+    assert {row[2] for row in rows} == {"workload", "cifar10-cnn"}
 
 
-def test_a_session_without_a_result_says_what_is_known_of_it(table):
-    header, *rest = recorded_session("training")
-    asked = {"device": "gpu:1"}
-    _, row = table([replace(header, options=asked), *rest])
-    assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1", "recorded on another machine"]
-
-
-GPU = "NVIDIA GeForce GTX 1060 6GB"
 BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
 
 
@@ -230,19 +210,6 @@ def test_that_the_machine_was_busy_at_each_start_is_said_once(log_dir, capsys):
     assert "in doubt" not in "".join(rows)
 
 
-def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
-    path = write_log(log_dir, recorded_session())
-    (entry,) = list_sessions(log_dir)
-    entry_json = session_json(entry)
-    assert entry_json["session"] == entry.header.id
-    assert entry_json["status"] == entry_json["result"]["status"] == "completed"
-    assert entry_json["host"] == "tower"
-    assert entry_json["pid"] is None
-    assert Path(entry_json["log"]) == path
-    assert entry_json["result"]["seconds_per_epoch"]["epochs"] == 2
-    assert entry_json["options"]["epochs"] == 3
-
-
 def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, table):
     heading, row = table(recorded_session())
     assert "name" not in heading
@@ -253,6 +220,8 @@ def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, tabl
     entry_json = session_json(entry)
     assert (entry_json["name"], entry_json["note"]) == ("batch 256", "after the fix")
     assert entry_json["result"]["name"] == "batch 256"
+    assert (entry_json["session"], entry_json["pid"]) == (entry.header.id, None)
+    assert Path(entry_json["log"]) == entry.path
 
 
 # ---- sweeps ----
@@ -287,6 +256,12 @@ def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsy
     name = swept.header.id
     assert sweep == [name, "2026-11-20 14:55", SMALL, "stopped", "1 of 2 done", "batch 32, 64"]
     assert resume == [f"1 run left: dlmon sweep --resume {name}"]
+    # One that runs is not to be resumed.
+    writer = SweepWriter.create(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
+    of_both = listed(log_dir, capsys)
+    writer.close()
+    assert ["running", "0 of 2 done", "threads 1, 2"] in [row[3:] for row in of_both]
+    assert of_both[-1] == resume
 
 
 def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
@@ -301,10 +276,3 @@ def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
     assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
     assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)
     assert sweep["resume"] == f"dlmon sweep --resume {log_dir / swept.header.id}"
-
-
-def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
-    writer = SweepWriter.create(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
-    *_, row = listed(log_dir, capsys)
-    writer.close()
-    assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]

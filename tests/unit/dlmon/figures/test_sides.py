@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -64,12 +65,15 @@ def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
 
 
 def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
-    assert side_name(side("a", 1.0)) == "a-0"
-    assert side_name(side("a", 1.0, 2.0, 3.0)) == "a-0 and 2 more"
-    assert side_name(side("a", 1.0, 2.0)) == "a-0 and a-1"
-    assert side_name([*side("a", 1.0, name="first"), *side("b", 1.0)]) == "first and b-0"
-    assert side_name(side("a", 1.0, name="baseline")) == "baseline"
-    assert side_name(side("a", 1.0, 2.0, name="baseline")) == "baseline, 2 runs"
+    for runs, name in (
+        (side("a", 1.0), "a-0"),
+        (side("a", 1.0, 2.0), "a-0 and a-1"),
+        (side("a", 1.0, 2.0, 3.0), "a-0 and 2 more"),
+        ([*side("a", 1.0, name="first"), *side("b", 1.0)], "first and b-0"),
+        (side("a", 1.0, name="baseline"), "baseline"),
+        (side("a", 1.0, 2.0, name="baseline"), "baseline, 2 runs"),
+    ):
+        assert side_name(runs) == name
 
 
 def test_a_verdict_has_its_interval():
@@ -82,60 +86,57 @@ def test_a_verdict_has_its_interval():
     )
 
 
-def test_what_speaks_against_a_run_is_said():
-    doubtful = {"valid": False, "against": {"throttled": "the GPU was throttled for 9 % of it"}}
-    comparison = compare_sides(
-        side("a", 1.0, status=Status.RUNNING), side("b", 2.0, name="new", **doubtful)
-    )
-    assert doubts(comparison) == [
-        "a-0 is still running: its figures are those so far",
-        "new: the GPU was throttled for 9 % of it",
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        # Where they differ in their figures, what they have in common.
+        (
+            {"cpu_shared": "other programs took {0.5, 0.7} of 2 cores"},
+            ["both runs: other programs took part of the CPUs"],
+        ),
+        (
+            {"busy_at_start": "machine was busy at the start: CPU {30, 40} %"},
+            ["both runs: machine was busy at the start"],
+        ),
+        ({"on_battery": "the machine ran on battery"}, ["both runs: the machine ran on battery"]),
+        # What is of each run alone is said of each.
+        (
+            {"too_short": "too short: {3.0, 4.0} s of steady batches"},
+            ["a-0: too short: 3.0 s of steady batches", "c-0: too short: 4.0 s of steady batches"],
+        ),
+    ],
+)
+def test_what_speaks_against_every_run_is_said_once(against, said):
+    (name, text), (a, c) = *against.items(), (side("a", 1.0), side("c", 2.0))
+    each = [re.sub(r"\{(.*), (.*)\}", rf"\{n}", text) for n in (1, 2)]
+    doubted = [
+        [replace(one, valid=False, against={name: why})]
+        for (one,), why in zip((a, c), each, strict=True)
     ]
-
-
-def against(run, **doubts):
-    return replace(run, valid=not doubts, against=doubts)
-
-
-def test_what_speaks_against_every_run_is_said_once():
-    (a, b), (c,) = side("a", 1.0, 1.1), side("c", 2.0)
-    busy = "machine was busy at the start: CPU {} %"
-    few = "too short: {} s of steady batches, at least 5 s are needed"
-    runs = [
-        against(run, busy_at_start=busy.format(pct), too_short=few.format(pct / 10))
-        for run, pct in ((a, 30), (b, 40), (c, 30))
-    ]
-    assert doubts(compare_sides(runs[:2], runs[2:])) == [
-        "all 3 runs: machine was busy at the start",
-        "a-0: too short: 3.0 s of steady batches, at least 5 s are needed",
-        "a-1: too short: 4.0 s of steady batches, at least 5 s are needed",
-        "c-0: too short: 3.0 s of steady batches, at least 5 s are needed",
-    ]
-    alike = [against(run, on_battery="the machine ran on battery") for run in (a, c)]
-    assert doubts(compare_sides(alike[:1], alike[1:])) == ["both runs: the machine ran on battery"]
-    others = "other programs took {} of 2 cores"
-    varied = [against(run, cpu_shared=others.format(n)) for run, n in ((a, 0.5), (c, 0.7))]
-    assert doubts(compare_sides(varied[:1], varied[1:])) == [
-        "both runs: other programs took part of the CPUs"
-    ]
-    one_quiet = [against(a, busy_at_start=busy.format(30)), against(c)]
-    assert doubts(compare_sides(one_quiet[:1], one_quiet[1:])) == [f"a-0: {busy.format(30)}"]
+    assert doubts(compare_sides(*doubted)) == said
+    alone = ["a-0 is still running: its figures are those so far", f"c-0: {each[1]}"]
+    running = [replace(a[0], status=Status.RUNNING)]
+    assert doubts(compare_sides(running, doubted[1])) == alone
 
 
 WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
 
 
-def test_of_one_run_a_side_it_is_said_what_would_show_more():
-    one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", 1_120.0))
-    how = "repeat each 3 times to see how much runs differ (dlmon sweep cifar10-cnn --repeat 3)"
-    assert verdict(one_each) == f"new is 12.0 % faster than base (1 run each); {how}"
-    one_and_two = compare_sides(side("a", 1_000.0), side("b", 1_120.0, 1_120.0))
-    assert verdict(one_and_two) == f"new is 12.0 % faster than base (1 run on a side); {how}"
-
-
-def test_a_script_is_repeated_by_exec():
-    sides = [side(name, 1.0, workload="train.py", command=("train.py",)) for name in "ab"]
-    assert verdict(compare_sides(*sides)).endswith("(dlmon exec --repeat 3)")
+@pytest.mark.parametrize(
+    ("runs", "rests_on", "command", "how"),
+    [
+        ((1_120.0,), "1 run each", None, "dlmon sweep cifar10-cnn --repeat 3"),
+        ((1_120.0, 1_120.0), "1 run on a side", None, "dlmon sweep cifar10-cnn --repeat 3"),
+        ((1_120.0,), "1 run each", ("train.py",), "dlmon exec --repeat 3"),
+    ],
+)
+def test_of_one_run_a_side_it_is_said_what_would_show_more(runs, rests_on, command, how):
+    of_script = {"workload": "train.py", "command": command} if command else {}
+    base, new = side("a", 1_000.0, **of_script), side("b", *runs, **of_script)
+    assert verdict(compare_sides(base, new)) == (
+        f"new is 12.0 % faster than base ({rests_on}); "
+        f"repeat each 3 times to see how much runs differ ({how})"
+    )
 
 
 def test_the_marks_in_a_table_are_explained():
@@ -147,20 +148,6 @@ def test_the_marks_in_a_table_are_explained():
     assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
     clear = compare_sides(side("a", 1.0, 1.01), side("b", 2.0, 2.01))
     assert legends(figure_table(clear)) == []
-
-
-def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
-    values = {"compile_s": 1.4, "account.startup": 5.0, "account.compiling": 1.4}
-    torch = {"command": ("python", "train.py"), "compiles": False}
-    of_scripts = compare_sides(
-        side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
-    )
-    names = names_of(of_scripts)
-    assert {"start and set-up, s", "first batch, s", "first batches, extra s"} <= set(names)
-    assert not any("compil" in name for name in names)
-    mixed = compare_sides(side("a", 1_000.0, values=values), side("b", 1_000.0, values=values))
-    names = names_of(mixed)
-    assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
 
 
 # ---- steps and samples ----
@@ -191,21 +178,26 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
     ]
 
 
-def test_what_was_learned_stands_between_the_figures_and_the_account():
-    values = {"metric.val_accuracy": 0.5, "account.training": 9.0, "compile_s": 1.0}
-    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
-    names = names_of(comparison)
-    assert names[1:] == ["compile, s", "last val_accuracy", "steps, s"]
-    assert cells(comparison, "last val_accuracy")[1:4] == ("0.5000", "0.5000", "? +0.0 %")
-
-
-def test_a_foreign_name_of_a_metric_is_cleaned_and_cut():
-    values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5}
-    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
-    name = names_of(comparison)[1]
-    assert name.startswith("last a_very")
-    assert name.endswith("…")
-    assert len(name) <= 25
+@pytest.mark.parametrize(
+    ("of_script", "parts"),
+    [
+        ({}, ["compile, s", "start and imports, s", "compiling, s"]),
+        # Of PyTorch, they have names that hold for it.
+        (
+            {"command": ("python", "train.py"), "compiles": False},
+            ["first batches, extra s", "start and set-up, s", "first batch, s"],
+        ),
+    ],
+)
+def test_what_was_learned_stands_between_the_figures_and_the_account(of_script, parts):
+    values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5, "compile_s": 1.4}
+    values |= {"account.startup": 5.0, "account.compiling": 1.4}
+    sides = [side(name, 1.0, values=values, **of_script) for name in "ab"]
+    comparison = compare_sides(*sides)
+    # A foreign name is cleaned and cut.
+    metric = "last a_very_long_nam…"
+    assert names_of(comparison)[1:] == [parts[0], metric, *parts[1:]]
+    assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "? +0.0 %")
 
 
 # ---- what differs ----
@@ -252,16 +244,20 @@ def test_what_other_programs_took_stands_beside_the_verdict():
 
 
 def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
-    base = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
-    slower_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 10.6})
-    faster_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 8.3})
-    assert doubts(compare_sides(base, slower_epochs)) == [
-        "an epoch took 6.0 % more time in new even so"
-    ]
-    assert doubts(compare_sides(slower_epochs, base)) == [
-        "an epoch took 5.7 % less time in new even so"
-    ]
-    assert doubts(compare_sides(base, faster_epochs)) == []
+    def epochs(name, rate, *took_s):
+        values = [{"samples_per_second": rate + s, "seconds_per_epoch": s} for s in took_s]
+        return [replace(RUN, session=f"{name}{n}", values=one) for n, one in enumerate(values)]
+
+    base, slower = epochs("a", 1_000.0, 10.0), epochs("b", 1_200.0, 10.6)
+    assert doubts(compare_sides(base, slower)) == ["an epoch took 6.0 % more time in new even so"]
+    assert doubts(compare_sides(slower, base)) == ["an epoch took 5.7 % less time in new even so"]
+    assert doubts(compare_sides(base, epochs("b", 1_200.0, 8.3))) == []
+    # Not where they did by chance alone.
+    comparison = compare_sides(base, epochs("b", 1_200.0, 5.0, 10.0, 40.0))
+    epoch = next(each for each in comparison.figures if each.name == "seconds_per_epoch")
+    assert epoch.ratio.value > 1.2
+    assert not epoch.ratio.is_significant
+    assert doubts(comparison) == []
 
 
 # ---- what failed ----
@@ -285,21 +281,3 @@ def test_of_a_run_that_failed_it_is_said_why():
     assert doubts(compare_sides(side("a", 1.0), [measured])) == [
         "bad failed (out of memory): its figures are those up to then"
     ]
-
-
-def test_epochs_that_took_longer_by_chance_alone_are_not_said_to():
-    took_s = (5.0, 10.0, 40.0)
-    (base,) = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
-    runs = [
-        replace(
-            base,
-            session=f"b-{s}",
-            values={"samples_per_second": 1_200.0 + s, "seconds_per_epoch": s},
-        )
-        for s in took_s
-    ]
-    comparison = compare_sides([base], runs)
-    epoch = next(each for each in comparison.figures if each.name == "seconds_per_epoch")
-    assert epoch.ratio.value > 1.2
-    assert not epoch.ratio.is_significant
-    assert doubts(comparison) == []

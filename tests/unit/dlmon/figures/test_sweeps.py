@@ -16,6 +16,7 @@ from dlmon.figures.report import make_report
 from dlmon.figures.sections import Bars
 from dlmon.figures.sweeps import (
     findings,
+    lead_changes,
     outcome_text,
     picture_of,
     plan_text,
@@ -30,6 +31,7 @@ from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.tidy import sweep_lines
 from dlmon.sweep.log import SWEEP_NAME, new_header
+from dlmon.sweep.results import rows_of
 
 SIZES = {"batch_size": [32, 64, 128]}
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
@@ -102,19 +104,14 @@ def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_z
     assert row["high"] - row["value"] == pytest.approx(1.29, abs=0.01)
 
 
-def test_a_run_that_is_being_made_is_shown():
-    sweep = once(0.5)
+def test_a_run_that_is_being_made_is_shown_and_not_why_it_was_stopped_before():
+    stopped = Outcome(RunStatus.NOT_RUN, "stopped before its end")
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [stopped])
     sweep.fold(Began(Slot(1, 0), "session", 0.0))
-    assert cells(sweep)[1][1] == "running"
+    assert (cells(sweep)[1][1], notes(sweep)[1]) == ("running", "")
     twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
     twice.fold(Began(Slot(0, 1), "session", 0.0))
     assert cells(twice)[0][1] == "1 of 2 …"
-
-
-def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():
-    sweep = sweep_of(plan_of(SIZES), [Outcome(RunStatus.NOT_RUN, "stopped before its end")])
-    sweep.fold(Began(Slot(0, 0), "session", 0.0))
-    assert notes(sweep)[0] == ""
 
 
 def test_several_workloads_have_a_column_and_units_of_their_own():
@@ -147,32 +144,17 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
     ]
 
 
-def test_a_price_brings_a_column():
-    sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
-    assert headings(sweep)[-1] == "USD/M samples"
-    # 0.01234 USD in 10 s, at 2,000 samples a second.
-    assert [row[-1] for row in cells(sweep)] == ["0.62", ""]
-
-
 # ---- the sentences ----
 
 
-def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
+def test_the_best_is_named_and_said_to_be_faster_than_the_next_where_runs_show_it():
     assert findings(once(0.5, 0.2, 0.3)) == [
         "best: batch 64, 5,000 samples/s; 50.0 % faster than batch 128 "
         "(1 run each; --repeat 3 would show how sure that is)"
     ]
-
-
-def test_where_runs_show_it_the_best_is_said_to_be_faster_than_the_next():
     (sentence,) = findings(thrice())
     assert sentence.startswith("best: batch 64, 4,762 samples/s; 47.7 % faster than batch 128 (")
     assert sentence.endswith(" %)")
-
-
-def test_where_memory_ran_out_is_shown():
-    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
-    assert "memory ran out at batch 128" in findings(sweep)
 
 
 def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
@@ -180,14 +162,20 @@ def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [impossible], [OOM])
     assert without_result_text(sweep) == ", 1 out of memory, 1 impossible"
     assert without_result_text(once(0.5, 0.2, 0.3)) == ""
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
+    assert "memory ran out at batch 128" in findings(sweep)
 
 
-def test_the_cheapest_is_named_beside_the_fastest():
+def test_the_cheapest_is_named_beside_the_fastest_and_a_price_brings_a_column():
     plan = plan_of({"cpus": [2, 16]})
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
-    found = findings(sweep_of(plan, *costs))
+    sweep = sweep_of(plan, *costs)
+    found = findings(sweep)
     assert found[0].startswith("best: 16 CPUs, ")
     assert found[1] == "cheapest: 2 CPUs, 0.50 USD per million samples"
+    assert headings(sweep)[-1] == "USD/M samples"
+    # 0.04 USD in 10 s, at 5,000 samples a second.
+    assert [row[-1] for row in cells(sweep)] == ["0.50", "0.80"]
 
 
 def test_the_best_of_each_mode_is_named_and_none_across_them():
@@ -244,14 +232,11 @@ def test_devices_are_compared_with_the_fewest_where_all_else_is_alike():
     assert not any("batch 128: " in sentence for sentence in findings(sweep))
 
 
-def test_a_plan_is_shown_in_one_line():
+def test_a_plan_is_shown_in_one_line_and_a_run_by_what_distinguishes_it_from_the_others():
     plan = plan_of({"batch_size": [32, 64], "device": ["cpu"]}, repeats=3)
     assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"
     many = plan_of({"epochs": range(1, 21)}, workloads=("a", "b"))
     assert plan_text(many) == "40 runs: 2 workloads × epochs 20 values"
-
-
-def test_a_run_is_named_by_what_distinguishes_it_from_the_others():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     assert slot_text(plan, plan.combinations[0], 1) == "batch 32 (run 2 of 3)"
     alone = plan_of()
@@ -282,11 +267,9 @@ def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
     assert [line.label for line in picture.lines] == ["cpu", "gpu:0"]
     assert (picture.lines[0].xs, picture.lines[0].mean) == ((32, 64), pytest.approx((0.5, 0.4)))
     assert picture.x_labels == ((32, "32"), (64, "64"))
-
-
-def test_where_nothing_that_is_varied_is_a_number_there_is_no_chart():
-    sweep = once(0.5, 0.2, vary={"device": ["cpu", "gpu"]})
-    assert picture_of(sweep, "mnist-mlp-small") is None
+    # Where nothing that is varied is a number there is no chart.
+    words = once(0.5, 0.2, vary={"device": ["cpu", "gpu"]})
+    assert picture_of(words, "mnist-mlp-small") is None
 
 
 # ---- JSON ----
@@ -304,11 +287,8 @@ def test_json_has_a_row_for_each_combination_with_options_status_and_result():
     assert (second["status"], second["reason"]) == ("out of memory", OOM.reason)
     assert second["result"] is None
     assert (third["status"], third["runs"][0]["status"]) == ("not run", "not run")
-
-
-def test_of_several_runs_the_middle_one_stands_for_all():
-    as_json = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")
-    row = as_json["rows"][1]
+    # Of several runs the middle one stands for all.
+    row = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")["rows"][1]
     assert row["best"]
     assert row["value"] == pytest.approx(0.21)
     assert row["low"] < 0.21 < row["high"]
@@ -360,6 +340,9 @@ def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     assert page.count("<svg") == 1
     assert "<script" not in page
     assert "Memory ran out at gpu, batch 128." in page
+    rows = list(csv.DictReader(io.StringIO("".join(sweep_lines(by_batch)))))
+    assert [row["option_batch_size"] for row in rows] == ["16", "64", "128"] * 2
+    assert rows[-1]["status"] == "out of memory"
 
 
 def test_words_have_bars_that_say_what_each_took_or_why_that_is_not_known(tmp_path):
@@ -376,14 +359,6 @@ def test_words_have_bars_that_say_what_each_took_or_why_that_is_not_known(tmp_pa
         ("gpu", 0.2, "0.200 ms", "this"),
         ("gpu:9", 0.0, "there is no GPU 9", ""),
     ]
-
-
-def test_the_table_stands_in_markdown_and_csv(by_batch):
-    text = markdown_of(make_report([], [by_batch]))
-    assert "| ▶ | gpu | 64 | completed | 0.0469 | 21,333 |  |" in text
-    rows = list(csv.DictReader(io.StringIO("".join(sweep_lines(by_batch)))))
-    assert [row["option_batch_size"] for row in rows] == ["16", "64", "128"] * 2
-    assert rows[-1]["status"] == "out of memory"
 
 
 def test_a_hostile_sweep_puts_nothing_in(tmp_path):
@@ -424,3 +399,65 @@ def test_a_sweep_over_machines_names_none_of_them_unless_all_is_asked_for(tmp_pa
         for number in (1, 2, 3):
             assert f"(host {number})" in page
     assert "lab@secret-3" in markdown_of(make_report([], [path], full=True))
+
+
+# ---- which one leads where ----
+
+UNSURE = "(1 run each; --repeat 3 would show how sure that is)"
+
+
+def leads(vary, times, over="batch_size", of="device", **plan):
+    """Return what is said of a sweep whose combinations took these times, each one or several."""
+    outcomes = [[completed(t) for t in (one if isinstance(one, list) else [one])] for one in times]
+    return lead_changes(rows_of(sweep_of(plan_of(vary, **plan), *outcomes)), of, over)
+
+
+TWO = {"device": ["cpu", "gpu:0"]}
+TWO_SIZES = TWO | {"batch_size": [32, 64]}
+FEW, MANY = [0.200, 0.201, 0.202], [0.400, 0.401, 0.402]
+
+
+@pytest.mark.parametrize(
+    ("vary", "times", "repeats", "said"),
+    [
+        # cpu at each size, then gpu:0.
+        (
+            TWO | SIZES,
+            [0.1, 0.1, 0.1, 0.3, 0.2, 0.05],
+            1,
+            ["cpu at batch 32, 64; gpu:0 at batch 128 "],
+        ),
+        # A place where none leads is not said to have a leader, and one place is no change.
+        (TWO | SIZES, [0.3, 0.3, 0.3, 0.1, None, 0.1], 1, ["gpu:0 at batch 32, 128 "]),
+        (TWO_SIZES, [0.3, 0.3, 0.1, None], 1, []),
+        # A lead that several runs show is reported without a doubt.
+        (TWO_SIZES, [FEW[:2], FEW[:2], MANY[:2], MANY[:2]], 2, ["cpu at batch 32, 64"]),
+        (TWO_SIZES, [FEW, FEW, MANY, MANY], 3, ["cpu at batch 32, 64"]),
+    ],
+)
+def test_where_one_device_overtakes_the_other_is_reported(vary, times, repeats, said):
+    expected = [f"less time: {one}{UNSURE if repeats == 1 else ''}" for one in said]
+    assert leads(vary, times, repeats=repeats) == expected
+
+
+def test_one_leads_only_where_it_is_clear_of_all_others():
+    """The third takes so different times that it may be the first."""
+    vary = {"backend": ["tensorflow", "torch", "jax"], "batch_size": [32, 64]}
+    times = ([0.10, 0.11, 0.12], [0.20, 0.21, 0.22], [0.05, 0.40, 1.00])
+    twice = [of_one for of_one in times for _ in range(2)]
+    assert leads(vary, twice, of="backend", repeats=3) == []
+
+
+def test_what_else_is_varied_is_kept_apart_and_workloads_take_the_place_of_an_axis():
+    times = [0.1, 0.4, 0.1, 0.4, 0.3, 0.2, 0.05, 0.5]
+    assert leads(TWO_SIZES | {"jit": ["on", "off"]}, times) == [
+        f"JIT on: less time: cpu at batch 32; gpu:0 at batch 64 {UNSURE}",
+        f"JIT off: less time: gpu:0 at batch 32; cpu at batch 64 {UNSURE}",
+    ]
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    plan = plan_of(TWO, workloads=names, metric="run_seconds")
+    seconds = (52.0, 123.0, 390.0, 224.0)
+    rows = rows_of(sweep_of(plan, *[[completed(0.1, seconds=s)] for s in seconds]))
+    assert lead_changes(rows, "device", None) == [
+        f"less time: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"
+    ]

@@ -428,7 +428,7 @@ def test_batches_of_known_size_are_measured_as_long_as_most_have_one(added, rate
     assert state.counts_steps is counts_steps
     assert state.samples_per_second().mean == pytest.approx(rate, rel=0.02)
     assert state.batches == first
-    assert not counts_steps or max(steps for steps, _ in state.windows) == 50
+    assert not counts_steps or all(50 <= steps < 100 for steps, _ in state.windows)
 
 
 def test_the_band_of_batches_of_several_sizes_holds_the_true_rate():

@@ -68,12 +68,9 @@ def test_the_throughput_has_its_unit(written, samples, unit, rate):
     assert charts[THROUGHPUT].unit == unit
     rates = drawn(charts[THROUGHPUT])[2:-2]
     assert (min(rates), max(rates)) == pytest.approx((rate, rate), rel=0.02)
-
-
-def test_processes_that_train_together_are_summed_in_steps_too():
-    chart = throughput(script_session(samples=None, trainers=2))[THROUGHPUT]
-    assert chart.unit == "steps/s"
-    assert drawn(chart)[10] == pytest.approx(50 + 1000 / 21, rel=0.02)
+    # Processes that train together are summed, in either unit.
+    of_two = throughput(script_session(samples=samples, trainers=2))[THROUGHPUT]
+    assert (of_two.unit, drawn(of_two)[10]) == (unit, pytest.approx(rate * (1 + 20 / 21), rel=0.02))
 
 
 def test_steps_and_samples_do_not_share_an_axis():
@@ -161,56 +158,36 @@ def without_metrics():
     return [record for record in recorded_session() if not isinstance(record, Metrics)]
 
 
-def test_each_metric_has_a_chart_and_the_loss_is_first():
-    charts = metric_charts_of(recorded_session())
+def test_each_metric_has_a_chart_with_its_validation_at_the_end_of_its_epoch():
+    records = recorded_session()
+    charts = metric_charts_of(records)
     assert list(charts) == ["loss", "accuracy"]
-    assert [line.label for line in charts["accuracy"].lines] == [TRAINING, VALIDATION]
-
-
-def test_the_loss_is_drawn_with_its_validation():
-    drawn = losses(recorded_session())
-    assert list(drawn) == [TRAINING, VALIDATION]
+    for chart in charts.values():
+        assert [line.label for line in chart.lines] == [TRAINING, VALIDATION]
+    drawn = losses(records)
     assert drawn[TRAINING].mean[0] > 2
     assert drawn[TRAINING].mean[-1] < 0.7
     assert [round(mean, 4) for mean in drawn[VALIDATION].mean] == [1.8, 0.9, 0.6]
+    epochs = [r for r in records if isinstance(r, Epoch)]
+    ends = [(one.end - records[0].t) / 1e9 for one in epochs]
+    assert drawn[VALIDATION].xs == pytest.approx(ends)
+    # An older log draws those of training at the ends of it.
+    ends = [(one.train_end - records[0].t) / 1e9 for one in epochs]
+    assert losses(without_metrics())[TRAINING].xs == pytest.approx(ends)
 
 
-def test_a_validation_stands_at_the_end_of_its_epoch():
-    records = recorded_session()
-    ends = [(r.end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    assert losses(records)[VALIDATION].xs == pytest.approx(ends)
-
-
-def test_an_older_log_draws_the_losses_at_the_ends_of_its_epochs():
-    records = without_metrics()
-    ends = [(r.train_end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    assert losses(records)[TRAINING].xs == pytest.approx(ends)
-
-
-def test_epochs_that_are_shorter_than_a_second_have_a_value_each():
+def test_each_epoch_has_a_value_however_short_it_is_and_however_often_it_is_written():
     header, *records = without_metrics()
     epochs = [r for r in records if isinstance(r, Epoch)]
-    short = [
-        replace(
-            epochs[0],
-            epoch=number,
-            begin=header.t + number * 600_000_000,
-            train_end=header.t + number * 600_000_000 + 400_000_000,
-            end=header.t + number * 600_000_000 + 500_000_000,
-            validation=None,
-        )
-        for number in range(20)
-    ]
-    drawn = losses([header, *short])
-    assert [len(line.mean) for line in drawn.values()] == [20, 20]
-
-
-def test_an_epoch_that_is_written_again_adds_only_what_is_new():
-    header, *records = without_metrics()
-    epochs = [r for r in records if isinstance(r, Epoch)]
-    first = replace(epochs[0], metrics={"loss": 2.0}, validation=None)
+    short = []
+    for number in range(20):
+        begin = header.t + number * SECOND * 6 // 10
+        ends = {"train_end": begin + SECOND * 4 // 10, "end": begin + SECOND * 5 // 10}
+        short.append(replace(epochs[0], epoch=number, begin=begin, validation=None, **ends))
+    assert [len(line.mean) for line in losses([header, *short]).values()] == [20, 20]
+    first = replace(short[0], metrics={"loss": 2.0})
     again = replace(epochs[0], metrics={"loss": 2.0, "val_loss": 1.5})
-    drawn = losses([header, first, again])
+    drawn = losses([header, replace(epochs[0], metrics=first.metrics, validation=None), again])
     assert [line.mean for line in drawn.values()] == [(2.0,), (1.5,)]
 
 

@@ -25,14 +25,10 @@ def with_machine(**facts):
     return replace(HEADER, machine=replace(HEADER.machine, **facts))
 
 
-def test_a_workload_has_its_versions_and_its_backend_in_one_row():
+def test_a_workload_has_its_versions_and_its_backend_in_one_row_or_why_they_are_not_known():
     found = dict(rows(with_versions(keras="3.15.1", backend="jax", backend_version="0.9.1")))
-    assert found["keras"] == "3.15.1"
-    assert found["backend"] == "jax 0.9.1"
+    assert (found["keras"], found["backend"]) == ("3.15.1", "jax 0.9.1")
     assert "backend_version" not in found
-
-
-def test_a_version_that_is_not_known_is_said_with_its_reason():
     why = {
         "versions.keras": "no package in this Python gives the version of keras",
         "versions.backend_version": "no package in this Python gives the version of jax",
@@ -40,6 +36,9 @@ def test_a_version_that_is_not_known_is_said_with_its_reason():
     found = dict(rows(with_versions(why, keras=None, backend="jax", backend_version=None)))
     assert found["keras"] == f"– ({why['versions.keras']})"
     assert found["backend"] == f"jax – ({why['versions.backend_version']})"
+    # The load and the governor are those at the start.
+    found = dict(rows(with_machine(load_1m=1.234, governor="performance")))
+    assert (found["load at the start"], found["governor"]) == ("1.23", "performance")
 
 
 def test_a_script_has_the_hash_of_its_file_and_the_commit_or_why_not():
@@ -52,12 +51,6 @@ def test_a_script_has_the_hash_of_its_file_and_the_commit_or_why_not():
     assert "SHA-256 of the script" not in found
 
 
-def test_the_load_and_the_governor_are_those_at_the_start():
-    found = dict(rows(with_machine(load_1m=1.234, governor="performance")))
-    assert found["load at the start"] == "1.23"
-    assert found["governor"] == "performance"
-
-
 def test_a_script_names_what_counted_its_batches_and_what_that_ran_on():
     model = Model(0, 1, None, None, None, None, backend="torch", backend_version="2.9.0")
     trainer = Trainer(0, 0, 1, "tf_keras", "2.20.1", "3.11.7", backend="tensorflow")
@@ -66,11 +59,8 @@ def test_a_script_names_what_counted_its_batches_and_what_that_ran_on():
     assert ("backend", "PyTorch 2.9.0") in found
     without_model = rows(SCRIPT, None, [trainer])
     assert ("backend", "TensorFlow") in without_model
-
-
-def test_a_script_that_reports_its_own_batches_names_no_framework():
-    names = [name for name, _ in rows(SCRIPT, None, [Trainer(0, 0, 1, "dlmon", "0.1.0")])]
-    assert "framework" not in names
+    # One that reports its own batches names none.
+    assert "framework" not in dict(rows(SCRIPT, None, [Trainer(0, 0, 1, "dlmon", "0.1.0")]))
 
 
 def test_many_processes_of_one_kind_are_said_once_and_another_python_beside_them():

@@ -121,10 +121,7 @@ def test_every_cause_has_words_with_both_figures(name):
     assert "12" in cause
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["stalled_s", "opening_s", "waited_s", "compiling_s", "validation_s", "ending_s", "steps_s"],
-)
-def test_every_part_has_words(name):
-    text = epoch_comparison_text(replace(STALLED, parts=(Differing(name, 4.1, 1.2, 1),)))
-    assert "took 4.10 s" in text
+def test_every_part_has_words():
+    for name in ("stalled", "opening", "waited", "compiling", "validation", "ending", "steps"):
+        part = Differing(f"{name}_s", 4.1, 1.2, 1)
+        assert "took 4.10 s" in epoch_comparison_text(replace(STALLED, parts=(part,)))

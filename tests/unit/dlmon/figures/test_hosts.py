@@ -55,9 +55,7 @@ def test_what_is_said_of_a_host_follows_its_connection(host, clock, status):
         "high",
         "gpu1: closed by remote host; its figures are from 21:04:05; next try in 05:00",
     )
-
-
-def test_a_host_that_needs_a_person_says_what_to_do(host, status):
+    # One that needs a person says what to do.
     host.link.fail("gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False)
     assert status()[:2] == ("needs you", "bad")
     assert status()[2].startswith("gpu1 has a host key that is not known yet: run ssh gpu1 once")
@@ -107,25 +105,7 @@ def test_who_is_on_a_gpu_is_said_with_what_a_single_process_runs(users, text):
     assert words.users_of(machine, Gpu(0)) == text
 
 
-def test_all_gpus_of_a_host_are_said_as_one(host, clock):
-    live(host, clock, gpus=2, busy=(0, 1))
-    shown = host.snapshot()
-    assert words.users_of(shown.machine) == "ada"
-    assert words.gpu_memory_mib(shown) == (142 * 1024, 160 * 1024)
-    assert words.gpu_power_w(shown) == 1024.0
-
-
-def test_a_sum_is_unknown_where_one_gpu_does_not_report(host, clock):
-    gpus = (Gpu(0, memory_used_mib=1024.0, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
-    host.connect()
-    host.link.report(facts(gpus=2))
-    host.link.report(replace(sample(clock()), gpus=gpus))
-    shown = host.snapshot()
-    assert words.gpu_power_w(shown) is None
-    assert words.gpu_memory_mib(shown)[0] is None
-
-
-def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
+def test_a_host_is_identified_by_its_gpus_which_are_said_as_one_else_by_its_processor(host, clock):
     def identity(found):
         return words.identity(HostSnapshot("gpu1", facts=found.machine))
 
@@ -133,6 +113,21 @@ def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
     assert identity(facts(gpus=1)) == "NVIDIA H100 80GB HBM3"
     assert identity(facts(gpus=0)) == "AMD EPYC 9354"
     assert words.identity(HostSnapshot("gpu1")) == ""
+    live(host, clock, gpus=2, busy=(0, 1))
+    shown = host.snapshot()
+    assert words.users_of(shown.machine) == "ada"
+    assert words.gpu_memory_mib(shown) == (142 * 1024, 160 * 1024)
+    assert words.gpu_power_w(shown) == 1024.0
+    # A sum is unknown where one does not report.
+    gpus = (Gpu(0, memory_used_mib=1024.0, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
+    other = FakeHost("gpu2", clock)
+    other.start()
+    other.connect()
+    other.link.report(facts(gpus=2))
+    other.link.report(replace(sample(clock()), gpus=gpus))
+    shown = other.snapshot()
+    assert words.gpu_power_w(shown) is None
+    assert words.gpu_memory_mib(shown)[0] is None
 
 
 def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
@@ -170,31 +165,24 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     ]
 
 
-def named(*names):
-    return [HostSnapshot(name) for name in names]
-
-
-def test_names_are_sorted_as_people_count():
-    hosts = named("gpu10", "gpu2", "Ada", "gpu2b", "10.0.0.2")
-    in_order = words.in_order(hosts, "name")
-    assert [host.name for host in in_order] == ["10.0.0.2", "Ada", "gpu2", "gpu2b", "gpu10"]
-    assert words.in_order(hosts, "as named") == hosts
-
-
 def test_most_free_gpus_and_most_load_come_first_and_the_unknown_last(clock):
     made = {name: FakeHost(name, clock) for name in ("lost", "busy", "idle", "half")}
-    for host in made.values():
+    for name, host in made.items():
         host.start()
-    live(made["busy"], clock, gpus=2, busy=(0, 1))
-    live(made["idle"], clock, gpus=2, busy=())
-    live(made["half"], clock, gpus=2, busy=(0,))
+        if name != "lost":
+            busy = {"busy": (0, 1), "half": (0,), "idle": ()}[name]
+            live(host, clock, gpus=2, busy=busy)
     hosts = [host.snapshot() for host in made.values()]
 
-    def names(by):
+    def names(by, hosts=hosts):
         return [host.name for host in words.in_order(hosts, by)]
 
     assert names("free GPUs") == ["idle", "half", "busy", "lost"]
     assert names("load") == ["busy", "half", "idle", "lost"]
+    # Names are sorted as people count.
+    named = [HostSnapshot(name) for name in ("gpu10", "gpu2", "Ada", "gpu2b", "10.0.0.2")]
+    assert names("name", named) == ["10.0.0.2", "Ada", "gpu2", "gpu2b", "gpu10"]
+    assert words.in_order(named, "as named") == named
 
 
 @pytest.mark.parametrize(

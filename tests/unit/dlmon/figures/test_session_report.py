@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.scripts import script_session
 from fakes.sections import bars, said, under
@@ -123,18 +122,6 @@ def test_a_machine_alone_is_reported(tmp_path):
     assert "mean CPU" in dict(session.figures)
 
 
-def test_how_much_is_read_is_said_while_it_is_read(tmp_path):
-    logs = [
-        write_log(tmp_path, recorded_session(session_id=name), name) for name in ("a", "b", "c")
-    ]
-    shares = []
-    make_report(logs, [], on_read=shares.append)
-    assert shares == sorted(shares)
-    assert shares[0] >= 0
-    assert 0.6 < shares[-1] <= 1
-    assert len(shares) >= 3
-
-
 def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
     session = only(write_log(tmp_path, script_session(samples=None)))
     figures = dict(session.figures)
@@ -166,16 +153,16 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
 
 
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
-    def training(number):
-        metrics = {"throughput": 7.5, "epochs": 8.5, "loss": 0.5}
-        return [
-            replace(record, metrics=metrics) if isinstance(record, Epoch) else record
-            for record in recorded_session(session_id=f"run-{number}")
+    metrics = {"throughput": 7.5, "epochs": 8.5, "loss": 0.5}
+    logs = []
+    for name in ("run-0", "run-1", "usual"):
+        records = [
+            replace(one, metrics=metrics) if isinstance(one, Epoch) and name != "usual" else one
+            for one in recorded_session(session_id=name)
         ]
-
-    logs = [write_log(tmp_path, training(number), f"run-{number}") for number in range(2)]
-    logs.append(write_log(tmp_path, recorded_session(session_id="usual"), "usual"))
-    report = make_report(logs, [])
+        logs.append(write_log(tmp_path, records, name))
+    shares = []
+    report = make_report(logs, [], on_read=shares.append)
     rows = {row[0]: row[1:] for row in report.together.rows}
     assert len(rows) == len(report.together.rows)
     figures = [dict(session.figures)["throughput"] for session in report.sessions]
@@ -183,15 +170,14 @@ def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
     assert rows["metric throughput"] == ("7.5000", "7.5000", "–")
     assert "loss" in rows
     assert "metric loss" not in rows
+    # How much is read is said while it is read.
+    assert shares == sorted(shares)
+    assert len(shares) >= 3
+    assert 0 <= shares[0] < 0.6 < shares[-1] <= 1
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("new had more", "New had more."),
-        ("batch 256 has no throughput.", "batch 256 has no throughput."),
-    ],
-)
-def test_a_sentence_begins_with_a_capital_but_for_a_name(text, said):
-    assert as_sentence(text, ("batch 256",)) == said
-    assert as_sentence(text) == said[:1].upper() + said[1:]
+def test_a_sentence_begins_with_a_capital_but_for_a_name():
+    assert as_sentence("new had more") == as_sentence("new had more", ("batch",)) == "New had more."
+    name = "batch 256 has no throughput."
+    assert as_sentence(name, ("batch 256",)) == name
+    assert as_sentence(name) == "Batch 256 has no throughput."

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dlmon.comparison.conditions import cores
 from dlmon.comparison.run import timing_of_step
 from dlmon.figures import units
+from dlmon.figures.phases import phase_text
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 
 # What writes a figure, and what it writes of each value; several arguments are a tuple.
@@ -216,3 +217,11 @@ def test_an_epoch_far_beyond_the_others_is_named_beside_what_is_usual():
     assert units.usual(twice) == "usually 1.60 s, 2 times up to 9.60 s"
     assert units.usual(SecondsPerEpoch(1.6, 1.5, 1.7, 5, False, median=1.6, slow=0)) == ""
     assert units.usual(SecondsPerEpoch(1.6, 1.5, 1.7, 2, False)) == ""
+
+
+@pytest.mark.parametrize(
+    ("phase", "text"),
+    [("training", "training"), ("opening", "starting"), ("closing", "finishing"), (None, "")],
+)
+def test_a_phase_is_said_in_plain_words(phase, text):
+    assert phase_text(phase) == text

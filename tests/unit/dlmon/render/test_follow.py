@@ -142,22 +142,10 @@ def test_the_summary_of_a_recorded_machine_says_how_long_and_how_it_was_used(tmp
     assert rows["energy"] == "CPU 1.16 kJ, GPU 0 2.61 kJ"
     for word in ("epoch", "throughput", "workload", "published"):
         assert word not in printed
-
-
-def test_a_recording_that_was_interrupted_is_summed_up_from_its_samples(tmp_path, capsys):
-    write_log(tmp_path, recorded_machine(30, status=None), "shown")
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == 1
-    printed = capsys.readouterr().out
+    # One that was interrupted is summed up from its samples.
+    printed = followed(tmp_path / "cut", capsys, recorded_machine(30, status=None), exit_code=1)
     assert re.search(r"^mean CPU +\d\d % *$", printed, re.MULTILINE)
     assert re.search(r"^energy +– \(its energy counter was not read\) *$", printed, re.MULTILINE)
-
-
-def with_steps(steps):
-    """Return a session whose epochs were cut after so many steps."""
-    return [
-        replace(record, whole=False, steps=steps) if isinstance(record, Epoch) else record
-        for record in recorded_session()
-    ]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +155,11 @@ def with_steps(steps):
 def test_an_epoch_that_was_cut_says_after_how_many_steps_where_that_is_known(
     tmp_path, capsys, steps, said
 ):
-    printed = followed(tmp_path, capsys, with_steps(steps))
+    cut = [
+        replace(record, whole=False, steps=steps) if isinstance(record, Epoch) else record
+        for record in recorded_session()
+    ]
+    printed = followed(tmp_path, capsys, cut)
     lines = re.findall(r"^[0-9:]{8}  epoch .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
     assert lines == [said] * 3
 

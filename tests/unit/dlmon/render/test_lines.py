@@ -1,5 +1,7 @@
 """Sections as lines of a console and of a screen."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlmon.figures.sections import Bar, Bars, Figures, Heading, Note, Table
@@ -59,14 +61,10 @@ def test_a_last_cell_is_wrapped_beside_its_row_or_stands_below_where_there_is_no
         "    strategy for it",
     ]
     assert texts(table)[1] == f"a-device  {words}"
-
-
-def test_where_each_row_is_one_line_its_end_is_cut_and_its_first_cell_never():
-    table = Table(
-        ("session", "result"), (("a-long-session", "completed after a while"),), is_cut=True
-    )
-    assert texts(table, width=24)[1] == "a-long-session  complet…"
-    assert texts(table, width=5)[1].startswith("a-long-sessio")
+    # Where each row is one line, its end is cut and its first cell never.
+    one_line = replace(table, is_cut=True)
+    assert texts(one_line, width=24)[1] == "a-device  the published…"
+    assert texts(one_line, width=5)[1].startswith("a-devic")
 
 
 def test_a_bar_has_a_mark_for_what_it_is():

@@ -88,11 +88,14 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
     assert "GTX 1080 Ti" in followed(tmp_path / "whole", capsys, whole)
 
 
+def summed_up(session, status=Status.COMPLETED):
+    return dict(summary_rows(Outcome(session, session.snapshot(), status, Label())))
+
+
 @pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "+0.10 s in validation")])
 def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
-    session = folded(script_session(validated=validated))
-    rows = dict(summary_rows(Outcome(session, session.snapshot(), Status.COMPLETED, Label())))
     # That of the training took no longer than another.
+    rows = summed_up(folded(script_session(validated=validated)))
     assert rows.get("first batch") == text
 
 
@@ -107,11 +110,9 @@ def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
         ),
     ],
 )
-@pytest.mark.parametrize("records", [recorded_session(), recorded_machine()])
-def test_a_session_of_which_no_more_is_known_says_why(records, status, text):
-    session = folded(records)
-    rows = dict(summary_rows(Outcome(session, session.snapshot(), status, Label())))
-    assert rows["status"] == text
+def test_a_session_of_which_no_more_is_known_says_why(status, text):
+    for records in (recorded_session(), recorded_machine()):
+        assert summed_up(folded(records), status)["status"] == text
 
 
 @pytest.mark.parametrize(("status", "code"), [("completed", 0), (None, 1)])
@@ -130,15 +131,6 @@ def test_a_log_that_was_lost_under_the_viewer_is_said(tmp_path, capsys, monkeypa
     assert "the log was removed by another program" in said
     assert "holds what was recorded" not in said
     assert ("interrupted" in said) == (status is None)
-
-
-def test_a_session_of_another_host_says_that_it_can_not_be_seen(tmp_path, capsys):
-    path = write_log(tmp_path, recorded_session("training"))
-    assert follow(path, None) == 1
-    assert capsys.readouterr().err == (
-        "dlmon: recorded on tower: whether it still runs can't be seen from here; "
-        f"{path} holds what was recorded\n"
-    )
 
 
 def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
@@ -187,29 +179,20 @@ def test_a_session_that_goes_on_says_how_to_come_back(tmp_path, capsys, host, lo
     assert capsys.readouterr().out == said
 
 
-@pytest.mark.parametrize("is_usual", [True, False])
-def test_a_sweep_that_has_runs_left_says_where_to_go_on(tmp_path, capsys, is_usual):
-    plan = plan_of({"batch_size": ["1", "2"]})
-    run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
-    print_sweep_exit_message(run, tmp_path if is_usual else tmp_path / "elsewhere")
-    run.writer.close()
-    where = "" if is_usual else f" --log-dir {tmp_path}"
-    said = capsys.readouterr().out
-    assert said.endswith(f"left: dlmon sweep --resume {run.writer.header.id}{where}\n")
-
-
-def test_a_sweep_says_which_machines_were_away_and_what_may_still_run_there(tmp_path, capsys):
+def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, capsys):
     plan = plan_of({"host": ["gpu1", "gpu2"]})
     run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
     run.unreached["gpu1"] = "gpu1 is not known: no such host name"
     run._places["gpu2"] = SimpleNamespace(host="gpu2", left_running="a-session")
     for slot in plan.order:
         run.writer.write(Ended(slot, RunOutcome(RunStatus.NOT_RUN, "why"), 1.0))
-    print_sweep_exit_message(run)
+    resume = f"has 2 runs left: dlmon sweep --resume {run.writer.header.id}"
+    for usual, where in ((tmp_path, ""), (tmp_path / "elsewhere", f" --log-dir {tmp_path}")):
+        print_sweep_exit_message(run, usual)
+        said = capsys.readouterr()
+        assert said.err.splitlines() == [
+            "dlmon: gpu1 is not known: no such host name",
+            "dlmon: a-session may still run: dlmon stop --host gpu2 a-session ends it",
+        ]
+        assert said.out.endswith(f"{resume}{where}\n")
     run.writer.close()
-    said = capsys.readouterr()
-    assert said.err.splitlines() == [
-        "dlmon: gpu1 is not known: no such host name",
-        "dlmon: a-session may still run: dlmon stop --host gpu2 a-session ends it",
-    ]
-    assert "has 2 runs left: dlmon sweep --resume" in said.out

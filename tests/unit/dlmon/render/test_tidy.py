@@ -44,36 +44,34 @@ def log(tmp_path, records):
     return write_log(tmp_path, [header, *others, profile, result])
 
 
-def test_without_a_table_a_row_is_a_session(log):
-    (row,) = table([log])
-    assert row["session"] == "20261120-145600-cifar10-cnn-7f3a"
-    assert row["status"] == "completed"
-    assert float(row["seconds_per_epoch"]) == pytest.approx(9.16, abs=0.01)
-    assert row["cost_usd"] == ""
-
-
-def test_the_data_of_a_session_is_what_it_trained_with_and_not_what_was_asked_for(tmp_path):
-    header, *records, result = recorded_session()
+def test_without_a_table_a_row_is_a_session_with_what_it_trained_with(tmp_path, records):
+    header, *others, result = records
     header = replace(header, options={**header.options, "data": "auto"})
-    ended = write_log(tmp_path, [header, *records, replace(result, data="synthetic")], "ended")
-    (row,) = table([ended])
-    assert row["data"] == "synthetic"
+    ended = [header, *others, replace(result, data="synthetic")]
+    (row,) = table([write_log(tmp_path, ended, "ended")])
+    assert row["session"] == "20261120-145600-cifar10-cnn-7f3a"
+    assert (row["status"], row["data"], row["cost_usd"]) == ("completed", "synthetic", "")
+    assert float(row["seconds_per_epoch"]) == pytest.approx(9.16, abs=0.01)
+    # Of a script, with what it was seen to train with.
+    header = replace(header, command=("python", "fit.py"), options={"interval": 1.0})
+    trainer = Trainer(header.t, 0, 7, "torch", "2.9.1")
+    model = next(record for record in records if isinstance(record, Model))
+    for backend, shown in (("tensorflow", "tensorflow"), (None, "torch")):
+        seen = replace(model, batch_size=64, backend=backend)
+        (row,) = table([write_log(tmp_path, [header, trainer, seen], shown)])
+        assert (row["batch_size"], row["backend"]) == ("64", shown)
 
 
-def test_a_row_of_batches_is_a_batch(log, records):
+def test_a_row_of_batches_is_a_batch_or_those_that_were_summarised(tmp_path, log, records):
     rows = table([log], "batches")
     of_records = [record for record in records if isinstance(record, Batches)]
     assert len(rows) == sum(len(record.dt_us) for record in of_records)
     first = of_records[0]
     assert float(rows[0]["duration_ms"]) == first.dt_us[0] / 1000
     assert float(rows[0]["end_s"]) == pytest.approx((first.t - records[0].t) / 1e9)
-
-
-def test_batches_that_were_summarised_are_a_row_together(tmp_path, records):
-    t = records[0].t + 2_000_000_000
     steps = (1, 2, 3, 4, 5, 6, 7)
-    summary = BatchSummary(0, 0, 50, 1600, t, t + 10**9, 900_000, steps)
-    (row,) = table([write_log(tmp_path, [records[0], summary])], "batches")
+    summary = BatchSummary(0, 0, 50, 1600, first.t, first.t + 10**9, 900_000, steps)
+    (row,) = table([write_log(tmp_path, [records[0], summary], "summed")], "batches")
     assert (row["batches"], row["samples"], row["duration_ms"]) == ("50", "1600", "900.0")
 
 
@@ -159,7 +157,7 @@ def test_an_epoch_that_a_kill_left_in_its_validation_is_not_whole(tmp_path, phas
     assert cut == whole
 
 
-def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(log, records):
+def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(tmp_path, log, records):
     rows = table([log], "metrics")
     validations = [row for row in rows if row["is_validation"] == "true"]
     losses = [row for row in validations if row["metric"] == "loss"]
@@ -170,30 +168,11 @@ def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(log, records):
     assert [float(row["at_s"]) for row in losses] == pytest.approx(at_s)
     assert {row["phase"] for row in rows} == {"training", "validation"}
     assert {row["metric"] for row in rows} == {"loss", "accuracy"}
-
-
-def test_what_an_evaluation_came_to_is_among_the_metrics(tmp_path, records):
+    # What an evaluation came to is among them, and each table is the same as JSON.
     t = records[0].t
     evaluation = Evaluation(t + 10**9, t + 2 * 10**9, 5, 100, True, {"loss": 0.7})
-    (row,) = table([write_log(tmp_path, [records[0], evaluation])], "metrics")
+    (row,) = table([write_log(tmp_path, [records[0], evaluation], "evaluated")], "metrics")
     assert (row["phase"], row["epoch"], row["value"]) == ("evaluation", "", "0.7")
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_as_json_has_the_rows_of_that_as_csv(log, name):
-    rows = json.loads("".join(json_lines([log], name)))
-    of_csv = table([log], name)
-    assert len(rows) == len(of_csv)
-    assert list(rows[0]) == list(of_csv[0])
-
-
-def test_what_a_script_was_seen_to_train_with_stands_in_its_row(tmp_path, records):
-    header = replace(records[0], command=("python", "fit.py"), options={"interval": 1.0})
-    trainer = Trainer(header.t, 0, 7, "torch", "2.9.1")
-    model = next(record for record in records if isinstance(record, Model))
-    seen = replace(model, batch_size=64, backend="tensorflow")
-    (row,) = table([write_log(tmp_path, [header, trainer, seen])])
-    assert (row["batch_size"], row["backend"]) == ("64", "tensorflow")
-    unnamed = [header, trainer, replace(seen, backend=None)]
-    (row,) = table([write_log(tmp_path / "another", unnamed)])
-    assert row["backend"] == "torch"
+    for name in TABLES:
+        of_json, of_csv = json.loads("".join(json_lines([log], name))), table([log], name)
+        assert (len(of_json), list(of_json[0])) == (len(of_csv), list(of_csv[0]))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from fakes.compared import compared as compare
@@ -34,18 +35,11 @@ def run(versions=None, **changes):
 
 
 def result(**changes):
-    fields = {
-        "status": Status.COMPLETED,
-        "session": "20261120-145600-cifar10-cnn-7f3a",
-        "log": "/somewhere",
-        "workload": "cifar10-cnn",
-        "device": "gpu:0",
-        "options": {"batch_size": 100, "backend": "tensorflow", "precision": "float32"},
-        "wall_s": 30.0,
-        "wall": 1_795_186_560.0,
-        "seconds_per_epoch": SecondsPerEpoch(9.0234567, 9.0, 9.1, 3, projected=False),
-    }
-    return Result(**(fields | changes))
+    epoch = SecondsPerEpoch(9.0234567, 9.0, 9.1, 3, projected=False)
+    options = {"batch_size": 100, "backend": "tensorflow", "precision": "float32"}
+    session = "20261120-145600-cifar10-cnn-7f3a"
+    made = Result(Status.COMPLETED, session, "/somewhere", "cifar10-cnn", "gpu:0", options, 30.0)
+    return replace(made, **{"wall": 1_795_186_560.0, "seconds_per_epoch": epoch, **changes})
 
 
 @pytest.fixture
@@ -73,23 +67,19 @@ def test_it_lies_beside_the_settings(monkeypatch, tmp_path):
 # ---- among the others ----
 
 
-def test_own_figures_stand_among_the_published_ones(own):
+def test_own_figures_stand_among_the_published_ones_and_are_read_again_once_they_changed(own):
     before = published("cifar10-cnn")
+    assert own_published() == ((), None)
     own.write_text(HEADER + ROW + "mnist-mlp,My box,seconds_per_epoch,1,128\n")
     after = published("cifar10-cnn")
     assert after[:-1] == before
     assert (after[-1].device, after[-1].value, after[-1].own) == ("My box", 7.5, True)
     (row,) = (row for row in compare("seconds_per_epoch", CIFAR, CIFAR) if row.label == "My box")
-    assert row.kind == "published"
-    assert row.comparable
-    assert row.published.own
-
-
-def test_what_was_changed_meanwhile_is_read_again(own):
-    assert own_published() == ((), None)
-    own.write_text(HEADER + ROW)
-    assert len(own_published()[0]) == 1
-    own.write_text(HEADER + ROW + ROW)
+    assert (row.kind, row.comparable, row.published.own) == ("published", True, True)
+    # A file with other columns keeps them.
+    own.write_text(HEADER + ROW.rstrip())
+    write_published_row(run(), "Box")
+    assert own.read_text() == HEADER + ROW + "cifar10-cnn,Box,seconds_per_epoch,9.02346,100\n"
     assert len(own_published()[0]) == 2
     own.unlink()
     assert own_published() == ((), None)
@@ -251,12 +241,6 @@ def test_a_session_stands_there_once_and_a_wrong_file_is_left_as_it_is(own):
     with pytest.raises(PublishedError, match="line 1"):
         write_published_row(run(), "Box")
     assert own.read_text() == "nonsense\n"
-
-
-def test_a_file_with_other_columns_keeps_them(own):
-    own.write_text(HEADER + ROW.rstrip())
-    write_published_row(run(), "Box")
-    assert own.read_text() == HEADER + ROW + "cifar10-cnn,Box,seconds_per_epoch,9.02346,100\n"
 
 
 @pytest.mark.parametrize(

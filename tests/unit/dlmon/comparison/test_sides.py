@@ -51,18 +51,30 @@ def figure(comparison, name):
     return found
 
 
-def test_from_two_runs_a_side_the_interval_decides():
-    base = side("a", 1_000.0, 1_010.0, 990.0)
-    faster = compare_sides(base, side("b", 1_100.0, 1_110.0, 1_090.0))
-    assert faster.claim is Claim.FASTER
-    assert faster.throughput.ratio.basis is Basis.RUNS
-    assert faster.throughput.runs == (3, 3)
-    assert faster.throughput.is_better
-    assert compare_sides(base, side("b", 900.0, 910.0, 890.0)).claim is Claim.SLOWER
-    assert compare_sides(base, side("b", 1_004.0, 984.0, 1_013.0)).claim is Claim.UNCLEAR
+@pytest.mark.parametrize(
+    ("new", "claim", "at_most"),
+    [
+        ((1_100.0, 1_110.0, 1_090.0), Claim.FASTER, None),
+        # Slower by so much counts only beyond the interval.
+        ((900.0, 901.0, 899.0), Claim.SLOWER, 0.09),
+        ((1_004.0, 984.0, 1_013.0), Claim.UNCLEAR, None),
+        ((900.0, 1_200.0, 700.0), Claim.UNCLEAR, None),
+        ((100.0,), Claim.SLOWER, 0.85),
+    ],
+)
+def test_from_two_runs_a_side_the_interval_decides(new, claim, at_most):
+    compared = compare_sides(side("a", 1_000.0, 1_001.0, 999.0), side("b", *new))
+    assert compared.claim is claim
+    assert compared.throughput.ratio.basis is (Basis.RUNS if len(new) > 1 else Basis.LIKE_RUNS)
+    assert compared.throughput.runs == (3, len(new))
+    assert compared.throughput.is_better is {Claim.FASTER: True, Claim.SLOWER: False}.get(claim)
+    shares = (0.0, 0.05, at_most or 0.1, (at_most or 0.1) + 0.05)
+    expected = [at_most is not None and share <= at_most for share in shares]
+    assert [is_slower_by(compared, share) for share in shares] == expected
 
 
-def test_a_side_has_the_geometric_mean_of_its_runs():
+def test_of_one_run_a_side_nothing_is_claimed_and_of_several_it_is_the_geometric_mean():
+    assert not is_slower_by(compare_sides(side("a", 1_000.0), side("b", 100.0)), 0.05)
     compared = compare_sides(side("a", 100.0, 400.0), side("b", 200.0))
     assert compared.throughput.base == pytest.approx(200)
     assert compared.throughput.ratio.value == pytest.approx(1)
@@ -343,17 +355,6 @@ def test_of_several_runs_one_without_a_throughput_is_left_out():
 
 
 # ---- slower by so much ----
-
-
-def test_slower_by_so_much_counts_only_beyond_the_interval():
-    base = side("a", 1_000.0, 1_001.0, 999.0)
-    compared = compare_sides(base, side("b", 900.0, 901.0, 899.0))
-    assert is_slower_by(compared, 0.0)
-    assert is_slower_by(compared, 0.09)
-    assert not is_slower_by(compared, 0.11)
-    assert not is_slower_by(compare_sides(side("b", 900.0, 901.0), base), 0.0)
-    assert not is_slower_by(compare_sides(base, side("b", 900.0, 1_200.0, 700.0)), 0.05)
-    assert not is_slower_by(compare_sides(side("a", 1_000.0), side("b", 100.0)), 0.05)
 
 
 numbers = st.floats(0, 1e300) | st.sampled_from([0.0, 1e-300])

@@ -62,7 +62,7 @@ def test_nothing_is_new_of_one_that_is_closed(tmp_path):
     assert (follower.status, follower.read_share) == (status, None)
 
 
-def test_a_free_lock_without_a_result_is_an_interruption(log):
+def test_a_free_lock_without_a_result_is_an_interruption_and_nobody_to_stop(log):
     follower = log.view()
     log.append(Notice(BEGIN_NS + 1, "the last words"))
     log.holder = None
@@ -72,6 +72,9 @@ def test_a_free_lock_without_a_result_is_an_interruption(log):
     assert follower.poll() == []
     assert (follower.status, follower.running) == (Status.INTERRUPTED, False)
     assert "interrupted" in follower.problem
+    assert (follower.is_ours, follower.stop()) == (False, False)
+    log.path.unlink()
+    assert not follower.stop()
 
 
 def test_a_result_that_is_written_between_lock_and_read_counts(log, monkeypatch):
@@ -117,31 +120,32 @@ def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch)
     )
 
 
-def test_a_log_that_can_be_read_no_more_says_so(tmp_path, monkeypatch):
-    log = Log(tmp_path, monkeypatch, recorded_session("training"))
+@pytest.mark.parametrize(
+    ("method", "error", "problem"),
+    [
+        (
+            "new_records",
+            OSError(116, "Stale file handle"),
+            "the log can't be read any more: Stale file handle",
+        ),
+        ("writer_pid", OSError(37, "No locks available"), None),
+    ],
+    ids=["unreadable", "without locks"],
+)
+def test_of_a_log_that_can_not_be_read_or_locked_the_standing_is_unknown(
+    log, monkeypatch, method, error, problem
+):
     follower = log.view()
     follower.poll()
 
-    def stale(follower):
-        raise OSError(116, "Stale file handle")
+    def refuse(follower):
+        raise error
 
-    monkeypatch.setattr(LogFollower, "new_records", stale)
+    monkeypatch.setattr(LogFollower, method, refuse)
     assert follower.poll() == []
-    assert (follower.status, follower.running) == (Status.UNKNOWN, False)
-    assert follower.problem == "the log can't be read any more: Stale file handle"
-
-
-def test_a_file_system_without_locks_leaves_the_standing_unknown(tmp_path, monkeypatch):
-    log = Log(tmp_path, monkeypatch, recorded_session("training"))
-    follower = log.view()
-
-    def no_locks(follower):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(LogFollower, "writer_pid", no_locks)
-    follower.poll()
     follower.poll()
     assert follower.status == Status.UNKNOWN
+    assert problem is None or (follower.problem, follower.running) == (problem, False)
 
 
 def test_silence_is_trouble_after_three_intervals(log):
@@ -343,12 +347,3 @@ def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log
     assert follower.why_result_unwritten == "the log can't be written: it is on fire"
     follower.poll()
     assert follower.problem == "the log can't be written: it is on fire: the result is not recorded"
-
-
-def test_a_session_that_nobody_runs_can_not_be_stopped(log):
-    log.holder = None
-    follower = log.view()
-    assert not follower.is_ours
-    assert not follower.stop()
-    log.path.unlink()
-    assert not follower.stop()

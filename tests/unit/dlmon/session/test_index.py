@@ -89,14 +89,27 @@ def shown(session, t):
     return replace(session.snapshot(t), output=(), samples_per_second_now=None)
 
 
-@pytest.mark.parametrize("second", [115, 130, 147.7, 160, 208, 223])
-def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second):
+@pytest.fixture(scope="module")
+def with_pauses():
+    """Return records of a long run with other facts and pauses that have a name."""
     facts = Facts(BEGIN_NS, LONG[0].wall, "tower", replace(LONG[0].machine, driver="999"))
-    records = [LONG[0], facts, *LONG[1:]]
-    index, _ = indexed(records)
+    records = [LONG[0], facts]
+    for record in LONG[1:]:
+        if isinstance(record, Batches) and record.first:
+            begin = record.t - record.dt_us[0] * 1000
+            name = ("checkpoint", "compile", "garbage")[len(records) % 3]
+            records.append(NamedPause(begin, begin + sum(record.dt_us) * 500, name))
+        records.append(record)
+    return records
+
+
+@pytest.mark.parametrize("second", [115, 130, 147.7, 160, 208, 223])
+def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second, with_pauses):
+    index, _ = indexed(with_pauses)
     t = BEGIN_NS + int(second * SECOND)
-    session, expected = by_index(index, records, t), whole(records, t)
+    session, expected = by_index(index, with_pauses, t), whole(with_pauses, t)
     assert shown(session, t) == shown(expected, t)
+    assert second < 130 or {"checkpoint", "garbage"} <= {*map(str, expected.snapshot(t).account)}
     now, expected_now = (one.snapshot(t).samples_per_second_now for one in (session, expected))
     assert now == (expected_now and pytest.approx(expected_now, rel=1e-6))
     assert session.epoch_starts == expected.epoch_starts
@@ -105,6 +118,18 @@ def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second)
     assert session.facts.driver == "999"
     assert session.epoch_uses.ended == expected.epoch_uses.ended
     assert all(use.readings >= 8 for use in session.epoch_uses.ended.values())
+    # The charts are the same, too.
+    drawn = series_of(session), series_of(expected)
+    assert len(drawn[0]) == len(drawn[1]) > 10
+    for found, known in zip(*drawn, strict=True):
+        for width, count in ((8 * SECOND, 30), (t - BEGIN_NS, 1)):
+            columns = found.columns(BEGIN_NS, width, count)
+            # A bucket in which an entry was made may lack its beginning.
+            exact = known.columns(BEGIN_NS, width, count)
+            assert columns == [one and pytest.approx(one, rel=0.5, abs=30) for one in exact]
+        extremes = known.extremes(BEGIN_NS - 10 * SECOND, t)
+        assert found.extremes(BEGIN_NS - 10 * SECOND, t) == pytest.approx(extremes, rel=3e-3)
+        assert found.end_ns == known.end_ns
 
 
 @pytest.mark.parametrize("second", [120, 130, 140, 169])
@@ -116,38 +141,6 @@ def test_the_loops_of_a_script_come_to_the_same(second):
     index, _ = indexed(script.records)
     t = script.records[0].t + second * SECOND
     assert shown(by_index(index, script.records, t), t) == shown(whole(script.records, t), t)
-
-
-@pytest.mark.parametrize("second", [130, 160, 223])
-def test_pauses_that_have_a_name_come_to_the_same(second):
-    records = [LONG[0]]
-    for record in LONG[1:]:
-        if isinstance(record, Batches) and record.first:
-            begin = record.t - record.dt_us[0] * 1000
-            name = ("checkpoint", "compile", "garbage")[len(records) % 3]
-            records.append(NamedPause(begin, begin + sum(record.dt_us) * 500, name))
-        records.append(record)
-    index, _ = indexed(records)
-    t = BEGIN_NS + second * SECOND
-    expected = shown(whole(records, t), t)
-    assert {"checkpoint", "garbage"} <= set(map(str, expected.account))
-    assert shown(by_index(index, records, t), t) == expected
-
-
-def test_the_charts_are_the_same():
-    index, full = indexed(LONG)
-    drawn = series_of(by_index(index, LONG, full.last_t)), series_of(full)
-    assert len(drawn[0]) == len(drawn[1]) > 10
-    span = BEGIN_NS - 10 * SECOND, full.last_t
-    for found, expected in zip(*drawn, strict=True):
-        for width, count in ((8 * SECOND, 30), (full.last_t - BEGIN_NS, 1)):
-            known = expected.columns(BEGIN_NS, width, count)
-            columns = found.columns(BEGIN_NS, width, count)
-            # A bucket in which an entry was made may lack its beginning.
-            assert columns == [one and pytest.approx(one, rel=0.5, abs=30) for one in known]
-        low, high = expected.extremes(*span)
-        assert found.extremes(*span) == pytest.approx((low, high), rel=1e-3)
-        assert found.end_ns == expected.end_ns
 
 
 def test_no_entry_is_so_late_that_what_limits_the_run_would_not_be_seen():

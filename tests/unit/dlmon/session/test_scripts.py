@@ -136,14 +136,6 @@ def test_an_epoch_that_is_written_again_with_its_validation_counts_once():
     assert snapshot.seconds_per_epoch.value == pytest.approx(before.seconds_per_epoch.value + 0.1)
 
 
-def test_the_epochs_of_others_are_not_shown_beside_those_of_the_first():
-    records = script_session(trainers=3)
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    shown = folded(records).snapshot().epochs
-    assert len(shown) < len(epochs)
-    assert [epoch.epoch for epoch in shown] == list(range(len(shown)))
-
-
 def until_validation(records, epochs, phase=None):
     """Return the records up to the end of the training of an epoch, whose validation follows."""
     ends = [number for number, each in enumerate(records) if isinstance(each, Epoch)]

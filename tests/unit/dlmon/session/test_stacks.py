@@ -84,13 +84,9 @@ def test_the_stack_of_a_time_lies_within_it_and_the_first_process_comes_first():
     first, other, later = stack(1, 4), stack(1, 4, trainer=1), stack(4, 9)
     assert stacks_in(1 * S, 4 * S, (other, first, later)) == [first, other]
     assert stacks_in(10 * S, 12 * S, (other, first, later)) == []
-
-
-def test_processes_that_were_asked_again_take_the_place_of_the_answers_before():
-    def answer(request, pid, rank):
-        return ProcessStack(request * S, request, pid, (), rank)
-
-    stacks = folded(answer(1, 7, 0), answer(1, 3, 1), answer(2, 3, 1), answer(2, 7, 0))
+    # Processes that were asked again take the place of the answers before.
+    asked = ((1, 7, 0), (1, 3, 1), (2, 3, 1), (2, 7, 0))
+    stacks = folded(*(ProcessStack(n * S, n, pid, (), rank) for n, pid, rank in asked))
     assert [(each.request, each.rank) for each in stacks.of_processes] == [(2, 0), (2, 1)]
 
 

@@ -91,12 +91,15 @@ def test_what_does_not_drift_is_steady(steps_s):
     assert Doubt.NOT_STEADY not in doubts_of(trained(*steps_s))
 
 
-def test_a_gpu_that_heat_slows_is_throttled():
+def test_a_gpu_that_heat_slows_is_throttled_and_all_doubts_stand_in_their_order():
     assert doubts_of(readings=gpu_read("thermal slowdown", of_20=2), model=GPU) == {
         Doubt.THROTTLED: "GPU 0 was slowed by heat in 10 % of readings"
     }
     brake = gpu_read("power brake", "hardware thermal slowdown")
     assert "slowed by" in doubts_of(readings=brake, model=GPU)[Doubt.THROTTLED]
+    busy, stolen = MachineFacts(cpu_pct=71.0), read(steal_pct=9.0)
+    against = doubts_of(SteadyState(), stolen, busy, stalled_s=5.0)
+    assert list(against) == [Doubt.TOO_SHORT, Doubt.STALLS, Doubt.BUSY_AT_START, Doubt.STEAL]
 
 
 @pytest.mark.parametrize(
@@ -231,13 +234,6 @@ def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu(others_pct, waited_p
 )
 def test_what_speaks_against_a_run(more, against):
     assert doubts_of(**more) == against
-
-
-def test_all_doubts_stand_in_their_order():
-    against = doubts_of(
-        SteadyState(), read(steal_pct=9.0), MachineFacts(cpu_pct=71.0), stalled_s=5.0
-    )
-    assert list(against) == [Doubt.TOO_SHORT, Doubt.STALLS, Doubt.BUSY_AT_START, Doubt.STEAL]
 
 
 def test_a_recorded_run_is_judged_as_it_goes_and_by_its_steady_readings_alone():

@@ -404,6 +404,7 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.ShowSweptSession: flows.sweeps.show_swept_session,
         requests.ShowSweep: flows.sweeps.show_sweep,
         requests.ShowHost: flows.hosts.show_host,
+        requests.ShowNodes: flows.hosts.show_nodes,
         requests.WatchHosts: flows.hosts.watch_hosts,
         requests.ListHostSessions: flows.hosts.list_host_sessions,
         requests.Compare: flows.recordings.compare,

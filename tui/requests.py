@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dlmon.options.run import RunOptions
     from dlmon.remote.fleet import Fleet, RecordedHost
     from dlmon.remote.host import WatchedHost
+    from dlmon.session.source import SessionSource
     from workloads.catalog import Workload
 
 Form = Literal["html", "markdown", "picture"]
@@ -173,6 +174,12 @@ class ShowHost(Request):
     """Show a host in full."""
 
     host: WatchedHost
+
+
+class ShowNodes(Request):
+    """Show the machines of a run, a card each."""
+
+    source: SessionSource
 
 
 class ListHostSessions(Request):

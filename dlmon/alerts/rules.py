@@ -297,8 +297,9 @@ def gpus_of_run(session: Session) -> set[int]:
     """Return NVML's numbers of the GPUs that a run uses; all of a machine without a run."""
     if session.header.is_machine_recording:
         return {gpu.index for gpu in session.facts.gpus or ()}
-    loops = (session.loops, *session.trainers.loops.values())
-    models = [loop.now.model for loop in loops]
+    here = {number for number, one in session.trainers.known.items() if one.host is None}
+    loops = [loops for number, loops in session.trainers.loops.items() if number in here]
+    models = [loop.now.model for loop in (session.loops, *loops)]
     rows = session.machine.latest.processes if session.machine.latest is not None else None
     held = {index for row in rows or () if row.of_run for index in row.gpus}
     return held.union(*(model.gpus for model in models if model is not None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import Match, find_match
@@ -44,6 +45,8 @@ EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 MOST_EARLIER = 100
 """So many one can choose from."""
+SLOWER = 0.95
+"""A process is named that is below so much of the usual throughput of those beside it."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -262,10 +265,26 @@ def trainers_text(snapshot: Snapshot) -> str:
     known = [rate for rate in rates if rate is not None]
     if len(rates) < 2:
         return ""
-    count = f"{len(rates)} processes"
+    machines = {one.trainer.host for one in snapshot.trainers}
+    on = f" on {len(machines)} machines" if len(machines) > 1 else ""
+    count = f"{len(rates)} processes{on}"
     if len(known) < 2:
         return count
-    return f"{count}, {units.rate(min(known))} to {units.rate(max(known))} each"
+    each = f"{units.rate(min(known))} to {units.rate(max(known))} each"
+    return f"{count}, {each}{slowest_text(snapshot)}"
+
+
+def slowest_text(snapshot: Snapshot) -> str:
+    """Name the slowest of the processes that train together, and its machine, where one is."""
+    known = [(one.samples_per_second, one) for one in snapshot.trainers if one.samples_per_second]
+    rates = sorted(rate for rate, _ in known)
+    if len(rates) < 3 or rates[0] > SLOWER * median(rates):
+        return ""
+    _, slowest = min(known, key=lambda pair: pair[0])
+    trainer = slowest.trainer
+    which = f"process {trainer.number}" if trainer.rank is None else f"rank {trainer.rank}"
+    on = f" on {trainer.host}" if trainer.host is not None else ""
+    return f", the slowest {which}{on}"
 
 
 def device_text(snapshot: Snapshot) -> str:

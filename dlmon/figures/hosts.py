@@ -37,7 +37,7 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
     if host.age is None:
         return "no sample yet" if host.is_recorded else "waiting for the sensors", ""
     if host.age == Age.FRESH:
-        return "recorded" if host.is_recorded else "connected", ""
+        return "connected" if host.state == HostState.CONNECTED else host.state, ""
     return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
 
 
@@ -186,24 +186,31 @@ def free_words(host: HostSnapshot) -> str:
     return "" if free is None or not host.gpus else f"{len(free)} of {len(host.gpus)} free"
 
 
-def summary(hosts: Sequence[HostSnapshot], among: int | None = None) -> list[str]:
+def summary(
+    hosts: Sequence[HostSnapshot],
+    among: int | None = None,
+    host: str = "host",
+    session: str = "session",
+) -> list[str]:
     """Say of hosts, part by part, how many there are and how they stand.
 
     Args:
         hosts: those that are shown.
         among: how many there are in all, where a filter may hide some.
+        host: what one of them is called.
+        session: what runs on them is called.
     """
-    all_hosts = units.counted(len(hosts) if among is None else among, "host")
+    all_hosts = units.counted(len(hosts) if among is None else among, host)
     parts = [all_hosts if among in (None, len(hosts)) else f"{len(hosts):,} of {all_hosts}"]
-    current = [host for host in hosts if host.is_current]
-    gpus = sum(len(host.gpus) for host in current)
+    current = [one for one in hosts if one.is_current]
+    gpus = sum(len(one.gpus) for one in current)
     if gpus:
-        free = sum(len(host.free_gpus or ()) for host in current)
+        free = sum(len(one.free_gpus or ()) for one in current)
         parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
-    running = sum(len(host.sessions or ()) for host in current)
+    running = sum(len(one.sessions or ()) for one in current)
     if running:
-        parts.append(units.counted(running, "session"))
-    states = [host.state for host in hosts]
+        parts.append(units.counted(running, session))
+    states = [one.state for one in hosts]
     for state, one, several in (
         (HostState.LOST, "lost", "lost"),
         (HostState.NEEDS_PERSON, "needs you", "need you"),

@@ -16,6 +16,7 @@ _LOG = re.compile(r"(?:session(?:-\d{1,6})?|sweep)\.jsonl")
 _BESIDE = re.compile(
     r"\.(?:session(?:-\d{1,6})?|sweep)\.jsonl"
     r"|session(?:-\d{1,6})?\.index(?:\.jsonl)?|\.session\.index\.\d{1,10}\.[0-9a-f]{8}"
+    r"|part-\d{1,6}\.jsonl|stop"
     r"|profile-\d{1,6}\.(?:json|part)\.gz"
     r"|label\.json|\.label\.json\.\d{1,10}\.[0-9a-f]{8}"
 )

@@ -43,11 +43,17 @@ class LogWriter:
     last whole line, keeps what must not be lost (everything but batches,
     samples of the machine and output) in memory, and tries again each second.
 
+    Args:
+        log_dir: where sessions are kept.
+        header: the first line.
+        name: what the log is called in the folder of a session that is there already; None makes
+            that folder.
+
     Raises:
         LogError: the folder or file can't be made.
     """
 
-    def __init__(self, log_dir: Path, header: SessionHeader) -> None:
+    def __init__(self, log_dir: Path, header: SessionHeader, name: str | None = None) -> None:
         self._waiting: deque[bytes] = deque()
         self._retry_at = 0.0
         self.lost_lines = 0
@@ -57,7 +63,7 @@ class LogWriter:
         self._last_line = b""
         self.is_full = False
         """Whether it takes nothing for want of room, which somebody may make."""
-        self.path, self._fd, self._size = make_log(log_dir, header)
+        self.path, self._fd, self._size = make_log(log_dir, header, name)
         self._is_known_by_inode = is_known_by_inode(self.path, self._fd)
 
     def find_loss(self) -> str | None:
@@ -132,16 +138,19 @@ class LogWriter:
             os.fsync(self._fd)
 
 
-def make_log(log_dir: Path, header: Header) -> tuple[Path, int, int]:
+def make_log(log_dir: Path, header: Header, name: str | None = None) -> tuple[Path, int, int]:
     """Make the folder of a log, and the log with its header in it.
 
-    Return its path, its descriptor, which holds its lock, and its size.
+    Return its path, its descriptor, which holds its lock, and its size. With a `name`, the folder
+    is there already.
 
     Raises:
         LogError: it can't be made.
     """
-    path, line = log_dir / header.id / f"{header.TYPE}.jsonl", encode(header)
+    path, line = log_dir / header.id / (name or f"{header.TYPE}.jsonl"), encode(header)
     try:
+        if name is not None:
+            return path, _create(path, line), len(line)
         make_private_folder(log_dir)
         make_new_private_folder(path.parent)
         try:

@@ -19,7 +19,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts, Node
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
@@ -61,6 +61,7 @@ Record = (
     | Facts
     | WorkloadRecord
     | Machine
+    | Node
     | Output
     | Notice
     | Alert

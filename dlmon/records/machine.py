@@ -375,3 +375,21 @@ class MachineUse:
     energy_j: dict[str, float]
     cpu_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
+class Node:
+    """What another machine of the run reports of itself.
+
+    Attributes:
+        t: when it was reported, on the session's own clock.
+        host: what the machine is called.
+        machine: a sample of it, its `t` on the session's clock too.
+        facts: what does not change about it, written once.
+    """
+
+    TYPE: ClassVar[str] = "node"
+    t: int
+    host: str
+    machine: Machine | None = None
+    facts: MachineFacts | None = None

@@ -36,6 +36,7 @@ class SessionHeader:
         git_repository: which repository that is: where it was cloned from, without a user and a
             password, else the path of its `.git` folder; older logs lack it.
         git_path: the path of that file within its repository; older logs lack it.
+        node: what Slurm calls the machine, where the session is a step of it.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -56,6 +57,7 @@ class SessionHeader:
     script_path: str | None = None
     git_repository: str | None = None
     git_path: str | None = None
+    node: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -83,6 +83,7 @@ class Trainer:
         rank: its rank in a data-parallel run.
         world_size: how many processes such a run has.
         ended: true once it has ended.
+        host: the machine that it is on, where that is another one.
     """
 
     TYPE: ClassVar[str] = "trainer"
@@ -96,6 +97,7 @@ class Trainer:
     rank: int | None = None
     world_size: int | None = None
     ended: bool | None = None
+    host: str | None = None
 
 
 @record(frozen=True)

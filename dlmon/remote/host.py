@@ -48,6 +48,8 @@ class HostState(Word):
     """There never was one; it is tried again."""
     NEEDS_PERSON = "needs_person"
     """Somebody has to do something first."""
+    LIVE = "live"
+    """It is a machine of a run that goes on, and has its readings in the log of that."""
     RECORDED = "recorded"
     """It is shown as it was recorded, as are those of the next two states."""
     NOT_STARTED = "not_started"
@@ -151,7 +153,7 @@ class HostSnapshot:
     @property
     def is_there(self) -> bool:
         """Whether samples of it come, or came at the moment that is shown."""
-        return self.state in (HostState.CONNECTED, HostState.RECORDED)
+        return self.state in (HostState.CONNECTED, HostState.LIVE, HostState.RECORDED)
 
     @property
     def is_recorded(self) -> bool:

@@ -19,6 +19,7 @@ from dlmon.exit_codes import NOT_STARTED, code_of_script
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import free_beginning, make_spool
+from dlmon.log.folder import is_log
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Status
 from dlmon.render.console import print_error
@@ -76,7 +77,8 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
         follower.close()
     if as_json and follower.result is not None:
         print(result_json(follower))
-    elif not as_json:
+    elif not as_json and is_log(follower.path):
+        # Of a run on several machines, that is said where the first part of it runs.
         print_script_outcome(follower, log_dir)
     return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 

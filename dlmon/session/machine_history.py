@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from dlmon.records import Machine, MachineUse
+from dlmon.records import Machine, MachineFacts, MachineUse
 from dlmon.statistics.series import Series
 
 # Who watches a machine has no epoch: what training says is read where something trains.
@@ -128,6 +128,14 @@ TOO_SHORT = "the epochs were too short for the interval of its energy readings"
 
 class NotMeasured(Exception):
     """A figure is unknown; the message says why."""
+
+
+class NodeMachine:
+    """Another machine of a run: what does not change about it, and what was read of it."""
+
+    def __init__(self, interval_s: float) -> None:
+        self.facts = MachineFacts()
+        self.history = MachineHistory(interval_s)
 
 
 class EnergyMeter:

@@ -29,6 +29,7 @@ from dlmon.records import (
     Metrics,
     Model,
     NamedPause,
+    Node,
     Notice,
     Output,
     Phase,
@@ -62,7 +63,7 @@ from dlmon.session.limits.find import (
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, Trainers, network_of
-from dlmon.session.machine_history import MachineHistory
+from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
@@ -113,6 +114,8 @@ class Session:
         self.facts = header.machine
         """What does not change about the machine: the newest that was reported."""
         self.machine = MachineHistory(_interval_of(header))
+        self.nodes: dict[str, NodeMachine] = {}
+        """The other machines of the run, by their names."""
         self.gaps = Gaps(self.machine.interval_s)
         self.account = TimeAccount(header.t, self.gaps, header.is_script)
         self.samples_rate, self.steps_rate = Series(), Series()
@@ -186,6 +189,8 @@ class Session:
             latest = self.machine.latest
             for key in self._throttling.begun(record, (latest and latest.gpus) or ()):
                 self._mark(Mark(record.t, MarkKind.THROTTLING, *key))
+        elif isinstance(record, Node):
+            self._fold_node(record)
         elif isinstance(record, Metrics):
             # What was read before the phase is of another stretch.
             since = self.phase_spans[-1].start if self.phase_spans else self.header.t
@@ -220,6 +225,15 @@ class Session:
         elif isinstance(record, Result):
             self.result = record
             self._close_span(self.last_t)
+
+    def _fold_node(self, record: Node) -> None:
+        node = self.nodes.get(record.host)
+        if node is None:
+            node = self.nodes[record.host] = NodeMachine(self.machine.interval_s)
+        if record.facts is not None:
+            node.facts = newest_facts(node.facts, record.facts)
+        if record.machine is not None:
+            node.history.fold(record.machine)
 
     def _mark(self, mark: Mark) -> None:
         """Keep a moment; none is earlier than what is known by then: it shows what that was."""

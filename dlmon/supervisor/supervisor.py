@@ -41,12 +41,15 @@ from dlmon.launch.interpreter import (
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
+from dlmon.launch.step import Task, task_of
 from dlmon.log.folder import LogError, new_session_id
 from dlmon.log.follower import MOVED_AWAY
 from dlmon.log.label import Label, write_label
+from dlmon.log.parts import STOP, announce, announced, part_name
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
+    Epoch,
     Facts,
     Machine,
     MachineFacts,
@@ -73,6 +76,7 @@ from dlmon.stop import (
 )
 from dlmon.supervisor.child import KernelKills, Script, ScriptError, Workload, check_script
 from dlmon.supervisor.control import Control
+from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,
@@ -86,6 +90,8 @@ _T = TypeVar("_T")
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
+# So long the parts of a run on several machines wait for the first one to make the session.
+ANNOUNCED_S = 30.0
 _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, AddressError)
 # Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
 LAST_OUTPUT_LINES = 200
@@ -161,6 +167,10 @@ class Supervisor:
         self._reported_lost_lines = 0
         self._kernel_kills = KernelKills()
         self._memory_ran_out = False
+        self._task: Task | None = task_of(os.environ) if job.script else None
+        """Which part of a run on several machines this is."""
+        self._parts: Parts | None = None
+        self._announced: Path | None = None
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,7 +191,8 @@ class Supervisor:
                     check_settings(alerts)
                 if not self._job.is_machine_recording:
                     launch = self._prepare(interpreter, facts)
-                self._open_log(facts, interpreter, alerts)
+                folder = await self._folder_of_step()
+                self._open_log(facts, interpreter, alerts, folder)
             except _REFUSALS as error:
                 code = NOT_STARTED if self._job.script else WRONG_ARGUMENTS
                 lacks = isinstance(error, (DeviceError, InterpreterError))
@@ -260,8 +271,34 @@ class Supervisor:
             self._notice(device.notice)
         return command, device
 
+    async def _folder_of_step(self) -> Path | None:
+        """Return the folder of the session that part 0 of this step makes; None for that itself.
+
+        Where it makes none that is seen from here, this part becomes a session of its own.
+        """
+        task = self._task
+        if task is None or task.number == 0:
+            return None
+        until = time.monotonic() + ANNOUNCED_S
+        log_dir = Path(self._job.log_dir)
+        while time.monotonic() < until and not self._stopping.is_set():
+            folder = await asyncio.to_thread(announced, log_dir, task.step)
+            if folder is not None:
+                return folder
+            await asyncio.sleep(0.2)
+        self._task = None
+        self._notice(
+            f"the session of Slurm step {task.step} was not found in {log_dir}: what this machine "
+            "does of it is a session of its own"
+        )
+        return None
+
     def _open_log(
-        self, facts: Facts | None, interpreter: Interpreter | None, alerts: AlertSettings | None
+        self,
+        facts: Facts | None,
+        interpreter: Interpreter | None,
+        alerts: AlertSettings | None,
+        folder: Path | None,
     ) -> None:
         job = self._job
         wall = time.time()
@@ -283,8 +320,9 @@ class Supervisor:
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
         header = SessionHeader(
             schema=SCHEMA,
-            id=new_session_id(job.workload, wall),
+            id=new_session_id(job.workload, wall) if folder is None else folder.name,
             host=host_name(),
+            node=os.environ.get("SLURMD_NODENAME") if self._task is not None else None,
             boot_id=boot_id(),
             t=time.monotonic_ns(),
             wall=wall,
@@ -297,10 +335,20 @@ class Supervisor:
             **source,
             why=why,
         )
-        self._writer = LogWriter(Path(job.log_dir), header)
+        part = None if self._task is None or folder is None else part_name(self._task.number)
+        self._writer = LogWriter(Path(job.log_dir), header, part)
         self._session = Session(header)
-        self._index = Index(self._writer.path, self._session)
-        if job.name is not None:
+        if part is None:
+            self._index = Index(self._writer.path, self._session)
+        else:
+            alerts = None
+        if self._task is not None and part is None:
+            self._parts = Parts(self._writer.path.parent, header, self._write)
+            try:
+                self._announced = announce(Path(job.log_dir), self._task.step, header.id)
+            except OSError as error:
+                self._early_notices.append(f"the other machines can't join it: {error.strerror}")
+        if job.name is not None and part is None:
             try:
                 write_label(self._writer.path, Label(job.name))
             except LogError as error:
@@ -321,11 +369,13 @@ class Supervisor:
             command, device = launch
             self._workload.start(command, self._job, device)
             assert self._session is not None
-            await self._control.listen(self._session.header.id, self._writer.path.parent)
+            if not self._is_part:
+                await self._control.listen(self._session.header.id, self._writer.path.parent)
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         self._read_kernel_kills()
         ticking = asyncio.create_task(every_second(self._tick, self._notice))
+        parts = None if self._parts is None else asyncio.create_task(self._parts.follow())
         if launch is not None:
             await self._workload.ended.wait()
         else:
@@ -341,6 +391,9 @@ class Supervisor:
         self._workload.tick(now, final=True)
         self._report_lost_lines()
         self._check_log()
+        if self._parts is not None and parts is not None:
+            parts.cancel()
+            await self._end_parts(self._parts)
         ending = self._ending()
         nothing_trained = why_nothing_trained(ending)
         if nothing_trained is not None:
@@ -358,6 +411,19 @@ class Supervisor:
         self._writer.close()
         if self._index is not None:
             self._index.save()
+
+    @property
+    def _is_part(self) -> bool:
+        """Whether another machine's supervisor makes one session of this part and its own."""
+        return self._task is not None and self._parts is None
+
+    async def _end_parts(self, parts: Parts) -> None:
+        """Take what the other machines recorded to the end."""
+        await parts.finish()
+        parts.close()
+        if self._announced is not None:
+            with contextlib.suppress(OSError):
+                self._announced.unlink()
 
     def _take_facts(self, facts: Facts | None) -> None:
         if facts is not None and self._writer is not None:
@@ -398,6 +464,8 @@ class Supervisor:
             self._read_kernel_kills()
         if isinstance(record, Stack):
             self._control.take(record)
+        if isinstance(record, Epoch) and self._parts is not None and not record.trainer:
+            self._parts.take_epoch(record)
         self._session.fold(record)
         if self._index is not None:
             self._index.take(lambda: writer.place)
@@ -409,6 +477,8 @@ class Supervisor:
         self._workload.tick(time.monotonic_ns())
         self._read_kernel_kills()
         self._check_log()
+        if self._is_part and (self._writer.path.parent / STOP).exists():
+            self._stop(StopCause.COMMAND, "the session was asked to stop")
         if self._writer.retry():
             self._report_lost_lines()
         if self._alerts is not None:
@@ -476,6 +546,10 @@ class Supervisor:
         elif self._stop_cause is None:
             self._stop_cause, self._why_stopped = cause, reason
             self._stopping.set()
+            if self._parts is not None and self._writer is not None:
+                # The other parts look for it.
+                with contextlib.suppress(OSError):
+                    (self._writer.path.parent / STOP).touch()
             if self._workload.pid is not None:
                 self._escalate_stop(self._workload.pid, reason)
             elif self._job.is_machine_recording:

@@ -12,7 +12,7 @@ from dlmon.log.folder import LogError
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import session_screen
 from tui.flows.stack import close_link, refuse_waiting, replace_waiting
-from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
+from tui.requests import ListHostSessions, ShowHost, ShowHostSession, ShowNodes, WatchHosts
 
 if TYPE_CHECKING:
     from dlmon.launch.job import RemoteStart
@@ -63,6 +63,13 @@ def show_host(app: DlmonApp, request: ShowHost) -> None:
     from tui.hosts.screen import HostScreen
 
     app.push_screen(HostScreen(request.host))
+
+
+def show_nodes(app: DlmonApp, request: ShowNodes) -> None:
+    """Show the machines of a run."""
+    from tui.hosts.nodes_screen import NodesScreen
+
+    app.push_screen(NodesScreen(request.source))
 
 
 def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:

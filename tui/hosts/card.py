@@ -165,7 +165,7 @@ class HostCard(GrowingLines):
     def _sessions(self, width: int) -> list[TextRow]:
         """Return what runs on the host; a recording holds nothing of that."""
         host = self.host
-        if host.is_recorded:
+        if host.is_recorded and not host.sessions:
             return []
         if not host.sessions:
             text = words.sessions_problem(host) if host.sessions is None else "no dlmon session"

@@ -64,6 +64,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
     CSS_PATH = "hosts.tcss"
     # Letters are commands until the filter is asked for.
     AUTO_FOCUS = ""
+    called: ClassVar[tuple[str, str]] = ("host", "session")
+    """What a machine, and what runs on it, is called."""
 
     def __init__(self) -> None:
         """Show nothing before the screen is shown."""
@@ -110,7 +112,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._nothing.display = not hosts
         if not self.is_compact:
             self._paint_cards(hosts)
-        self._summary.show(words.summary(hosts, among=len(all_hosts)), self.remark)
+        summary = words.summary(hosts, len(all_hosts), *self.called)
+        self._summary.show(summary, self.remark)
         self._details.show(self.chosen_host, self.chosen_session if self.is_compact else None)
 
     def _paint_cards(self, hosts: Sequence[HostSnapshot]) -> None:

@@ -40,7 +40,7 @@ from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
 from tui.machine.help import MACHINE, OF_GPUS
 from tui.machine.view import MachineView
-from tui.requests import TellEnd, TrainAgain
+from tui.requests import ShowNodes, TellEnd, TrainAgain
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, hidden, topics_of
 from tui.screens.charts import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT, ExportControls
@@ -67,6 +67,7 @@ LIVE_KEYS: list[BindingType] = [
     NEXT_VIEW,
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
+    Binding("w", "nodes", "Machines", tooltip="Show the machines of the run, a card each"),
     *CURSOR,
     ALONE,
     *EPOCH_KEYS,
@@ -489,6 +490,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             return self.maximized is None and len(self._offered) > 1
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
+        if action == "nodes":
+            return bool(self._source.session.nodes)
         if action == "stacks":
             return self._source.running or bool(self._source.session.stacks.of_processes)
         if action == "profile":
@@ -530,6 +533,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
+
+    def action_nodes(self) -> None:
+        self.post_message(ShowNodes(self._source))
 
     def action_metrics(self) -> None:
         """Show every metric, the throughput and the machine in charts."""

@@ -13,10 +13,12 @@ from dlmon.figures.comparison import (
     energy_text,
     epoch_text,
     last_epoch,
+    trainers_text,
     unusual_settings,
     why_no_time,
 )
-from dlmon.records import Epoch, Result
+from dlmon.records import Epoch, Result, Trainer
+from dlmon.session.loops import TrainerRate
 from dlmon.session.reasons import NO_PRICE
 
 
@@ -112,3 +114,24 @@ NO_CPUS = "the price is per CPU, and the number of CPUs is not known"
 )
 def test_what_was_measured_is_shown(changes, shown):
     assert figures(**changes) == shown
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ([600.0, 610.0, 605.0], ", 600 to 610 each"),
+        ([600.0, 610.0, 480.0], ", 480 to 610 each, the slowest rank 2 on n1"),
+        ([480.0, 610.0, 605.0], ", 480 to 610 each, the slowest rank 0"),
+        # Of two, either may be the one that is not as usual.
+        ([600.0, 300.0], ", 300 to 600 each"),
+        ([600.0, None, None], ""),
+    ],
+)
+def test_the_slowest_of_the_processes_is_named_with_its_machine_where_one_stands_out(rates, said):
+    last = len(rates) - 1
+    trainers = tuple(
+        TrainerRate(Trainer(0, n, n, "torch", rank=n, host="n1" if n == last else None), rate)
+        for n, rate in enumerate(rates)
+    )
+    snapshot = replace(session(reached="training"), trainers=trainers)
+    assert trainers_text(snapshot) == f"{len(rates)} processes on 2 machines{said}"

@@ -1,0 +1,75 @@
+"""The machines of one run, as its session has them: each as a host that is watched."""
+
+from __future__ import annotations
+
+from dlmon.remote.host import HostSnapshot, HostState, RunningSession, age_of
+from dlmon.session.machine_history import NodeMachine
+from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import RecordedMachine, SessionSource
+
+
+def node_snapshots(source: SessionSource) -> list[HostSnapshot]:
+    """Return each machine of a session: the one whose log it is, then the others by their names."""
+    session, snapshot = source.session, source.snapshot()
+    own = NodeMachine(session.machine.interval_s)
+    own.facts, own.history = session.facts, session.machine
+    nodes = sorted(session.nodes.items())
+    return [
+        _snapshot_of(source, snapshot, session.header.node or session.header.host, own, None),
+        *(_snapshot_of(source, snapshot, host, node, host) for host, node in nodes),
+    ]
+
+
+def _snapshot_of(
+    source: SessionSource, snapshot: Snapshot, name: str, node: NodeMachine, host: str | None
+) -> HostSnapshot:
+    latest, interval_s = node.history.latest, node.history.interval_s
+    age_s = None if latest is None else max(0, source.now() - latest.t) / 1e9
+    is_live = source.running and age_s is not None
+    models = source.session.trainers.loops
+    ranks = []
+    for one in snapshot.trainers:
+        trainer = one.trainer
+        if trainer.host == host:
+            model = snapshot.model if not trainer.number else models[trainer.number].now.model
+            rank = RunningSession(
+                session=str(trainer.number),
+                workload=f"rank {trainer.number if trainer.rank is None else trainer.rank}",
+                samples_per_second=one.samples_per_second,
+                gpus=() if model is None else model.gpus,
+                counts_steps=snapshot.counts_steps,
+            )
+            ranks.append(rank)
+    header = source.session.header
+    return HostSnapshot(
+        name=name,
+        state=HostState.LIVE if is_live else HostState.RECORDED,
+        facts=node.facts,
+        machine=latest,
+        history=node.history,
+        interval_s=interval_s,
+        age=None if age_s is None else age_of(age_s, interval_s),
+        sample_wall=None if latest is None else header.wall + (latest.t - header.t) / 1e9,
+        sessions=tuple(ranks),
+    )
+
+
+class NodeSource(RecordedMachine):
+    """One of the machines of a session, as far as its log is read.
+
+    Args:
+        session: where the readings come from.
+        node: what it is called; None for the one whose log it is.
+    """
+
+    def __init__(self, session: SessionSource, node: str | None) -> None:
+        self._node = node
+        super().__init__(session)
+        self.host = node
+
+    def _take(self) -> None:
+        super()._take()
+        node = self._source.session.nodes.get(self._node or "")
+        if node is not None:
+            self.history, self.facts = node.history, node.facts
+            self.interval_s = node.history.interval_s

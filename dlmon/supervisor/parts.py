@@ -1,0 +1,191 @@
+"""Bring what the other machines of a run recorded into the log of the session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlmon.log.folder import LogError
+from dlmon.log.follower import LogFollower
+from dlmon.log.parts import parts_in
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Facts,
+    Machine,
+    MachineFacts,
+    Model,
+    Node,
+    Notice,
+    Record,
+    Result,
+    SessionHeader,
+    Status,
+    Trainer,
+)
+
+READ_S = 0.5
+NUMBERS = 1000
+"""The processes of a part are numbered from so many times its own number on."""
+# So long part 0 waits for the last of the others once its own script has ended, while they write.
+END_S = 10.0
+# Clocks of machines that are set by a server agree better than this.
+AGREE_NS = 2_000_000_000
+MOST_AT_ONCE = 4 << 20
+
+
+class Parts:
+    """Reads the logs of the other parts as they grow, and writes what they hold as of one session.
+
+    Times become those of the session's own clock by the wall clocks of both machines; where these
+    differ, by the ends of the first epoch that both have, and a notice says by how much.
+
+    Args:
+        folder: that of the session.
+        header: that of the session's own log.
+        write: takes the records.
+    """
+
+    def __init__(
+        self, folder: Path, header: SessionHeader, write: Callable[[Record], None]
+    ) -> None:
+        self._folder, self._header, self._write = folder, header, write
+        self._parts: dict[int, _Part] = {}
+        self._hosts = {node_of(header)}
+        self._epoch_ends: dict[int, int] = {}
+
+    def take_epoch(self, epoch: Epoch) -> None:
+        """Note when an epoch of the session's own log ended."""
+        self._epoch_ends.setdefault(epoch.epoch, epoch.end)
+
+    async def follow(self) -> None:
+        """Read them again and again until this is cancelled."""
+        while True:
+            await self.read()
+            await asyncio.sleep(READ_S)
+
+    async def read(self) -> int:
+        """Take what is new; return how many records that were."""
+        # A disk that is shared may take its time.
+        found = await asyncio.to_thread(lambda: list(self._new()))
+        for part, record in found:
+            for written in part.of_session(record, self._epoch_ends):
+                self._write(written)
+        return len(found)
+
+    async def finish(self, deadline_s: float = END_S) -> None:
+        """Take the rest, as long as more comes, until all have a result."""
+        until = time.monotonic() + deadline_s
+        while time.monotonic() < until:
+            await self.read()
+            if all(part.has_ended for part in self._parts.values()):
+                return
+            await asyncio.sleep(READ_S)
+
+    def close(self) -> None:
+        for part in self._parts.values():
+            part.follower.close()
+
+    def _new(self) -> Iterator[tuple[_Part, Record]]:
+        for number, path in sorted(parts_in(self._folder)):
+            if number not in self._parts:
+                # Its first line may not be whole yet.
+                with contextlib.suppress(LogError):
+                    follower = LogFollower(path)
+                    # One machine may have several parts, and has its sensors once.
+                    host = node_of(follower.header)
+                    is_first = host not in self._hosts
+                    self._hosts.add(host)
+                    self._parts[number] = _Part(number, follower, self._header, is_first)
+        for part in self._parts.values():
+            with contextlib.suppress(OSError):
+                for record in part.follower.new_records(MOST_AT_ONCE):
+                    yield part, record
+
+
+def node_of(header: SessionHeader) -> str:
+    """Return what the machine of a part is called."""
+    return header.node or header.host
+
+
+class _Part:
+    """One of the other parts.
+
+    Args:
+        number: which.
+        follower: of its log.
+        header: that of the session's own log.
+        shows_machine: whether its samples are those of its machine.
+    """
+
+    def __init__(
+        self, number: int, follower: LogFollower, header: SessionHeader, shows_machine: bool
+    ) -> None:
+        self.follower, self._number, self._shows_machine = follower, number, shows_machine
+        own = follower.header
+        self.host = node_of(own)
+        self.has_ended = False
+        same_boot = own.host == header.host and own.boot_id == header.boot_id
+        by_wall = header.t - own.t + round((own.wall - header.wall) * 1e9)
+        self._offset_ns = 0 if same_boot else by_wall
+        self._is_aligned = same_boot
+        self._facts: MachineFacts | None = own.machine
+
+    def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
+        """Yield what a record of its log is in the log of the session."""
+        if self._facts is not None and self._shows_machine:
+            facts, self._facts = self._facts, None
+            yield Node(self._time(self.follower.header.t), self.host, facts=facts)
+        if isinstance(record, Trainer):
+            number = NUMBERS * self._number + record.number
+            yield replace(record, number=number, host=self.host, t=self._time(record.t))
+        elif isinstance(record, (Model, Batches, BatchSummary, Epoch)):
+            if isinstance(record, Epoch) and record.epoch in epoch_ends:
+                yield from self._align(record, epoch_ends[record.epoch])
+            number = NUMBERS * self._number + (record.trainer or 0)
+            yield self._moved(replace(record, trainer=number))
+        elif isinstance(record, Machine) and self._shows_machine:
+            moved = self._moved(record)
+            yield Node(moved.t, self.host, machine=moved)
+        elif isinstance(record, Facts) and self._shows_machine:
+            yield Node(self._time(record.t), self.host, facts=record.machine)
+        elif isinstance(record, Notice):
+            yield Notice(self._time(record.t), f"{self.host}: {record.text}")
+        elif isinstance(record, Result):
+            self.has_ended = True
+            if record.status == Status.FAILED:
+                text = f"{self.host}: the script failed: {record.error or 'no reason known'}"
+                yield Notice(self._time(record.t or time.monotonic_ns()), text)
+
+    def _time(self, t: int) -> int:
+        return t + self._offset_ns
+
+    def _moved(self, record: Any) -> Any:
+        """Return a record with its times on the session's clock."""
+        names = ("t", "begin", "end", "train_end", "t_last", "first_end", "last_end")
+        fields = vars(record)
+        moved = {name: self._time(fields[name]) for name in names if fields.get(name) is not None}
+        validation = fields.get("validation")
+        if validation is not None:
+            moved["validation"] = self._moved(validation)
+        return replace(record, **moved)
+
+    def _align(self, epoch: Epoch, end_ns: int) -> Iterator[Notice]:
+        """Set its clock by the end of an epoch that was one for both, unless it is right."""
+        if self._is_aligned:
+            return
+        self._is_aligned = True
+        apart_ns = end_ns - self._time(epoch.end)
+        if abs(apart_ns) > AGREE_NS:
+            self._offset_ns += apart_ns
+            way = "behind" if apart_ns > 0 else "ahead"
+            text = f"the clock of {self.host} is {abs(apart_ns) / 1e9:,.0f} s {way}"
+            yield Notice(
+                end_ns, f"{text}: its times are moved by the end of epoch {epoch.epoch + 1:,}"
+            )

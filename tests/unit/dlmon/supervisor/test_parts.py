@@ -1,0 +1,144 @@
+"""What other machines of a run recorded becomes one session: times, processes, machines."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+
+from dlmon.records import (
+    Batches,
+    Cpu,
+    Epoch,
+    Machine,
+    MachineFacts,
+    Model,
+    Node,
+    Notice,
+    Result,
+    Trainer,
+    encode,
+)
+from dlmon.supervisor.parts import Parts
+
+S = 1_000_000_000
+HEADER = replace(recorded_session("training")[0], host="first", node="n0", t=1000 * S, wall=5e8)
+MODEL = Model(None, None, 32, 320, 10, 2)
+TRAINER = Trainer(0, 0, 41, "torch", rank=1, world_size=2)
+
+
+class Run:
+    """A session whose other parts are written as a test says."""
+
+    def __init__(self, folder):
+        self.folder, self.written = folder, []
+        self.parts = Parts(folder, HEADER, self.written.append)
+
+    def part(self, *records, number=1, node="n1", t=7 * S, wall=5e8, **header):
+        """Add to the log of a part, whose machine booted at another time."""
+        path = self.folder / f"part-{number}.jsonl"
+        if not path.exists():
+            own = {"boot_id": "another", **header}
+            first = replace(HEADER, host=f"host-{node}", node=node, t=t, wall=wall, **own)
+            path.write_bytes(encode(first))
+        with path.open("ab") as log:
+            log.writelines(map(encode, records))
+
+    def read(self, kind=object):
+        asyncio.run(self.parts.read())
+        return [record for record in self.written if isinstance(record, kind)]
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = Run(tmp_path)
+    yield run
+    run.parts.close()
+
+
+def epoch(number, end_s, **more):
+    begin = int((end_s - 1) * S)
+    return Epoch(number, begin, int(end_s * S), int(end_s * S), True, 320, {}, **more)
+
+
+def test_the_processes_of_another_machine_train_beside_those_of_this_one(run):
+    run.part(
+        replace(TRAINER, t=8 * S),
+        MODEL,
+        Batches(0, 0, 32, 9 * S, (100_000, 200_000)),
+        replace(TRAINER, t=8 * S, number=1, rank=2),
+        replace(MODEL, trainer=1),
+        epoch(0, 10),
+    )
+    run.part(TRAINER, number=2, node="n2")
+    first, second, third = run.read(Trainer)
+    assert (first.number, first.host, first.rank, first.t) == (1000, "n1", 1, 1001 * S)
+    assert (second.number, second.rank) == (1001, 2)
+    assert (third.number, third.host) == (2000, "n2")
+    assert [model.trainer for model in run.read(Model)] == [1000, 1001]
+    (batches,) = run.read(Batches)
+    assert (batches.trainer, batches.t, batches.dt_us) == (1000, 1002 * S, (100_000, 200_000))
+    (ended,) = run.read(Epoch)
+    assert (ended.trainer, ended.begin, ended.end) == (1000, 1002 * S, 1003 * S)
+
+
+def test_each_machine_is_shown_once_with_its_facts(run):
+    sample = Machine(9 * S, 5e8, cpu=Cpu(pct=50.0))
+    run.part(sample, machine=MachineFacts(cores=64))
+    # Another process of the same machine, and one of the machine whose log it is.
+    run.part(sample, number=2, node="n1")
+    run.part(sample, number=3, node="n0")
+    facts, reading = run.read(Node)
+    assert (facts.host, facts.facts.cores, facts.machine) == ("n1", 64, None)
+    assert (reading.host, reading.t, reading.machine.t) == ("n1", 1002 * S, 1002 * S)
+    assert reading.machine.cpu.pct == 50.0
+
+
+def test_a_clock_that_is_wrong_is_set_by_the_end_of_an_epoch_that_both_have(run):
+    run.parts.take_epoch(epoch(0, 1010))
+    run.part(epoch(0, 17), epoch(1, 19), wall=5e8 - 180)
+    (notice,) = run.read(Notice)
+    assert (
+        notice.text == "the clock of n1 is 180 s behind: its times are moved by the end of epoch 1"
+    )
+    assert [one.end for one in run.read(Epoch)] == [1010 * S, 1012 * S]
+
+
+def test_clocks_that_agree_are_left_as_they_are(run):
+    run.parts.take_epoch(epoch(0, 1011))
+    run.part(epoch(0, 17))
+    assert run.read(Notice) == []
+    assert [one.end for one in run.read(Epoch)] == [1010 * S]
+
+
+def test_what_failed_there_and_what_its_supervisor_said_is_said_here(run):
+    result = next(one for one in recorded_session() if isinstance(one, Result))
+    run.part(Notice(8 * S, "the disk is full"), replace(result, status="failed", error="no memory"))
+    assert [notice.text for notice in run.read(Notice)] == [
+        "n1: the disk is full",
+        "n1: the script failed: no memory",
+    ]
+
+
+def test_a_part_that_is_torn_or_still_without_a_whole_header_is_read_on_later(run):
+    (run.folder / "part-1.jsonl").write_bytes(encode(HEADER)[:100])
+    assert run.read() == []
+    (run.folder / "part-1.jsonl").unlink()
+    run.part(TRAINER)
+    with (run.folder / "part-1.jsonl").open("ab") as log:
+        log.write(b'{"type":"bat')
+    assert len(run.read(Trainer)) == 1
+
+
+def test_the_last_records_of_all_parts_are_waited_for(run):
+    run.part(TRAINER)
+    result = next(one for one in recorded_session() if isinstance(one, Result))
+
+    async def end():
+        ending = asyncio.create_task(run.parts.finish())
+        await asyncio.sleep(0)
+        run.part(epoch(0, 10), result)
+        await asyncio.wait_for(ending, 5)
+
+    asyncio.run(end())
+    assert [type(one) for one in run.written] == [Node, Trainer, Epoch]

@@ -21,6 +21,7 @@ from dlmon.session.epoch_comparison import (
     EpochComparison,
     compare_epoch,
 )
+from dlmon.session.learning import importance, metric_of
 from dlmon.session.readings import OTHER_CORES, RUN_CORES
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -155,3 +156,42 @@ def _cause_text(cause: Differing, gpu: str) -> str:
     text, number = _CAUSES[cause.name]
     value, usual = number.format(cause.value), number.format(cause.usual)
     return f"{text.format(value, gpu=gpu)} (usually {usual})"
+
+
+def metrics_of(epochs: Sequence[Epoch]) -> list[str]:
+    """Return the names of the metrics, each before that of its validation: the loss first."""
+    # Of all of them: one that was cut short has no metrics of a validation.
+    names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
+    order = list(dict.fromkeys(metric_of(name)[0] for name in names))
+    order.sort(key=importance)
+    return sorted(names, key=lambda name: (order.index(metric_of(name)[0]), metric_of(name)[1]))
+
+
+def validation_time(epoch: Epoch) -> str:
+    """Write how long the validation of an epoch took; a dash where there was none."""
+    validation = epoch.validation
+    return units.seconds(validation.took_s) if validation else "–"
+
+
+def samples_per_second_of(epoch: Epoch) -> str:
+    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
+    train_s = (epoch.train_end - epoch.begin) / 1e9
+    known = epoch.samples is not None and train_s > 0
+    return units.rate((epoch.samples or 0) / train_s) if known else "–"
+
+
+def metric_text(epoch: Epoch, name: str) -> str:
+    """Write a metric of an epoch, or why there is none."""
+    value = epoch.metrics.get(name)
+    return epoch.why.get(name, "–") if value is None else units.metric(value)
+
+
+def short_name(name: str) -> str:
+    """Return the name of a metric in few cells."""
+    metric, is_validation = metric_of(name)
+    if is_validation:
+        # As Keras says it, whatever a framework calls it.
+        name = f"val_{metric}"
+    for kind in ("sparse_categorical_", "categorical_", "binary_"):
+        name = name.replace(f"{kind}accuracy", "acc")
+    return name.replace("accuracy", "acc")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
 from operator import itemgetter
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
-from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare
+from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare, missing_part
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import (
     MORE_OPERATIONS_PCT,
@@ -25,17 +25,27 @@ from dlmon.comparison.run import (
     RunFigures,
     cpus_of,
 )
+from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import Difference, argument_differences, code_differences
 from dlmon.figures import units, verdicts
+from dlmon.figures.account import regular_steps_text
 from dlmon.figures.comparison import (
+    EARLIER_SESSIONS,
+    MOST_EARLIER,
+    basis_of_epoch,
+    compile_text,
     conditions_of,
     default_conditions,
+    earlier_sessions,
     effective_text,
+    epoch_word,
+    has_figure,
     metric_of,
     timed_unit,
     timing_of,
 )
 from dlmon.figures.sections import Bar, Bars, Row
+from dlmon.figures.tables import measured_in_short
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options
 from dlmon.records import Result
@@ -43,6 +53,7 @@ from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.session.figures import figures_of_entry, figures_of_snapshot
 from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SessionSource
 from dlmon.statistics.ratios import Ratio
 from workloads.catalog import WORKLOADS, Workload
 
@@ -389,3 +400,104 @@ def _device_text(device: PublishedDevice) -> str:
         "" if device.price_usd is None else f"{device.price_usd:,.0f} USD then",
     ]
     return ", ".join(part for part in parts if part)
+
+
+# A first batch that compiles nothing is worth a word from so much more than a usual one on.
+_A_DELAY_S = 0.1
+
+
+class SessionComparison:
+    """What a session is compared with, as more is known of it.
+
+    Args:
+        source: the session.
+        references: what each workload is compared with, as it was chosen; others read it too.
+    """
+
+    def __init__(self, source: SessionSource, references: MutableMapping[str, Reference]) -> None:
+        self._source = source
+        self._references = references
+        self._all_earlier: list[SessionEntry] = []
+        self.is_known = False
+        """Whether the earlier sessions were read."""
+
+    def take_entries(self, entries: list[SessionEntry]) -> None:
+        """Compare with the sessions that were recorded before."""
+        header = self._source.session.header
+        self.is_known = True
+        self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
+
+    @property
+    def reference(self) -> Reference | None:
+        """What this run is compared with, as it was chosen for its workload."""
+        return self._references.get(self._work)
+
+    def refer_to(self, row: ComparisonRow | None) -> None:
+        """Compare runs of this workload with a row from now on; None is the run before each."""
+        if row is None:
+            self._references.pop(self._work, None)
+        else:
+            self._references[self._work] = row.reference
+
+    @property
+    def _work(self) -> str:
+        """What runs: of a script its path too, as many are called alike."""
+        header = self._source.session.header
+        script = script_of(header)
+        return header.workload if script is None else f"{script.place}: {script.name}"
+
+    def in_short(self, snapshot: Snapshot) -> Comparison:
+        """Return it with the newest earlier sessions alone, and the one that was chosen."""
+        chosen = self.reference and self.reference[0]
+        metric, workload = metric_of(snapshot), snapshot.header.workload
+        known = [
+            entry
+            for entry in self._all_earlier
+            if entry.result is not None and has_figure(entry.result, workload, metric)
+        ]
+        first = len(known) - EARLIER_SESSIONS
+        newest = [each for n, each in enumerate(known) if n >= first or each.header.id == chosen]
+        return comparison_of(snapshot, newest, self.reference, self._source.running)
+
+    def in_full(self) -> Comparison:
+        """Return it as it stands now, with all earlier sessions."""
+        snapshot = self._source.snapshot()
+        return comparison_of(snapshot, self._all_earlier, self.reference, self._source.running)
+
+
+def facts_of_epoch(snapshot: Snapshot) -> list[str]:
+    """Return the time of an epoch where the figure is that of a whole run, and other facts."""
+    timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
+    facts = []
+    if timing is snapshot.run_seconds and per_epoch is not None:
+        facts.append(f"{units.band(per_epoch)} per epoch")
+    if snapshot.stalls:
+        word = epoch_word(snapshot.header)
+        facts.append(units.stalls(snapshot.stalls, snapshot.opening_stalls or 0, word))
+    first_s = snapshot.compile_s if snapshot.compiles else snapshot.first_batch_s
+    if first_s is not None and (snapshot.compiles or first_s >= _A_DELAY_S):
+        facts.append(compile_text(first_s, snapshot.compiles))
+    if snapshot.regular_steps is not None:
+        facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
+    if snapshot.result is not None:
+        facts.append(effective_text(snapshot.result))
+    return [fact for fact in facts if fact]
+
+
+def basis_of(snapshot: Snapshot) -> str:
+    """Say whether the figure was measured or projected, and from what."""
+    timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
+    if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
+        p95 = snapshot.step_ms.p95
+        return "mean" if p95 is None else f"mean, p95 {units.milliseconds(p95)}"
+    if timing is not None and timing.projected:
+        missing = missing_part(timing, snapshot.why)
+        return f"projected without {missing}" if missing else "projected"
+    if per_epoch is None or timing is snapshot.run_seconds:
+        return "measured" if timing is not snapshot.run_seconds else "measured, without the start"
+    # How many epochs there are is seen below.
+    basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
+    if per_epoch.first_left_out:
+        basis = f"first of {per_epoch.epochs + 1:,} left out"
+    parts = (units.usual(per_epoch), measured_in_short(snapshot), basis)
+    return "; ".join(part for part in parts if part)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.conditions import compiled_by
+from dlmon.comparison.run import pace_of
 from dlmon.figures import units
 from dlmon.figures.comparison import (
     compared_metric,
@@ -459,3 +461,109 @@ def _moment(wall: float, other: float) -> str:
     day = units.day_and_time(wall)
     same = day.split()[0] == units.day_and_time(other).split()[0]
     return units.time_of_day(wall) if same else day
+
+
+def lowered(text: str | None) -> str | None:
+    """Return a text as it is sorted by; None for none."""
+    return text.lower() if text else None
+
+
+def device_order(entry: Recorded) -> str | None:
+    """Return what a recording is sorted by among devices."""
+    if isinstance(entry, SweepEntry):
+        return None
+    device, name = device_of(entry)
+    return lowered(name or device)
+
+
+def batch_size_of(entry: Recorded) -> int | None:
+    """Return the batch size that a session was launched with, where that is known."""
+    return None if isinstance(entry, SweepEntry) else _whole(entry.header.options, "batch_size")
+
+
+def epochs_of(entry: Recorded) -> int | None:
+    """Return how many epochs a session has ended; before it is over, how many were asked for."""
+    if isinstance(entry, SweepEntry):
+        return None
+    asked = _whole(entry.header.options, "epochs")
+    return asked if entry.result is None else entry.result.epochs
+
+
+def _whole(options: Mapping[str, object], name: str) -> int | None:
+    value = options.get(name)
+    return value if type(value) is int else None
+
+
+def rate_of(entry: Recorded) -> float | None:
+    """Return the samples per second of a session; the steps, where its samples aren't known."""
+    if isinstance(entry, SweepEntry) or entry.result is None:
+        return None
+    measured = entry.result.samples_per_second
+    return None if measured is None else measured.mean
+
+
+def loss_of(entry: Recorded) -> float | None:
+    """Return the loss that a session reported last."""
+    return None if isinstance(entry, SweepEntry) else entry.loss
+
+
+def finite_loss(entry: Recorded) -> float | None:
+    """Return the loss that a session reported last, where that is a number."""
+    loss = loss_of(entry)
+    return loss if loss is not None and math.isfinite(loss) else None
+
+
+def time_order(entry: Recorded) -> float | None:
+    """Return what a recording is sorted by among times."""
+    # Where it failed, its error stands in place of a time.
+    if isinstance(entry, SweepEntry) or entry.result is None or entry.result.error:
+        return None
+    timing = timing_of_result(entry.result, entry.header.workload)
+    return None if timing is None else pace_of(timing)
+
+
+def matching(
+    entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
+) -> list[Recorded]:
+    """Return what holds every word of `typed`; `runs` are those of sweeps, by their ids."""
+    words = typed.lower().split()
+    if not words:
+        return list(entries)
+    return [
+        entry
+        for entry in entries
+        if all(word in _searched(entry, (runs or {}).get(entry.header.id)) for word in words)
+    ]
+
+
+def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
+    header = entry.header
+    texts = [header.id, workload_of(entry), entry.status, header.host]
+    texts += [entry.label.name or "", entry.label.note or ""]
+    texts.append(units.day_and_time(header.wall))
+    if isinstance(entry, SweepEntry):
+        texts.append(sweep_outcome(entry))
+    else:
+        texts += device_of(entry)
+    if run is not None:
+        texts += [run.sweep.header.id, run.sweep.label.name or "", run.text]
+    return " ".join(texts).lower()
+
+
+def sides_of(
+    sessions: Sequence[SessionEntry],
+) -> tuple[list[SessionEntry], list[SessionEntry]] | None:
+    """Part sessions into what is compared with and what is compared; None for fewer than two.
+
+    Where they bear two names, these are the sides, that of the oldest session the first. Else the
+    oldest session stands on one side, all others on the other.
+    """
+    oldest_first = sorted(sessions, key=lambda entry: entry.header.wall)
+    if len(oldest_first) < 2:
+        return None
+    names = {entry.label.name for entry in oldest_first}
+    if len(names) == 2 and None not in names:
+        base = [each for each in oldest_first if each.label.name == oldest_first[0].label.name]
+    else:
+        base = oldest_first[:1]
+    return base, [each for each in oldest_first if each not in base]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import units, verdicts
+from dlmon.figures.comparison import epoch_text
+from dlmon.figures.phases import phase_text
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
@@ -30,6 +32,7 @@ from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -49,6 +52,7 @@ from dlmon.sweep.results import (
     scaling_of,
     time_of,
 )
+from dlmon.sweep.runner import SweepRun
 
 if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
@@ -582,3 +586,26 @@ def _leave_out_paths(found: dict[str, Any]) -> None:
         for run in (row, *row["runs"]):
             if run["result"]:
                 run["result"].pop("log", None)
+
+
+def run_text(name: str, snapshot: Snapshot) -> str:
+    """Say how a run goes: what it does, how fast it is, and how busy the machine is."""
+    speed, machine = snapshot.samples_per_second_now, snapshot.machine
+    parts = [
+        name,
+        phase_text(snapshot.phase) or "starting",
+        epoch_text(snapshot),
+        "" if speed is None else f"{units.rate(speed)} samples/s",
+    ]
+    if machine is not None:
+        parts.append("" if machine.cpu is None else f"CPU {units.percent(machine.cpu.pct)}")
+        gpus = machine.gpus or ()
+        parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+    return "  ".join(filter(None, parts))
+
+
+def status_of(run: SweepRun) -> str:
+    """Return how a sweep stands, in a word."""
+    if run.ended:
+        return "failed" if run.problem is not None else run.sweep.closed or "stopped"
+    return "stopping" if run.stopping else "running"

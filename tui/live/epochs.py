@@ -12,14 +12,22 @@ from textual.binding import Binding, BindingType
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
 from dlmon.figures.curves import curve_of
-from dlmon.figures.epochs import epoch_text_of, steps_asked_for
+from dlmon.figures.epochs import (
+    epoch_text_of,
+    metric_text,
+    metrics_of,
+    samples_per_second_of,
+    short_name,
+    steps_asked_for,
+    validation_time,
+)
 from dlmon.figures.phases import doing_text
 from dlmon.figures.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
 from dlmon.records import Alert, Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.gaps import GapKind
-from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric, importance, metric_of
+from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
@@ -269,19 +277,22 @@ def columns_of(
     """
     number = ("#", [number_of(epoch) for epoch in epochs])
     time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
-    names = _metrics_of(epochs)
-    headings = [cut_inside(_short(name), _LONGEST_NAME) for name in names]
+    names = metrics_of(epochs)
+    headings = [cut_inside(short_name(name), _LONGEST_NAME) for name in names]
     if len({*headings}) < len(names):
         headings = names
     metrics = [
         (
             heading,
-            [cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}", _LONGEST_NAME) for one in epochs],
+            [
+                cut_inside(f"{metric_text(one, name):>{_USUAL_CELLS}}", _LONGEST_NAME)
+                for one in epochs
+            ],
         )
         for name, heading in zip(names, headings, strict=True)
     ]
     bar = (_BAR, [" " * _SHORTEST_BAR for _ in epochs])
-    validation = ("val time", [f"{_validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
+    validation = ("val time", [f"{validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
     speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
     validated = [validation] if any(epoch.validation for epoch in epochs) else []
     kept: list[_Column] = []
@@ -294,42 +305,6 @@ def columns_of(
     in_order = (number, time, bar, *validated, *metrics, speed)
     left_out = sum(column not in kept for column in metrics)
     return [column for column in in_order if column in kept], left_out
-
-
-def _metrics_of(epochs: Sequence[Epoch]) -> list[str]:
-    """Return the names of the metrics, each before that of its validation: the loss first."""
-    # Of all of them: one that was cut short has no metrics of a validation.
-    names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
-    order = list(dict.fromkeys(metric_of(name)[0] for name in names))
-    order.sort(key=importance)
-    return sorted(names, key=lambda name: (order.index(metric_of(name)[0]), metric_of(name)[1]))
-
-
-def _validation_time(epoch: Epoch) -> str:
-    validation = epoch.validation
-    return units.seconds(validation.took_s) if validation else "–"
-
-
-def samples_per_second_of(epoch: Epoch) -> str:
-    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
-    train_s = (epoch.train_end - epoch.begin) / 1e9
-    known = epoch.samples is not None and train_s > 0
-    return units.rate((epoch.samples or 0) / train_s) if known else "–"
-
-
-def _metric(epoch: Epoch, name: str) -> str:
-    value = epoch.metrics.get(name)
-    return epoch.why.get(name, "–") if value is None else units.metric(value)
-
-
-def _short(name: str) -> str:
-    metric, is_validation = metric_of(name)
-    if is_validation:
-        # As Keras says it, whatever a framework calls it.
-        name = f"val_{metric}"
-    for kind in ("sparse_categorical_", "categorical_", "binary_"):
-        name = name.replace(f"{kind}accuracy", "acc")
-    return name.replace("accuracy", "acc")
 
 
 class TimeChartsScreen(ChartsScreen):

@@ -17,6 +17,7 @@ from dlmon.comparison.compare import ComparisonRow, Reference
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word, timing_of
 from dlmon.figures.phases import reading_text
+from dlmon.figures.run_comparison import SessionComparison
 from dlmon.figures.sessions import called
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -24,7 +25,7 @@ from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
-from tui.live.comparison import ComparisonBars, ComparisonPanel, SessionComparison
+from tui.live.comparison import ComparisonBars, ComparisonPanel
 from tui.live.epochs import (
     EPOCH_ACTIONS,
     EPOCH_KEYS,

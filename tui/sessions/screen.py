@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from dlmon.figures import units
-from dlmon.figures.sessions import Recorded, called, can_be_resumed
+from dlmon.figures.sessions import Recorded, called, can_be_resumed, sides_of
 from dlmon.log import label
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -47,7 +47,7 @@ from tui.screens.form import Field, FormScreen
 from tui.screens.list_dialog import ListDialog
 from tui.screens.question import Answer, QuestionScreen, stay
 from tui.sessions.session_details import SessionDetails
-from tui.sessions.session_list import COLUMNS, TIME, SessionList, sides_of
+from tui.sessions.session_list import COLUMNS, TIME, SessionList
 
 _READING = "reading"
 _LONGEST_QUESTION = 60

@@ -14,8 +14,6 @@ from textual.containers import Container
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.comparison import epoch_text
-from dlmon.figures.phases import phase_text
 from dlmon.figures.sections import Table
 from dlmon.figures.sweeps import (
     findings,
@@ -23,7 +21,9 @@ from dlmon.figures.sweeps import (
     plan_text,
     problems_of,
     resumed_by,
+    run_text,
     slot_text,
+    status_of,
     sweep_table,
     swept_text,
     without_result_text,
@@ -34,7 +34,6 @@ from dlmon.options.run import option_name
 from dlmon.records import Event, Slot
 from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
-from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.plan import Combination, Plan, SweepError
 from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
@@ -101,29 +100,6 @@ class SweepSentences(GrowingLines):
         return [((line, style),) for line in lines]
 
     show = shows(rows)
-
-
-def run_text(name: str, snapshot: Snapshot) -> str:
-    """Say how a run goes: what it does, how fast it is, and how busy the machine is."""
-    speed, machine = snapshot.samples_per_second_now, snapshot.machine
-    parts = [
-        name,
-        phase_text(snapshot.phase) or "starting",
-        epoch_text(snapshot),
-        "" if speed is None else f"{units.rate(speed)} samples/s",
-    ]
-    if machine is not None:
-        parts.append("" if machine.cpu is None else f"CPU {units.percent(machine.cpu.pct)}")
-        gpus = machine.gpus or ()
-        parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
-    return "  ".join(filter(None, parts))
-
-
-def status_of(run: SweepRun) -> str:
-    """Return how a sweep stands, in a word."""
-    if run.ended:
-        return "failed" if run.problem is not None else run.sweep.closed or "stopped"
-    return "stopping" if run.stopping else "running"
 
 
 def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:

@@ -24,14 +24,20 @@ from dlmon.figures.machine import (
     no_utilization,
     run_figures,
 )
+from dlmon.figures.processes import (
+    command_text,
+    users_of,
+    users_of_gpus,
+    why_users_unknown,
+)
 from dlmon.found_process import FoundProcess, NoSignal
-from dlmon.records import MAX_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts, Process
+from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from tui.machine.help import PROCESSES
 from tui.machine.machine import AboutLines
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
-from tui.machine.process_list import ProcessDetails, ProcessList, command_text, memory_text
+from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.machine.view import MachineView, is_over
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
 from tui.screens.filtered import (
@@ -127,8 +133,8 @@ def _gpu(view: MachineView, gpu: Gpu) -> Section:
         problem = f"{NOT_READ}: {reason}" if reason in ("not supported", "denied") else reason
         figures = [one for one in figures if one.label == "energy" and one.known]
     elif machine is not None:
-        part = Part(gpu, _why_users_unknown(machine), in_depth=True)
-        part.add("used by", _users(gpu, machine), "processes")
+        part = Part(gpu, why_users_unknown(machine), in_depth=True)
+        part.add("used by", users_of(gpu, machine), "processes")
         figures += part.figures
     said = tuple(text for text in about if text)
     return Section(f"GPU {gpu.index}", said, tuple(figures), problem)
@@ -144,7 +150,7 @@ def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
     part = Part(facts, facts.why, in_depth=True)
     part.take("driver", "driver", "{}")
     part.take("CUDA", "cuda", "{}")
-    label, text = _users_of_gpus(machine, facts)
+    label, text = users_of_gpus(machine, facts)
     if text:
         part.add(label, text)
     cost = machine.cost
@@ -152,47 +158,6 @@ def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
         part.add("cost", f"{cost.cpu_ms:.1f} ms of CPU per sample")
         part.add("late by", f"{cost.late_ms:.1f} ms")
     return part.figures
-
-
-def _users_of_gpus(machine: Machine, facts: MachineFacts) -> tuple[str, str]:
-    """Say how many processes are on GPUs now; where that isn't read, how many others were."""
-    if machine.processes is not None and machine.gpus:
-        count = sum(bool(process.gpus) for process in machine.processes)
-        if not count and any("gpus" in process.why for process in machine.processes):
-            return "", ""
-        more = " or more" if count >= MAX_ON_GPUS else ""
-        return "GPUs used by", f"{units.counted(count, 'process')}{more}"
-    others = facts.foreign_gpu_processes
-    if others is None:
-        return "", ""
-    return "at the start", f"{units.counted(others, 'other')} on the GPUs"
-
-
-def _why_users_unknown(machine: Machine) -> dict[str, str]:
-    """Return why it isn't known which processes are on GPUs, where that is so."""
-    rows = machine.processes
-    if rows is None:
-        why = machine.why.get("processes", "processes are read every 5 s")
-    else:
-        why = next((row.why["gpus"] for row in rows if "gpus" in row.why), "")
-    return {"processes": why} if why else {}
-
-
-def _users(gpu: Gpu, machine: Machine) -> str:
-    """Name who uses a GPU: the user, the process, and what it holds; empty where unknown."""
-    on_it = [row for row in machine.processes or () if gpu.index in row.gpus]
-    if not on_it:
-        return "" if _why_users_unknown(machine) else "nobody"
-    on_it.sort(key=lambda row: -(row.gpu_memory_mib or 0))
-    return ", ".join(map(_user, on_it))
-
-
-def _user(row: Process) -> str:
-    name = f"{row.user} (pid {row.pid})" if row.user else f"pid {row.pid}"
-    if row.gpu_memory_mib is None:
-        return name
-    several = f" on {len(row.gpus)} GPUs" if len(row.gpus) > 1 else ""
-    return f"{name} {memory_text(row.gpu_memory_mib)}{several}"
 
 
 class MachineDetail(ScrollingLines):

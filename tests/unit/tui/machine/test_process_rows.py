@@ -6,18 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.processes import cell_text, command_text, gpus_text, matching
 from dlmon.records import Process
-from tui.machine.process_list import (
-    BY_NAME,
-    COLUMNS,
-    cell_text,
-    columns_for,
-    command_text,
-    gpus_text,
-    in_order,
-    matching,
-    reasons,
-)
+from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order, reasons
 
 NAMES = [column.name for column in COLUMNS]
 TRAINS = Process(42, "ada", "python train.py", 281.0, 1_900, 40, (0, 1), 4_700, True)

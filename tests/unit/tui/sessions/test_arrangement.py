@@ -9,11 +9,12 @@ from fakes.sweeps import plan_of, sweep_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.sessions import matching, sides_of
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry, new_header
-from tui.sessions.session_list import COLUMNS, in_order, matching, sides_of
+from tui.sessions.session_list import COLUMNS, in_order
 from tui.widgets.tables import next_column
 
 HEADER, *_, RESULT = recorded_session()

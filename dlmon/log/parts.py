@@ -39,14 +39,18 @@ def announce(log_dir: Path, step: str, session: str) -> Path:
     return path
 
 
-def announced(log_dir: Path, step: str) -> Path | None:
-    """Return the folder of the session that part 0 of a step announced; None where it has not."""
+def announced(log_dir: Path, step: str, number: int) -> Path | None:
+    """Return the folder of the session that part 0 of a step announced; None where it has not.
+
+    One that has the log of this part already is that of a run before, in the same step.
+    """
     path = log_dir / ANNOUNCED / step
     with contextlib.suppress(OSError, UnicodeDecodeError, ValueError):
         if time.time() - path.stat().st_mtime < _OLDEST_S:
             session = read_regular(path, _MOST_BYTES).decode()
             folder = log_dir / session
-            if folder.parent == log_dir and folder.is_dir():
+            is_there = folder.parent == log_dir and folder.is_dir()
+            if is_there and not (folder / part_name(number)).exists():
                 return folder
     return None
 

@@ -282,7 +282,7 @@ class Supervisor:
         until = time.monotonic() + ANNOUNCED_S
         log_dir = Path(self._job.log_dir)
         while time.monotonic() < until and not self._stopping.is_set():
-            folder = await asyncio.to_thread(announced, log_dir, task.step)
+            folder = await asyncio.to_thread(announced, log_dir, task.step, task.number)
             if folder is not None:
                 return folder
             await asyncio.sleep(0.2)

@@ -340,13 +340,17 @@ class EpochUses:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
+        self._begin = 0
+        """Readings of before then are of no epoch that goes on."""
         self._means = Means()
         self._batches: dict[str, float] = {}
 
     def fold_reading(self, reading: Reading) -> None:
         self._pending.append(reading)
         if len(self._pending) > _PENDING:
-            self._means.add(self._pending.popleft().values)
+            oldest = self._pending.popleft()
+            if oldest.lies_in(self._begin, oldest.end):
+                self._means.add(oldest.values)
 
     def fold_batches(
         self, record: Batches | BatchSummary, steady: SteadyState, compiled: int = 0
@@ -359,7 +363,7 @@ class EpochUses:
             self._stall_limit_us = steady.stall_limit_us()
         if isinstance(record, Batches):
             if record.first == 0:
-                self._forget_before(record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000)
+                self._begin = record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us / 1e6)
             first = steady.batches - len(record.dt_us)
@@ -407,26 +411,14 @@ class EpochUses:
     def _add(self, name: str, value: float) -> None:
         self._batches[name] = self._batches.get(name, 0.0) + value
 
-    def _forget_before(self, begin: int) -> None:
-        """Forget the readings of what came before an epoch."""
-        while self._pending and self._pending[0].start < begin:
-            reading = self._pending[0]
-            if reading.lies_in(begin, reading.end):
-                break
-            self._pending.popleft()
-
     def fold_epoch(self, epoch: Epoch) -> None:
         """Take an epoch that has ended; one that comes again has what it had."""
         if epoch.begin in self.ended:
             return
-        while self._pending and self._pending[0].start < epoch.end:
-            reading = self._pending[0]
-            is_within = reading.lies_in(epoch.begin, epoch.end)
-            if not is_within and reading.end > epoch.end:
-                break
-            self._pending.popleft()
-            if is_within:
+        for reading in self._pending:
+            if reading.lies_in(epoch.begin, epoch.end):
                 self._means.add(reading.values)
+        self._pending = deque(reading for reading in self._pending if reading.end > epoch.end)
         self.ended[epoch.begin] = EpochUse(
             self._means.readings, self._means.by_name | self._batches
         )

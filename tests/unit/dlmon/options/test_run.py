@@ -106,34 +106,22 @@ def test_of_several_wrong_options_the_first_is_complained_of():
     assert wrong.problem(CIFAR) == wrong.problems(CIFAR)["device"]
 
 
-@pytest.mark.parametrize("cpus", [0, -1])
-def test_no_cpu_at_all_is_refused(cpus):
-    reason = RunOptions(cpus=cpus).problem(CIFAR)
-    assert reason.startswith("the number of CPUs must be from 1 to ")
-    assert reason.endswith(f", those that this process may use, not {cpus}")
-
-
 def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_refused(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     assert RunOptions().problem(CIFAR) is None
     assert RunOptions(cpus=1).problem(CIFAR).startswith("--cpus needs Linux: ")
 
 
-def test_what_another_machine_lacks_is_for_it_to_say():
-    there = RunOptions(host="gpu1", python="/opt/python", cpus=4096, log_dir=__file__)
-    assert there.problem(CIFAR) is None
-
-
-def test_a_job_for_another_machine_names_no_command_and_no_directory_of_this_one(tmp_path):
-    job = make_job(CIFAR, tmp_path, RunOptions(host="gpu1"))
-    assert (job.command, job.log_dir) == ((), "")
-    assert make_job(CIFAR, tmp_path, RunOptions(host="gpu1", log_dir="~/runs")).log_dir == "~/runs"
-
-
-def test_what_this_machine_lacks_another_may_have():
+def test_what_this_machine_lacks_another_may_have(tmp_path):
     elsewhere = RunOptions(cpus=100_000, python="/no/python")
     assert list(elsewhere.problems(CIFAR)) == ["cpus", "python"]
     assert elsewhere.problem(CIFAR, here=False) is None
+    there = RunOptions(host="gpu1", python="/opt/python", cpus=4096, log_dir=__file__)
+    assert there.problem(CIFAR) is None
+    # Its job names no command and no directory of this one.
+    job = make_job(CIFAR, tmp_path, RunOptions(host="gpu1"))
+    assert (job.command, job.log_dir) == ((), "")
+    assert make_job(CIFAR, tmp_path, RunOptions(host="gpu1", log_dir="~/runs")).log_dir == "~/runs"
 
 
 @pytest.mark.parametrize("python", ["", "/", __file__, "no\0python", "no-such-python"])
@@ -160,20 +148,17 @@ def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
     assert RunOptions().problem(CIFAR, here=False) is None
 
 
-def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
-    found = {"keras": None}
-    monkeypatch.setattr(checks, "find_spec", found.__getitem__)
-    assert not checks.has_keras.__wrapped__()
-    found["keras"] = "a place"
-    assert checks.has_keras.__wrapped__()
-
-
-def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
+def test_a_log_directory_may_be_new_but_not_inside_of_a_file_or_unwritable(tmp_path, monkeypatch):
     assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).problem(CIFAR) is None
+    monkeypatch.chdir(tmp_path)
+    assert make_job(CIFAR, tmp_path, RunOptions(log_dir="mine")).log_dir == str(tmp_path / "mine")
     file = tmp_path / "file"
     file.touch()
     reason = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
     assert reason == f"the log directory can't be there: {file} is not a directory"
+    monkeypatch.setattr("dlmon.options.checks.os.access", lambda path, mode: False)
+    reason = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
+    assert reason == f"the log directory can't be there: {tmp_path} is not writable"
 
 
 @pytest.mark.parametrize("log_dir", ["", " "])
@@ -191,37 +176,30 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
-def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlmon.options.checks.os.access", lambda path, mode: False)
-    reason = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
-    assert reason == f"the log directory can't be there: {tmp_path} is not writable"
-
-
 # ---- the command line ----
 
 
-def test_the_command_leaves_out_what_is_the_default():
-    assert RunOptions().command_line(CIFAR) == "dlmon run cifar10-cnn"
-
-
-def test_the_command_names_what_differs():
-    options = RunOptions(batch_size=64, seconds=3.0, python="~/tf/bin/python", detach=True)
-    assert options.command_line(CIFAR) == (
-        "dlmon run cifar10-cnn --batch-size 64 --seconds 3 --python '~/tf/bin/python' --detach"
-    )
-
-
-def test_the_command_says_a_default_that_the_users_settings_would_change():
-    configured = RunOptions(device="cpu", epochs=3)
-    chosen = RunOptions(device="auto", epochs=3)
-    command = chosen.command_line(CIFAR, configured)
-    assert command == "dlmon run cifar10-cnn --device auto --epochs 3"
-
-
-def test_the_command_undoes_a_default_of_the_users_settings():
-    configured = RunOptions(steps=50, threads=4, price="0.5")
-    command = RunOptions(threads=4).command_line(CIFAR, configured)
-    assert command == "dlmon run cifar10-cnn --steps none --threads 4 --price none"
+@pytest.mark.parametrize(
+    ("options", "configured", "words"),
+    [
+        ({}, {}, ""),
+        (
+            {"batch_size": 64, "seconds": 3.0, "python": "~/my bin/python", "detach": True},
+            {},
+            " --batch-size 64 --seconds 3 --python '~/my bin/python' --detach",
+        ),
+        # What settings would change is said, and what they hold is undone.
+        ({"epochs": 3}, {"device": "cpu", "epochs": 3}, " --device auto --epochs 3"),
+        (
+            {"threads": 4},
+            {"steps": 50, "threads": 4, "price": "0.5"},
+            " --steps none --threads 4 --price none",
+        ),
+    ],
+)
+def test_the_command_names_what_differs(options, configured, words):
+    command = RunOptions(**options).command_line(CIFAR, RunOptions(**configured))
+    assert command == f"dlmon run cifar10-cnn{words}"
 
 
 class Launched(Exception):
@@ -268,12 +246,6 @@ def test_a_job_fills_in_the_workloads_defaults(tmp_path):
         None,
     )
     assert (job.log_dir, job.outlives_viewer) == (str(tmp_path), False)
-
-
-def test_the_log_directory_of_the_options_takes_the_place_of_the_usual_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    job = make_job(CIFAR, tmp_path / "usual", RunOptions(log_dir="mine"))
-    assert job.log_dir == str(tmp_path / "mine")
 
 
 @given(options=OPTIONS)

@@ -34,11 +34,8 @@ def config(tmp_path, monkeypatch):
     return write
 
 
-def test_without_a_file_the_defaults_hold(config):
+def test_without_a_file_or_with_an_empty_one_the_defaults_hold(config):
     assert read_settings() == Settings()
-
-
-def test_an_empty_file_changes_nothing(config):
     config("")
     assert read_settings() == Settings()
 
@@ -167,11 +164,6 @@ def test_whatever_stands_in_the_file_is_followed_or_refused(text, tmp_path_facto
         assert isinstance(read, Settings)
 
 
-def test_a_host_may_be_in_several_groups(config):
-    config("[hosts]\nlab = ['gpu1', 'gpu2']\nfast = ['gpu2']")
-    assert read_settings().hosts == {"lab": ("gpu1", "gpu2"), "fast": ("gpu2",)}
-
-
 def test_what_only_this_machine_lacks_is_left_to_what_runs_something(config):
     config("[run]\ncpus = 100_000\npython = '/no/python'")
     assert read_settings().run == RunOptions(cpus=100_000, python="/no/python")
@@ -184,47 +176,28 @@ def test_without_a_home_directory_the_defaults_hold(no_home):
         remember("theme", "nord")
 
 
-def test_another_place_can_be_named(tmp_path, monkeypatch):
+def test_another_place_can_be_named_and_one_that_is_missing_is_shown_in_part(tmp_path, monkeypatch):
     path = tmp_path / "mine.toml"
     path.write_text("bell = true")
     monkeypatch.setenv("DLMON_CONFIG", str(path))
     assert read_settings().bell
+    for name in ("gone.toml", "nowhere/" * 200, "x" * 4000):
+        monkeypatch.setenv("DLMON_CONFIG", f"/{name}")
+        with pytest.raises(SettingsError) as error:
+            read_settings()
+        assert ("which does not exist" if name == "gone.toml" else "…") in str(error.value)
+        assert len(str(error.value)) < 300
 
 
-def test_a_named_file_that_is_missing_is_shown(tmp_path, monkeypatch):
-    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "gone.toml"))
-    with pytest.raises(SettingsError, match=r"gone\.toml, which does not exist"):
-        read_settings()
-
-
-@pytest.mark.parametrize("name", ["nowhere/" * 200, "x" * 4000])
-def test_a_long_path_of_a_file_that_is_missing_is_shown_in_part(monkeypatch, name):
-    monkeypatch.setenv("DLMON_CONFIG", f"/{name}")
-    with pytest.raises(SettingsError) as error:
-        read_settings()
-    assert "…" in str(error.value)
-    assert len(str(error.value)) < 300
-
-
-def test_a_folder_in_its_place_is_shown(config):
+def test_what_can_not_be_read_is_shown(config):
     path = config("")
+    path.write_bytes(b"theme = '\xff'")
+    with pytest.raises(SettingsError, match="can't be read"):
+        read_settings()
     path.unlink()
     path.mkdir()
     with pytest.raises(SettingsError, match="can't be read"):
         read_settings()
-
-
-def test_bytes_that_are_no_text_are_shown(config):
-    config("").write_bytes(b"theme = '\xff'")
-    with pytest.raises(SettingsError, match="can't be read"):
-        read_settings()
-
-
-def test_the_theme_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "not there yet"))
-    assert remembered("theme") == ""
-    remember("theme", "nord")
-    assert remembered("theme") == "nord"
 
 
 def test_a_place_that_can_not_be_written_is_an_error(tmp_path, monkeypatch):

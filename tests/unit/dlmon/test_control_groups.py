@@ -28,23 +28,16 @@ def test_mounts_of_a_hybrid_machine_are_distinguished():
     assert {"cpu", "cpuacct"} <= mounts[0].controllers
 
 
-def test_escapes_in_a_mount_point_are_undone():
-    (mount,) = parse_mounts("1 2 0:1 /a\\040b /x\\134y rw - cgroup2 none rw\n")
+def test_escapes_in_a_mount_point_are_undone_and_lines_that_are_none_passed_over():
+    (mount,) = parse_mounts("nonsense\n\n1 2 0:1 /a\\040b /x\\134y rw - cgroup2 none rw\n1 2 3\n")
     assert (mount.root, mount.point) == ("/a b", "/x\\y")
-
-
-def test_lines_that_are_no_mounts_are_passed_over():
-    assert parse_mounts("nonsense\n\n1 2 3\n") == ()
+    with pytest.raises(ValueError, match="no control group is mounted"):
+        find_group("cpu", (), {})
 
 
 def test_membership_names_each_controller():
     paths = parse_membership(HYBRID_MEMBERSHIP)
-    assert paths["cpuacct"] == "/jobs"
-    assert paths["memory"] == "/jobs/a"
-    assert paths[UNIFIED] == "/"
-
-
-def test_a_group_path_may_hold_colons():
+    assert (paths["cpuacct"], paths["memory"], paths[UNIFIED]) == ("/jobs", "/jobs/a", "/")
     assert parse_membership("0::/a:b/c\n") == {UNIFIED: "/a:b/c"}
 
 
@@ -73,11 +66,6 @@ def test_a_path_that_is_not_seen_from_here_is_the_outermost_group(tmp_path: Path
     (tmp_path / "sys/fs/cgroup/slice/job").mkdir(parents=True)
     group = find_group("cpu", parse_mounts(V2_MOUNT), {UNIFIED: path}, tmp_path)
     assert group.directories == (tmp_path / "sys/fs/cgroup",)
-
-
-def test_no_hierarchy_is_said_so():
-    with pytest.raises(ValueError, match="no control group is mounted"):
-        find_group("cpu", (), {})
 
 
 def test_another_process_has_its_own_group(tmp_path: Path):

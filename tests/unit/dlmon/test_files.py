@@ -12,7 +12,7 @@ import pytest
 
 from dlmon.comparison.peaks import CalibrationError, read_peaks
 from dlmon.files import open_regular, read_regular
-from dlmon.log.directory import find_session, list_sessions
+from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower, writer_pid
 from dlmon.options.settings import SettingsError, read_settings, remember, remembered
@@ -106,14 +106,6 @@ def test_a_special_file_is_no_session_of_a_directory_and_no_sweep(special, tmp_p
         (folder / name).symlink_to(special[0])
     assert list_sessions(tmp_path / "sessions") == []
     assert list_sweeps(tmp_path / "sessions") == []
-
-
-def test_a_special_file_that_is_named_is_said_to_be_one(special):
-    path, says = special
-    if path.is_dir():
-        pytest.skip("a directory is looked into")
-    with pytest.raises(LogError, match=says):
-        LogFollower(find_session(str(path), path.parent))
 
 
 @pytest.mark.parametrize("reported_size", [True, False])

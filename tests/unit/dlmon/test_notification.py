@@ -9,20 +9,14 @@ from dlmon.notification import DesktopAlerts, desktop_notification, notify_send
 from dlmon.records import Alert, AlertEvent
 
 
-def test_it_is_one_osc_9_sequence():
+def test_it_is_one_osc_9_sequence_which_no_text_can_end_early():
     assert desktop_notification("mnist completed") == "\x1b]9;dlmon: mnist completed\x07"
-
-
-def test_no_text_can_end_it_early_or_begin_another():
     notification = desktop_notification("a\x07b\x1b]52;c;eA==\x07\x1b\\c\x9c" + "d" * 10_000)
     assert notification.startswith("\x1b]9;dlmon: ab")
-    assert notification.count("\x1b") == 1
-    assert notification.count("\x07") == 1
+    assert (notification.count("\x1b"), notification.count("\x07")) == (1, 1)
     assert "\x9c" not in notification
     assert len(notification) < 300
-
-
-def test_it_is_never_taken_for_a_progress_report():
+    # Nor is it taken for a report of progress.
     assert not desktop_notification("4;1;50").startswith("\x1b]9;4")
 
 
@@ -84,9 +78,3 @@ def test_nothing_is_written_where_that_is_not_wanted_or_to_no_terminal(is_wanted
     shown.newest_alert = alert("The loss is NaN")
     desktop.look(shown)
     assert written.getvalue() == ""
-
-
-def test_without_a_desktop_none_is_asked(monkeypatch):
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    assert not notify_send("it failed")

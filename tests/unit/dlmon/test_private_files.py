@@ -40,30 +40,19 @@ def test_every_folder_that_is_made_is_private_whatever_the_umask(tmp_path, umask
     assert modes_below(tmp_path) == ({"0o700"}, set())
 
 
-def test_a_folder_that_is_there_is_left_as_it_is(tmp_path):
+def test_a_folder_that_is_there_is_left_as_it_is_and_may_be_a_link(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o775)
-    make_private_folder(shared / "sessions")
-    make_private_folder(shared)
-    assert shared.stat().st_mode & 0o777 == 0o775
-
-
-def test_a_link_to_a_folder_counts_as_one(tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    (tmp_path / "link").symlink_to(shared)
     make_private_folder(tmp_path / "link" / "sessions")
-    assert (tmp_path / "disk" / "sessions").is_dir()
-
-
-def test_below_a_file_no_folder_can_be_made(tmp_path):
+    make_private_folder(shared)
+    assert (shared / "sessions").is_dir()
+    assert shared.stat().st_mode & 0o777 == 0o775
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         make_private_folder(tmp_path / "file" / "sessions")
-
-
-def test_a_folder_of_our_own_may_be_no_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path)
+    # One of our own may be none.
     with pytest.raises(NotPrivateError) as refused:
         own_private_folder(tmp_path / "link")
     assert refused.value.strerror == f"{tmp_path}/link is a link"

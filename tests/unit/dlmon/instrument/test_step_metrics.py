@@ -5,7 +5,8 @@ import pytest
 from fakes.loops import KeptReporter
 
 from dlmon.instrument.loops import Training
-from dlmon.instrument.queued import MeasuredBatch, MetricsRead
+from dlmon.instrument.queued import MOST_METRICS, MeasuredBatch, MetricsRead
+from dlmon.records import Metrics
 
 
 class Reports(KeptReporter):
@@ -21,7 +22,7 @@ class Reports(KeptReporter):
 
 
 class Unreadable:
-    """As an array of many numbers."""
+    """As an array of many numbers, or what a framework says before it is computed."""
 
     def __float__(self):
         raise LookupError
@@ -29,6 +30,27 @@ class Unreadable:
 
 def metrics_sent(reporter):
     return [item.metrics for item in reporter.queue if isinstance(item, MetricsRead)]
+
+
+@pytest.mark.parametrize(
+    ("values", "record"),
+    [
+        ({"loss": 0.5, "lr": 1}, Metrics(7, {"loss": 0.5, "lr": 1.0})),
+        ({"loss": float("nan")}, Metrics(7, {"loss": None}, why={"loss": "NaN"})),
+        ({"loss": float("inf")}, Metrics(7, {"loss": None}, why={"loss": "infinite"})),
+        ({"loss": [1, 2], "accuracy": 0.5}, Metrics(7, {"accuracy": 0.5})),
+        ({"loss": Unreadable()}, None),
+        ({3: 0.5}, None),
+        ({}, None),
+    ],
+)
+def test_of_what_was_read_the_numbers_are_recorded(values, record):
+    assert MetricsRead(7, values).record() == record
+
+
+def test_no_more_metrics_are_read_than_can_be_shown():
+    many = MetricsRead(7, {f"metric {number}": 1.0 for number in range(100)}).record()
+    assert len(many.values) == MOST_METRICS
 
 
 def test_what_a_step_is_given_is_read_when_it_is_due():

@@ -14,19 +14,11 @@ def read(command="", **typed):
     return read_script({"command": command, **typed})
 
 
-def test_nothing_typed_is_nothing_to_run():
-    assert read("") is None
-    assert read("   ", repeat="3") is None
-
-
-def test_a_command_is_split_as_a_shell_splits_it():
+def test_a_command_is_split_as_a_shell_splits_it_and_shown_with_all_that_was_typed(tmp_path):
+    assert read("") is read("   ", repeat="3") is None
     run = read(f"{sys.executable} 'my script.py' --epochs 3")
     assert run == ScriptRun((sys.executable, "my script.py", "--epochs", "3"))
-
-
-def test_the_command_line_that_is_shown_says_all_that_was_typed(tmp_path):
     run = read("python3 train.py", directory=str(tmp_path), name="base line", repeat="3")
-    assert run is not None
     assert run.command_line == (
         f"dlmon exec --directory {shlex.quote(str(tmp_path))} --name 'base line' --repeat 3 "
         "-- python3 train.py"

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,41 +31,31 @@ def machine(t: int = 0, **parts) -> Machine:
     return Machine(t=t, wall=0.0, cost=Cost(0.0, 0.0), **parts)
 
 
-def test_a_slow_field_is_reported_once_and_again_when_it_changes():
+DENIED, LOST = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        (
+            [Cpu(pct=50.0, mhz=mhz) for mhz in (3000, 3000, 2000, None, 2000)],
+            [Cpu(pct=50.0, mhz=mhz) for mhz in (3000, None, 2000, None, None)],
+        ),
+        ([DENIED, DENIED, LOST, Cpu(pct=1.0), LOST], [DENIED, None, LOST, Cpu(pct=1.0), LOST]),
+    ],
+    ids=["a slow field", "a reason"],
+)
+def test_what_changes_seldom_is_reported_once_and_again_when_it_changes(given, reported):
     changes = Changes()
-    reported = [
-        changes.only_changed(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
-        for mhz in (3000, 3000, 2000, None, 2000)
-    ]
-    assert reported == [
-        Cpu(pct=50.0, mhz=3000),
-        Cpu(pct=50.0),
-        Cpu(pct=50.0, mhz=2000),
-        Cpu(pct=50.0),
-        Cpu(pct=50.0),
-    ]
+    assert [changes.only_changed(machine(cpu=cpu)).cpu for cpu in given] == reported
 
 
-def test_a_reason_is_reported_once_and_again_when_it_changes():
-    changes = Changes()
-    denied, lost = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
-    reported = [
-        changes.only_changed(machine(cpu=cpu)).cpu
-        for cpu in (denied, denied, lost, Cpu(pct=1.0), lost)
-    ]
-    assert reported == [denied, None, lost, Cpu(pct=1.0), lost]
-
-
-def test_each_gpu_is_compared_with_itself():
+def test_each_gpu_is_compared_with_itself_and_none_at_all_is_reported_each_time():
     changes = Changes()
     first = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=200.0))
     changes.only_changed(machine(gpus=first))
     second = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=150.0))
     assert changes.only_changed(machine(gpus=second)).gpus == (Gpu(0), Gpu(1, power_limit_w=150.0))
-
-
-def test_no_gpus_at_all_is_reported_each_time():
-    changes = Changes()
     assert [changes.only_changed(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
 
 

@@ -11,23 +11,20 @@ from dlmon.remote.follower import RemoteFollower, lost_text
 S = 10**9
 
 
-def said(problem="gpu1 closed the connection", **times):
-    link = SimpleNamespace(host="gpu1", problem=problem, lost_at_ns=None, retry_at_ns=None)
-    vars(link).update(times)
-    return lost_text(link, 100 * S)
-
-
 @pytest.mark.parametrize(
-    ("lost_s", "text"),
-    [(0.0, ""), (0.4, ""), (0.6, ", for 1 s"), (12.0, ", for 12 s")],
+    ("problem", "lost_s", "text"),
+    [
+        ("gpu1 closed the connection", 0.4, "gpu1 closed the connection; next try in 3 s"),
+        ("gpu1 closed the connection", 0.6, "gpu1 closed the connection, for 1 s; next try in 3 s"),
+        ("gpu1 closed the connection", 12, "gpu1 closed the connection, for 12 s; next try in 3 s"),
+        (None, None, "gpu1 is not connected yet; connecting"),
+    ],
 )
-def test_how_long_a_host_is_away_is_said_once_that_is_a_second(lost_s, text):
-    times = {"lost_at_ns": int((100 - lost_s) * S), "retry_at_ns": 103 * S}
-    assert said(**times) == f"gpu1 closed the connection{text}; next try in 3 s"
-
-
-def test_a_host_that_was_never_there_is_said_to_be_connected_to():
-    assert said(None) == "gpu1 is not connected yet; connecting"
+def test_how_long_a_host_is_away_is_said_once_that_is_a_second(problem, lost_s, text):
+    link = SimpleNamespace(host="gpu1", problem=problem, lost_at_ns=None, retry_at_ns=None)
+    if lost_s is not None:
+        link.lost_at_ns, link.retry_at_ns = int((100 - lost_s) * S), 103 * S
+    assert lost_text(link, 100 * S) == text
 
 
 def test_a_loss_is_the_same_until_the_next_look_whatever_the_connection_does_meanwhile(tmp_path):

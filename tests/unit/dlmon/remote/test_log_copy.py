@@ -26,14 +26,10 @@ CHUNK = 300
 class FakeLink:
     """A link on which a test answers."""
 
-    host = "box"
-    needs_person = False
-    problem = None
+    host, needs_person, problem = "box", False, None
 
     def __init__(self):
-        self.standing = []
-        self.added = []
-        self.sent = []
+        self.standing, self.added, self.sent = [], [], []
 
     def add(self, standing):
         self.added.append(standing)
@@ -113,11 +109,13 @@ def test_a_log_is_copied_as_it_grows(make):
     assert (copy.share, copy.status, copy.problem) == (None, Status.COMPLETED, None)
 
 
-def test_it_is_for_its_owner_alone_and_lies_as_in_a_log_directory(make):
+def test_it_is_for_its_owner_alone_and_lies_as_in_a_log_directory_with_its_label(make):
     copy = make()
     assert copy.path == copies_directory("box") / "run-1" / "session.jsonl"
     assert copy.path.stat().st_mode & 0o777 == 0o600
     assert copy.path.parent.stat().st_mode & 0o777 == 0o700
+    label = json.loads(copy.path.with_name("label.json").read_text())
+    assert label == {"name": "base", "note": "why"}
 
 
 def test_hosts_whose_names_are_alike_have_folders_of_their_own():
@@ -201,32 +199,23 @@ def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
     assert elsewhere.read_bytes() == b"mine"
 
 
-def test_what_it_is_called_there_it_is_called_here(make):
-    label = make().path.with_name("label.json")
-    assert json.loads(label.read_text()) == {"name": "base", "note": "why"}
+async def test_who_waits_hears_when_all_is_copied_or_why_nothing_is(make):
+    async def begin():
+        copy, shown = make(), []
+        waiting = asyncio.ensure_future(copy.wait_until_copied(shown.append))
+        await asyncio.sleep(0)
+        return copy, shown, waiting
 
-
-async def test_who_waits_hears_when_all_is_copied(make):
-    copy, shown = make(), []
-    waiting = asyncio.create_task(copy.wait_until_copied(shown.append))
-    await asyncio.sleep(0)
+    copy, shown, waiting = await begin()
     send(copy, LOG)
     answer(copy, {"status": "running", "loss": None})
     assert await waiting == copy.path
     assert shown[0] == 0
-
-
-async def test_who_waits_hears_why_nothing_is_copied(make):
-    copy = make()
+    copy, _, waiting = await begin()
     answer(copy, {"error": "there is no such session", "code": 2})
     with pytest.raises(RefusedRequest, match="box: there is no such session"):
-        await copy.wait_until_copied()
-
-
-async def test_who_waits_hears_that_a_lost_connection_needs_a_person(make):
-    copy = make()
-    waiting = asyncio.ensure_future(copy.wait_until_copied())
-    await asyncio.sleep(0)
+        await waiting
+    copy, _, waiting = await begin()
     copy.link.problem, copy.link.needs_person = "box lets nobody in: run ssh-add first", True
     with pytest.raises(SshError, match="run ssh-add first"):
         await waiting

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fakes import hosts
 from fakes.recorded import recorded_session
 from fakes.sweeps import SMALL
 
@@ -21,44 +22,26 @@ JOB = Job(workload=SMALL, command=(), options={"batch_size": 32}, log_dir="")
 CUT = SshError("box closed the connection")
 
 
-class FakeLink:
+class FakeLink(hosts.FakeLink):
     """A connection that is there, or not, as its test says."""
 
-    host = "box"
-
     def __init__(self):
-        self._is_up, self.needs_person = True, False
-        self.looks = 0
-        self.problem = None
-        self.retry_at_ns = None
-        self.connections = self.tries = 1
-        self.asked, self.sent = [], []
-        self.answers = {}
-        self.retries = 0
-        self.is_closed = False
+        super().__init__("box", lambda: 0)
+        self.connect()
+        self.looks = self.tries = 0
+        self.sent = []
 
     @property
     def is_up(self):
         self.looks += 1
         return self._is_up
 
-    def start(self):
-        pass
-
-    async def wait_until_up(self):
-        if not self.is_up:
-            raise SshError(self.problem)
+    @is_up.setter
+    def is_up(self, is_it):
+        self._is_up = is_it
 
     def lose(self, problem="box closed the connection", needs_person=False):
-        self._is_up, self.problem, self.needs_person = False, problem, needs_person
-        self.retry_at_ns = 1
-
-    def come_back(self):
-        self._is_up, self.problem, self.retry_at_ns = True, None, None
-        self.connections += 1
-
-    def retry_now(self):
-        self.retries += 1
+        self.fail(problem, may_pass=not needs_person, retry_s=1)
 
     def send(self, ask, take, **fields):
         self.sent.append((ask, fields))
@@ -66,17 +49,12 @@ class FakeLink:
     async def ask_one(self, ask, **fields):
         self.asked.append((ask, fields))
         answer = self.answers[ask]
-        if isinstance(answer, list):
-            answer = answer.pop(0)
         if isinstance(answer, asyncio.Event):
             await answer.wait()
             answer = self.answers[f"{ask} at last"]
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    async def close(self):
-        self.is_closed = True
 
 
 @pytest.fixture
@@ -144,7 +122,7 @@ async def test_a_run_is_launched_once_the_connection_is_back(box, link):
     launching = asyncio.create_task(box.launch(JOB))
     await until(lambda: link.looks > 4)
     assert link.asked == []
-    link.come_back()
+    link.connect()
     assert await launching == Started("one", "")
 
 
@@ -180,7 +158,7 @@ async def test_a_stop_is_asked_for_once_on_each_connection(running, link):
     assert link.sent == [("stop", {"session": "one"})]
     link.lose()
     running.tend()
-    link.come_back()
+    link.connect()
     running.tend()
     assert link.sent == [("stop", {"session": "one"})] * 2
 

@@ -39,17 +39,19 @@ def test_three_runs_are_represented_by_their_mean_which_their_interval_is_about(
     assert row.high == pytest.approx(row.value + 0.7986, abs=1e-4)
 
 
-def test_two_completed_runs_of_three_are_represented_by_their_median():
-    plan = plan_of({"batch_size": [32]}, repeats=3)
-    (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5), BROKEN]))
-    assert (row.value, row.low) == (pytest.approx(0.4), None)
-
-
-def test_a_run_that_failed_beside_others_that_did_not_is_reported():
-    plan = plan_of({"batch_size": [32]}, repeats=2)
-    (row,) = rows_of(sweep_of(plan, [completed(0.3), BROKEN]))
-    assert (row.status, row.completed, row.value) == (RunStatus.COMPLETED, 1, pytest.approx(0.3))
-    assert row.reason == "ValueError: on purpose"
+@pytest.mark.parametrize(
+    ("outcomes", "value", "count", "reason"),
+    [
+        ([completed(0.3), BROKEN, BROKEN], 0.3, 1, "ValueError: on purpose"),
+        # Two of three are represented by their median.
+        ([completed(0.3), completed(0.5), BROKEN], 0.4, 2, "ValueError: on purpose"),
+        ([completed(None)] * 3, None, 3, "the run was too short for a figure"),
+    ],
+)
+def test_of_runs_of_which_some_have_no_figure_the_others_count(outcomes, value, count, reason):
+    (row,) = rows_of(sweep_of(plan_of({"batch_size": [32]}, repeats=3), outcomes))
+    assert (row.status, row.completed, row.reason) == (RunStatus.COMPLETED, count, reason)
+    assert (row.value, row.low) == (value and pytest.approx(value), None)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +62,6 @@ def test_a_combination_none_of_whose_runs_completed_says_how_they_ended(status):
     ended = Outcome(status, "why")
     (row,) = rows_of(sweep_of(plan, [ended, Outcome(RunStatus.NOT_RUN, "stopped before its end")]))
     assert (row.status, row.reason, row.value) == (status, "why", None)
-
-
-def test_a_run_too_short_for_a_figure_says_so():
-    plan = plan_of({"batch_size": [32]})
-    (row,) = rows_of(sweep_of(plan, [completed(None)]))
-    assert (row.status, row.value) == (RunStatus.COMPLETED, None)
-    assert row.reason == "the run was too short for a figure"
 
 
 def test_the_cost_of_a_run_is_the_median_of_what_was_reported():

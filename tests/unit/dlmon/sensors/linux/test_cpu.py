@@ -231,14 +231,9 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    provider = MemoryProvider(tmp_path)
-    reported = provider.slow(0).memory
-    assert reported == Memory(
-        why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "not reported here")
-    )
+    provider, slow = MemoryProvider(tmp_path), ("swap_used_mib", "swap_mib_s", "major_faults_s")
+    assert provider.slow(0).memory == Memory(why=dict.fromkeys(slow, "not reported here"))
     monkeypatch.setattr(kernel_files, "read", refused)
     assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
     assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})
-    assert provider.slow(0).memory == Memory(
-        why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "denied")
-    )
+    assert provider.slow(0).memory == Memory(why=dict.fromkeys(slow, "denied"))

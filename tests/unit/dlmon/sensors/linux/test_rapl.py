@@ -47,14 +47,19 @@ def opened(root: Path) -> EnergyProvider:
 
 
 def test_packages_are_added_and_their_parts_and_the_board_are_not(tmp_path: Path):
-    zone(tmp_path, "intel-rapl:0", "package-0", 1_500_000)
+    first = zone(tmp_path, "intel-rapl:0", "package-0", 1_500_000)
     zone(tmp_path, "intel-rapl:0:0", "core", 900_000)
     zone(tmp_path, "intel-rapl:0:1", "dram", 900_000)
-    zone(tmp_path, "intel-rapl:1", "package-1", 2_040_000)
+    second = zone(tmp_path, "intel-rapl:1", "package-1", 2_040_000)
     zone(tmp_path, "intel-rapl:2", "psys", 9_000_000)
     zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1_500_000)
-    assert opened(tmp_path).fast(0).cpu == Cpu(energy_j=3.5, why=NO_EARLIER)
+    provider = opened(tmp_path)
+    assert provider.fast(0).cpu == Cpu(energy_j=3.5, why=NO_EARLIER)
     assert why_no_cpu_energy(tmp_path) == (None, False)
+    # Power is the mean since the reading before.
+    first.write_text("91500000\n")
+    second.write_text("32540000\n")
+    assert provider.fast(2 * SECOND).cpu.power_w == 60.2
 
 
 @given(st.integers(1, 10**9), st.lists(st.floats(0, 0.999), max_size=20), st.integers(0, 10**12))
@@ -121,16 +126,6 @@ def test_readings_too_far_apart_to_know_the_turns_are_none(tmp_path: Path):
     assert provider.fast(500 * SECOND).cpu == unknown(READ_TOO_SELDOM)
     assert provider.fast(501 * SECOND).cpu == Cpu(energy_j=5.0, why=NO_EARLIER)
     assert provider.fast(502 * SECOND).cpu == Cpu(energy_j=5.0, power_w=0.0)
-
-
-def test_power_is_the_mean_since_the_reading_before_of_all_packages(tmp_path: Path):
-    first = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
-    second = zone(tmp_path, "intel-rapl:1", "package-1", 9_000_000)
-    provider = opened(tmp_path)
-    provider.fast(0)
-    first.write_text("95000000\n")
-    second.write_text("39500000\n")
-    assert provider.fast(2 * SECOND).cpu.power_w == 60.2
 
 
 def test_a_counter_that_is_set_back_has_not_gone_around(tmp_path: Path):

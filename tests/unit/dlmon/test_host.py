@@ -11,13 +11,6 @@ def make(root: Path, *names: str) -> None:
         (root / name).touch()
 
 
-@pytest.mark.parametrize("sign", [".dockerenv", "run/.containerenv", "run/systemd/container"])
-def test_a_container_is_known_by_its_files(tmp_path: Path, sign):
-    assert not is_container(tmp_path, {})
-    make(tmp_path, sign)
-    assert is_container(tmp_path, {})
-
-
 def test_a_container_is_known_by_its_namespace(tmp_path: Path):
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     link = tmp_path / "proc/self/ns/pid"
@@ -28,17 +21,6 @@ def test_a_container_is_known_by_its_namespace(tmp_path: Path):
     assert is_container(tmp_path, {})
 
 
-def test_a_pod_is_a_container(tmp_path: Path):
-    assert is_container(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-
-
-def test_wsl_is_known_by_its_kernel(tmp_path: Path):
-    assert not is_wsl(tmp_path)
-    make(tmp_path, release := "proc/sys/kernel/osrelease")
-    (tmp_path / release).write_text("5.15.90.1-microsoft-standard-WSL2\n")
-    assert is_wsl(tmp_path)
-
-
 def wsl(root: Path) -> None:
     make(root, release := "proc/sys/kernel/osrelease")
     (root / release).write_text("5.15.90.1-microsoft-standard-WSL2\n")
@@ -46,10 +28,20 @@ def wsl(root: Path) -> None:
 
 @pytest.mark.parametrize("systemd", [False, True])
 def test_wsl_is_no_container_though_it_has_a_namespace_of_its_own(tmp_path: Path, systemd):
+    assert not is_wsl(tmp_path)
     wsl(tmp_path)
+    assert is_wsl(tmp_path)
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026532201]")
     make(tmp_path, *(["run/systemd/container"] if systemd else []))
     assert not is_container(tmp_path, {})
     make(tmp_path, ".dockerenv")
+    assert is_container(tmp_path, {})
+
+
+@pytest.mark.parametrize("sign", [".dockerenv", "run/.containerenv", "run/systemd/container"])
+def test_a_container_is_known_by_its_files_or_its_environment(tmp_path: Path, sign):
+    assert not is_container(tmp_path, {})
+    assert is_container(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    make(tmp_path, sign)
     assert is_container(tmp_path, {})

@@ -43,23 +43,13 @@ def test_the_childs_peaks_are_kept_beside_those_of_other_devices(path):
     assert read_peaks(path) == (GPU, peak)
 
 
-def test_a_broken_file_is_replaced(path):
+def test_lines_that_are_not_understood_and_a_broken_file_harm_nothing(path):
     path.parent.mkdir()
     path.write_text("{")
-    assert calibrate(path, None, str, child(PEAK)) == []
-    assert [peak.device_name for peak in read_peaks(path)] == ["CPU"]
-
-
-def test_a_precision_that_is_left_out_is_reported(path):
     skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
-    problems = calibrate(path, "Some CPU", str, child(PEAK, skipped))
-    assert problems == ["Some CPU, float16: not here"]
-
-
-def test_lines_that_are_not_understood_harm_nothing(path):
-    lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
-    problems = calibrate(path, "Some CPU", str, child(*lines))
-    assert (len(read_peaks(path)), problems) == (1, [])
+    lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK, skipped)
+    assert calibrate(path, None, str, child(*lines)) == ["CPU, float16: not here"]
+    assert [peak.device_name for peak in read_peaks(path)] == ["CPU"]
 
 
 @pytest.mark.parametrize(

@@ -258,21 +258,13 @@ def test_one_processes_part_of_accelerates_batches_says_their_size(options, drop
     assert loader.inferred is None
 
 
-@given(st.integers(1, 200), st.integers(1, 20), st.booleans())
-def test_the_sizes_of_a_pass_add_up_to_its_samples(samples, batch_size, is_known):
-    """Where the first array has the batch first; known or not, a short last batch counts."""
+@given(st.integers(1, 200), st.integers(1, 20), st.booleans(), st.none() | st.integers(1, 500))
+def test_the_sizes_of_a_pass_add_up_to_its_samples(samples, batch_size, is_known, other):
+    """Known or not, a short last batch counts, also where no array has the batch first."""
     steps = -(-samples // batch_size)
-    loader = Loader(batch_size, samples if is_known else None, steps if is_known else None)
-    sizes = Sizes(loader)
     leading = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
+    if is_known and other is not None:
+        assume(other != batch_size and steps > 1)
+        leading = [other] * steps
+    sizes = Sizes(Loader(batch_size, samples if is_known else None, steps if is_known else None))
     assert sum(sizes.of(number, np.zeros(size)) for number, size in enumerate(leading)) == samples
-
-
-@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 500))
-def test_where_the_first_array_does_not_have_the_batch_first_the_loader_is_right(
-    samples, batch_size, other
-):
-    steps = -(-samples // batch_size)
-    assume(other != batch_size and steps > 1)
-    sizes = Sizes(Loader(batch_size, samples, steps))
-    assert sum(sizes.of(number, np.zeros(other)) for number in range(steps)) == samples

@@ -159,16 +159,9 @@ def test_of_what_an_optimizer_computes_itself_the_first_counts(losses):
     assert epoch_loss(losses) == 0.5
 
 
-def test_a_gpu_whose_work_is_recorded_is_left_alone(losses, torch, reporter):
-    torch.is_recorded = True
-    losses.went_backward(Tensor(0.5, "cuda"))
-    assert not losses.is_reading
-    assert (reporter.losses, epoch_loss(losses)) == ([], None)
-
-
-@pytest.mark.parametrize("why", ["deepspeed", "xla", "keras", "script", "error"])
+@pytest.mark.parametrize("why", ["deepspeed", "xla", "keras", "script", "error", "recorded"])
 def test_where_something_else_knows_it_or_to_ask_would_compute_no_loss_is_read(
-    losses, reporter, monkeypatch, why
+    losses, torch, reporter, monkeypatch, why
 ):
     if why == "deepspeed":
         monkeypatch.setitem(sys.modules, why, SimpleNamespace())
@@ -176,10 +169,12 @@ def test_where_something_else_knows_it_or_to_ask_would_compute_no_loss_is_read(
         reporter.take(why)
     elif why == "script":
         reporter.reads.are_reported = True
+    torch.is_recorded = why == "recorded"
+    device = {"xla": "xla", "recorded": "cuda"}.get(why, "cpu")
     optimizer, first = Optimizer(), ["text"] if why == "error" else []
     for value in [*first, 0.5, 0.4, 0.3]:
         if losses.is_reading:
-            train(losses, value, optimizer=optimizer, device="xla" if why == "xla" else "cpu")
+            train(losses, value, optimizer=optimizer, device=device)
     assert reporter.losses == []
     assert reporter.is_on
 

@@ -1,5 +1,4 @@
 import os
-from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -88,11 +87,3 @@ def test_what_may_not_be_removed_is_one_sentence(log):
     with pytest.raises(LogError, match="can't be removed: permission denied"):
         remove(log)
     log.parent.chmod(0o700)
-
-
-def test_no_file_is_left_open(log, held):
-    before = set(Path("/proc/self/fd").iterdir())
-    size_bytes(log)
-    with pytest.raises(LogError):
-        remove(log)
-    assert set(Path("/proc/self/fd").iterdir()) == before

@@ -126,17 +126,6 @@ def configure(tmp_path, monkeypatch):
     return write
 
 
-def test_the_names_of_hosts_are_found_in_order_and_each_once(configure):
-    configure("""
-        # Host commented
-        Host gpu2 gpu1
-            HostName 10.0.0.7
-            User ada
-        Host gpu1 gpu3
-        """)
-    assert configured_hosts() == ["gpu2", "gpu1", "gpu3"]
-
-
 @pytest.mark.parametrize(
     ("line", "hosts"),
     [
@@ -162,13 +151,13 @@ def test_a_line_is_read_as_ssh_reads_it(configure, line, hosts):
     assert configured_hosts() == hosts
 
 
-def test_included_files_are_read_where_they_stand(configure):
-    configure("Host first\nInclude more conf.d/* ~/else\nHost last\n")
+def test_included_files_are_read_where_they_stand_and_each_host_is_named_once(configure):
+    configure("# Host x\nHost first\n  User ada\nInclude more conf.d/* ~/else\nHost last a\n")
     configure("Host more", "more")
     configure("Host b", "conf.d/2")
     configure("Host a", "conf.d/1")
     configure("Host hidden", "conf.d/.3")
-    configure("Host second", "../else")
+    configure("Host second first", "../else")
     assert configured_hosts() == ["first", "more", "a", "b", "second", "last"]
 
 

@@ -42,28 +42,20 @@ def test_what_the_script_does_not_say_is_taken_from_the_person(training):
     assert notices == []
 
 
-def test_what_was_inferred_gives_way(training):
-    told, _ = training(8)
-    inferred = replace(UNKNOWN, epochs=14, length_from="the script's default of epochs")
-    assert told.describe(inferred).epochs == 8
-
-
 def test_what_the_script_says_stays_and_the_person_is_told(training):
     told, notices = training(8, None, 32)
     known = replace(UNKNOWN, epochs=3, batch_size=64)
-    assert told.describe(known) == known
+    assert told.describe(known) == told.describe(known) == known
     assert told.with_samples(batches(0, 64)).samples == 64
-    told.describe(known)
     assert notices == [
         "--epochs 8 is not used: the script says 3",
         "--samples-per-step 32 is not used: batches have a size themselves",
     ]
-
-
-def test_what_agrees_needs_no_word(training):
+    # What agrees needs no word, and what was inferred gives way.
     told, notices = training(3, None, 64)
-    known = replace(UNKNOWN, epochs=3, batch_size=64)
     assert (told.describe(known), notices) == (known, [])
+    inferred = replace(UNKNOWN, epochs=14, length_from="the script's default of epochs")
+    assert told.describe(inferred).epochs == 3
 
 
 def test_an_epoch_too_many_takes_the_number_back(training):

@@ -70,25 +70,26 @@ def endings(sweep):
     return [sweep.outcomes[slot].status for slot in sweep.plan.order]
 
 
-def test_what_the_machine_lacks_is_impossible_and_the_sweep_completes(made):
-    sweep = made(lambda job: RefusedLaunch(NO_GPU))
-    assert endings(sweep) == [RunStatus.IMPOSSIBLE, RunStatus.IMPOSSIBLE]
-    assert sweep.closed == RunStatus.COMPLETED
-
-
-@pytest.mark.parametrize("answer", [FULL, STOPPED, DIED])
-def test_trouble_that_may_pass_leaves_a_run_to_be_made_with_its_reason(made, answer):
-    sweep = made(lambda job: RefusedLaunch(answer))
-    assert endings(sweep) == [RunStatus.NOT_RUN, RunStatus.NOT_RUN]
-    assert {outcome.reason for outcome in sweep.outcomes.values()} == {answer.reason}
-    assert len(sweep.left()) == 2
-
-
-def test_a_sweep_with_runs_left_is_stopped_though_nobody_asked(made):
-    sizes = {8: NO_GPU, 16: STOPPED}
-    sweep = made(lambda job: RefusedLaunch(sizes[job.varied["batch_size"]]))
-    assert sorted(endings(sweep)) == [RunStatus.IMPOSSIBLE, RunStatus.NOT_RUN]
-    assert sweep.closed == "stopped"
+@pytest.mark.parametrize(
+    ("answers", "statuses", "closed"),
+    [
+        # What the machine lacks is impossible, and the sweep completes.
+        ((NO_GPU, NO_GPU), [RunStatus.IMPOSSIBLE] * 2, "completed"),
+        # Trouble that may pass leaves a run to be made.
+        *(
+            ((answer, answer), [RunStatus.NOT_RUN] * 2, "stopped")
+            for answer in (FULL, STOPPED, DIED)
+        ),
+        ((NO_GPU, STOPPED), [RunStatus.IMPOSSIBLE, RunStatus.NOT_RUN], "stopped"),
+    ],
+)
+def test_a_run_that_is_refused_ends_with_the_reason(made, answers, statuses, closed):
+    by_size = dict(zip((8, 16), answers, strict=True))
+    sweep = made(lambda job: RefusedLaunch(by_size[job.varied["batch_size"]]))
+    assert sorted(endings(sweep)) == statuses
+    assert {outcome.reason for outcome in sweep.outcomes.values()} == {a.reason for a in answers}
+    assert len(sweep.left()) == statuses.count(RunStatus.NOT_RUN)
+    assert sweep.closed == closed
 
 
 def test_what_could_not_be_where_it_was_resumed_is_judged_again_at_the_next_time(made):

@@ -304,29 +304,19 @@ def test_questions_that_nobody_answers_take_few_threads():
         answer.set()
 
 
-def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, monkeypatch):
+def test_on_a_large_machine_idle_processes_are_read_in_turns_and_busy_ones_always(
+    tmp_path: Path, monkeypatch
+):
     monkeypatch.setattr(scan, "MAX_IDLE", 10)
     machine = Machine(tmp_path)
-    for pid in range(100, 135):
+    for pid in range(100, 136):
         machine.process(pid)
     looking = Scan(str(tmp_path))
     looking.update(0, {})
-    looking.update(LOOK, {})
-    assert {look.t for look in looking.samples.values()} == {LOOK}
-    for number in (2, 3, 4, 5):
+    for number in range(1, 7):
+        machine.process(135, cpu_s=5.0 * number)
         looking.update(number * LOOK, {})
-        assert sum(look.t == number * LOOK for look in looking.samples.values()) == 10
-    assert min(look.t for look in looking.samples.values()) > LOOK
-
-
-def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MAX_IDLE", 1)
-    machine = Machine(tmp_path)
-    for pid in range(100, 120):
-        machine.process(pid)
-    looking = Scan(str(tmp_path))
-    for number in range(8):
-        machine.process(119, cpu_s=5.0 * number)
-        looking.update(number * LOOK, {})
-        assert looking.samples[119].t == number * LOOK
-    assert looking.samples[119].cpu_pct == 100
+        idle = [look.t for pid, look in looking.samples.items() if pid != 135]
+        assert sum(t == number * LOOK for t in idle) == (35 if number == 1 else 10)
+        assert (looking.samples[135].t, looking.samples[135].cpu_pct) == (number * LOOK, 100)
+    assert min(idle) > LOOK

@@ -104,12 +104,6 @@ def test_descendants_end_for_any_parents_and_hold_all_children(parents):
     assert found == {pid for pid in parents if parents[pid] == 1 or parents[pid] in found}
 
 
-def test_before_a_watch_nothing_is_reported(proc: Proc):
-    reading = ProcessProvider(proc.folder).fast(0)
-    assert reading.process is None
-    assert reading.why == {}
-
-
 def test_a_tree_adds_up_its_processes(proc: Proc):
     proc.stat(10, threads={10: 0, 17: 0})
     proc.stat(11, parent=10)

@@ -77,7 +77,7 @@ def test_a_lack_of_memory_is_reported_with_the_batch_size_and_which_memory(
         (
             error_of(
                 "InvalidArgumentError",
-                "Detected unsupported operations when trying to compile graph x on XLA_CPU_JIT: Split",
+                "Detected unsupported operations when trying to compile graph on XLA_CPU_JIT: x",
             ),
             "XLA can't compile this network; use --jit off (",
             FailureKind.EXCEPTION,

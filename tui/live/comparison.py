@@ -274,12 +274,7 @@ class ComparisonPanel(Vertical):
 
 
 class ComparisonScreen(TickingScreen):
-    """The rows of a comparison, one of which is chosen; below them what is known of it.
-
-    Args:
-        look: returns the comparison as it stands.
-        chosen: the row to begin with; None begins with what this run is compared with.
-    """
+    """The rows of a comparison, one of which is chosen; below them what is known of it."""
 
     CSS_PATH = "comparison.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -315,7 +310,7 @@ class ComparisonScreen(TickingScreen):
 
         Args:
             look: returns the comparison as it stands.
-            chosen: the row to begin with.
+            chosen: the row to begin with; None begins with what this run is compared with.
             take: is called with the row that is to be compared with, None for this run's own.
         """
         super().__init__()

@@ -132,12 +132,7 @@ class Part(StrEnum):
 
 
 class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
-    """A session as it happens, or as it was.
-
-    Args:
-        source: the session.
-        repeatable: whether the same can be launched once more.
-    """
+    """A session as it happens, or as it was."""
 
     CSS_PATH = "live.tcss"
     ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, TransportLine, KeyFooter, TooSmall"

@@ -1,11 +1,13 @@
-"""Like runs: what they have in common, and what of two runs may differ all the same."""
+"""Like runs, and runs of one script: what they have in common, and what may differ."""
 
 from dataclasses import replace
 
 import pytest
 from fakes.compared import THIS, header_of, recorded
+from fakes.scripts import script_header
 
 from dlmon.comparison.run import lower_is_better, options_with_effect
+from dlmon.comparison.same_script import is_same_work
 from dlmon.records import Result
 
 OPTIONS = {"batch_size": 100, "threads": 2}
@@ -70,3 +72,62 @@ LESS_IS_BETTER = {
 )
 def test_whether_less_is_better_is_known_by_a_name_or_not_at_all(name, lower):
     assert lower_is_better(name) is lower
+
+
+# ---- which runs are of the same script ----
+
+HEADER = replace(
+    script_header(),
+    script_path="/home/ada/work/train.py",
+    git_repository="github.com/ada/nets",
+    git_path="train.py",
+    git_commit="c" * 40,
+)
+OUTSIDE = {"git_repository": None, "git_path": None, "git_commit": None}
+ELSEWHERE = {"script_path": "/srv/nets/train.py"}
+OLDER = {"script_path": None, **OUTSIDE}
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        # The same path, whatever became of its repository.
+        (OUTSIDE, True),
+        ({"git_commit": "d" * 40, "git_repository": "gitlab.com/ada/nets"}, True),
+        # Another path is another script.
+        (ELSEWHERE | OUTSIDE, False),
+        (ELSEWHERE | {"git_repository": "github.com/eve/nets", "git_commit": "d" * 40}, False),
+        (ELSEWHERE | {"git_path": "old/train.py"}, False),
+        # Not in a copy of the repository, as cp -r makes one that was cloned from nowhere.
+        (ELSEWHERE | {"git_commit": "d" * 40}, True),
+        (ELSEWHERE | {"git_repository": "/srv/nets/.git"}, True),
+        # An older log has the path that its command names.
+        (OLDER, True),
+        (OLDER | {"directory": "/home/ada", "command": ("python", "work/train.py")}, True),
+        (OLDER | {"directory": "/home/ada/other"}, False),
+    ],
+)
+def test_a_script_is_known_by_its_path_or_by_that_within_its_repository(changes, same):
+    assert is_same_work(replace(HEADER, **changes), HEADER) is same
+
+
+CODE = {"workload": "python", "command": ("python", "-c", "fit()", "--lr", "1")}
+MODULE = {"workload": "nets.train", "command": ("python", "-m", "nets.train")}
+
+
+@pytest.mark.parametrize(
+    ("ours", "changes", "same"),
+    [
+        # Code on the command line is the script.
+        (CODE, {"command": ("python", "-c", "fit()", "--lr", "2")}, True),
+        (CODE, {"command": ("python", "-c", "evaluate()")}, False),
+        (CODE, {"command": ("python3", "-c", "fit()")}, False),
+        (CODE, {"directory": "/srv"}, False),
+        # A module whose file is not known is told by the directory that it ran in.
+        (MODULE, {"command": (*MODULE["command"], "--lr", "1")}, True),
+        (MODULE, {"directory": "/srv"}, False),
+    ],
+)
+def test_code_or_a_module_without_a_file_is_known_by_its_command_and_directory(ours, changes, same):
+    header = replace(HEADER, **OLDER, **ours)
+    assert is_same_work(header, replace(header, **changes)) is same

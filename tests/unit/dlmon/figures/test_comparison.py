@@ -13,6 +13,7 @@ from dlmon.figures.comparison import (
     energy_text,
     epoch_text,
     last_epoch,
+    metric_of,
     trainers_text,
     unusual_settings,
     why_no_time,
@@ -62,6 +63,13 @@ def test_a_run_that_failed_once_an_epoch_was_whole_failed_after_it():
         (records[: last + 1], False),
     ):
         assert last_epoch(folded(shown).snapshot())[1] == whole
+
+
+def test_a_loop_that_is_known_to_have_no_epochs_waits_for_its_throughput():
+    snapshot = folded(script_session(seconds=1, steps=None)).snapshot()
+    model = replace(snapshot.model, has_epochs=False)
+    early = replace(snapshot, model=model, samples_per_second=None)
+    assert metric_of(early) == "samples_per_second"
 
 
 @pytest.mark.parametrize("status", ["completed", "stopped", "failed"])

@@ -1,5 +1,8 @@
 """Tables of a session: of several loops, of epochs that were cut, of a profile's operations."""
 
+from dataclasses import replace
+
+import pytest
 from fakes.recorded import folded
 from fakes.scripts import Script, script_session
 
@@ -48,9 +51,7 @@ def test_each_loop_has_a_row_and_the_longest_a_mark():
     assert (table.rows[0][5], table.rows[2][5], table.left_out) == ("0.10 s", "–", 0)
     table = loop_table(folded(FITS).snapshot(ended=True), 2)
     assert ([row[1] for row in table.rows], table.left_out) == ([LARGE, "without a loader"], 1)
-
-
-def test_of_a_script_with_one_loop_nothing_is_said():
+    # Of a script with one loop nothing is said.
     snapshot = folded(script_session()).snapshot(ended=True)
     assert measured_loop(snapshot) == measured_in_short(snapshot) == ""
     assert loop_table(snapshot, 10) is None
@@ -73,62 +74,43 @@ def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():
     assert numbers(epochs, None) == ["1", "2 (cut)", "3 (cut)"]
 
 
-MADE = Profile(
-    t=9,
-    request=1,
-    begin=0,
-    end=62_000_000,
-    steps=5,
-    profiler="torch",
-    file="profile-1.json.gz",
-    operations=(Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8), Operation("x", 1, 9, 0, 0)),
-    idle=0.12,
-    copying=0.03,
-    communicating=0.0,
-)
-
-
 def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation():
-    note, table = describe_profile(MADE)
+    first, second = (
+        Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8),
+        Operation("x", 1, 9, 0, 0),
+    )
+    made = Profile(9, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", operations=(first, second))
+    note, table = describe_profile(replace(made, idle=0.12, copying=0.03, communicating=0.0))
     assert note.sentences == (
         "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %, "
         "communicating 0 %",
     )
     assert table.headings == ("share", "calls", "host", "device", "operation")
-    assert table.rows[0] == ("80.0 %", "5", "1.50 ms", "40.0 ms", "aten::" + "m" * 80)
+    assert table.rows[0] == ("80.0 %", "5", "1.50 ms", "40.0 ms", first.name)
     assert table.rows[1] == ("0.0 %", "1", "0.01 ms", "–", "x")
     # The names of operations are cut to the width.
     *_, row, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
     assert (len(row), row[-1]) == (76, "…")
 
 
-def test_a_line_says_the_last_value_and_the_best_where_that_is_another():
-    line = metrics_line(
-        [
-            MetricFigure("loss", 0.42, "", 0.42, 8, 8),
-            MetricFigure("val_loss", 0.5, "", 0.45, 6, 8),
-            MetricFigure("lr", 0.001, last_epoch=8),
-        ]
-    )
-    assert line == "loss 0.4200 (best), val_loss 0.5000 (best 0.4500 in epoch 7), lr 0.0010"
-
-
-def test_the_only_epoch_is_not_called_the_best():
-    assert metrics_line([MetricFigure("loss", 0.42, "", 0.42, 0, 0)]) == "loss 0.4200"
-
-
-def test_a_value_that_was_read_as_it_trained_is_no_value_of_an_epoch():
-    assert metrics_line([MetricFigure("loss", 0.42)]) == "loss 0.4200 (last read)"
-
-
-def test_a_loss_that_is_no_number_says_what_it_is():
-    line = metrics_line([MetricFigure("loss", None, "NaN", 2.0, 0, 3)], "pass")
-    assert line == "loss NaN (best 2.0000 in pass 1)"
-
-
-def test_a_line_of_many_metrics_ends():
-    line = metrics_line([MetricFigure(f"m{n}", 1.0, last_epoch=1) for n in range(20)])
-    assert line.endswith("m7 1.0000, and 12 more")
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        (
+            [("loss", 0.42, "", 0.42, 8, 8), ("val_loss", 0.5, "", 0.45, 6, 8)],
+            "loss 0.4200 (best), val_loss 0.5000 (best 0.4500 in pass 7)",
+        ),
+        ([("lr", 0.001, "", None, None, 8)], "lr 0.0010"),
+        # The only epoch is not called the best, and what was read as it trained is of none.
+        ([("loss", 0.42, "", 0.42, 0, 0)], "loss 0.4200"),
+        ([("loss", 0.42)], "loss 0.4200 (last read)"),
+        ([("loss", None, "NaN", 2.0, 0, 3)], "loss NaN (best 2.0000 in pass 1)"),
+    ],
+)
+def test_a_line_says_the_last_value_and_the_best_where_that_is_another(figures, line):
+    assert metrics_line([MetricFigure(*one) for one in figures], "pass") == line
+    many = metrics_line([MetricFigure(f"m{n}", 1.0, last_epoch=1) for n in range(20)])
+    assert many.endswith("m7 1.0000, and 12 more")
 
 
 def test_an_evaluation_says_what_it_came_to_and_over_what():

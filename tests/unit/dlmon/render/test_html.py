@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html import escape
 
 import pytest
@@ -91,29 +90,27 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
 def long_log(tmp_path, hours, gpus=8):
     """Write a log of noisy readings, seconds apart where it is long, and return its path."""
     header, *_ = recorded_session(gpus=gpus)
-    records = [header]
     step_ns = 1_000_000_000 * (1 if hours <= 1 else 12)
-    header = replace(header, options={**header.options, "interval": step_ns / 1e9})
+    records = [header]
     for number in range(int(hours * HOUR_S * 1e9 // step_ns)):
         t = BEGIN_NS + (number + 1) * step_ns
         noise = (number * 7919) % 1009 / 10
-        records.append(
-            Machine(
-                t,
-                BEGIN_WALL + number,
-                cpu=Cpu(pct=noise % 100, power_w=61.23 + noise),
-                memory=Memory(used_mib=10_000 + number % 977),
-                process=ProcessTree(cpu_pct=123.4 + noise),
-                gpus=tuple(
-                    Gpu(i, int(noise + i) % 100, 4_321 + number % 331, 201.2 + noise + i)
-                    for i in range(gpus)
-                ),
-            )
+        of_gpu = [
+            (int(noise + i) % 100, 4_321 + number % 331, 201.2 + noise + i) for i in range(gpus)
+        ]
+        sample = Machine(
+            t,
+            BEGIN_WALL + number,
+            cpu=Cpu(pct=noise % 100, power_w=61.23 + noise),
+            memory=Memory(used_mib=10_000 + number % 977),
+            process=ProcessTree(cpu_pct=123.4 + noise),
+            gpus=tuple(Gpu(i, *values) for i, values in enumerate(of_gpu)),
         )
-        dt_us = step_ns // 1000 // 4
-        records.append(Batches(number // 60, number % 60 * 4, 100 + number % 13, t, (dt_us,) * 4))
+        took_us = (step_ns // 4000,) * 4
+        trained = Batches(number // 60, number % 60 * 4, 100 + number % 13, t, took_us)
+        records += [sample, trained]
     result = Result("completed", header.id, "", header.workload, "gpu:0", {}, hours * HOUR_S)
-    return write_log(tmp_path, [header, *records[1:], result])
+    return write_log(tmp_path, [*records, result])
 
 
 @pytest.mark.slow

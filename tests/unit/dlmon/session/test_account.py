@@ -240,27 +240,18 @@ def test_a_script_that_ended_in_its_first_steps_had_a_start(name):
         assert (account["startup"], "script" in account) == (5.0, False)
 
 
-def test_batches_that_were_not_recorded_are_steps_all_the_same():
-    account = account_of(*STARTED, batches(0, 8.0, 0.1, first=20), epoch(0, 5.0, 12.0, 12.5))
-    assert (account["training"], account["gaps"]) == (pytest.approx(6.0), pytest.approx(0.5))
-
-
-def test_a_recorded_machine_has_no_account_and_no_figure_to_doubt():
-    session = folded(recorded_machine())
-    assert (session.snapshot().account, session.snapshot().validity) == ({}, None)
-
-
-def test_passes_of_inference_are_steps():
+def test_passes_of_inference_are_steps_and_so_are_batches_that_were_not_recorded():
     account = account_of(
-        phase(1, "compiling"),
-        phase(3, "predicting"),
-        batches(0, 1.0, 2.0, *[0.1] * 30),
-        epoch(0, 1.0, 6.0, 6.0),
-        phase(6.0, "closing"),
-        phase(7.0, "predicting"),
-        batches(1, 7.0, *[0.1] * 10),
+        *(phase(1, "compiling"), phase(3, "predicting"), batches(0, 1.0, 2.0, *[0.1] * 30)),
+        *(epoch(0, 1.0, 6.0, 6.0), phase(6.0, "closing")),
+        *(phase(7.0, "predicting"), batches(1, 7.0, *[0.1] * 10)),
     )
     assert account == {"startup": 1.0, "compiling": 1.9, "training": 4.1, "gaps": 1.0}
+    account = account_of(*STARTED, batches(0, 8.0, 0.1, first=20), epoch(0, 5.0, 12.0, 12.5))
+    assert (account["training"], account["gaps"]) == (pytest.approx(6.0), pytest.approx(0.5))
+    # A recorded machine has no account, and no figure to doubt.
+    machine = folded(recorded_machine()).snapshot()
+    assert (machine.account, machine.validity) == ({}, None)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)

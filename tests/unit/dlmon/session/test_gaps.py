@@ -226,11 +226,10 @@ def test_what_a_framework_did_for_a_second_is_a_pause_where_it_lies_in_no_other(
     assert pauses_in(gap, [saved, NamedPause(at(1), at(2), "compile")]) == (saved,)
     short, beside = replace(saved, end=at(8.9)), replace(saved, beside=True)
     assert not gaps_of(*in_validation[:1], short, beside)
-
-
-def test_a_pause_between_two_pieces_of_one_gap_leaves_it_whole():
+    # Between two pieces of one gap it leaves that whole.
     over = Epoch(0, at(1.0), at(8.0), at(8.0), whole=True, samples=5100, metrics={})
-    saved = NamedPause(at(9.0), at(10.5), "checkpoint")
     later = Phase(at(11.0), "outside training"), Phase(at(12.0), "evaluating")
-    (gap,) = gaps_of(over, Phase(at(8.0), "closing"), saved, *later)
+    gap = the_gap(
+        over, Phase(at(8.0), "closing"), NamedPause(at(9.0), at(10.5), "checkpoint"), *later
+    )
     assert (gap.kind, gap.seconds) == (GapKind.BETWEEN, pytest.approx(4.0))

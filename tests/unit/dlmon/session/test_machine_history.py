@@ -35,17 +35,12 @@ def test_readings_are_kept_go_on_where_they_did_not_change_and_have_a_gap_where_
 
 
 def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
-    history = MachineHistory()
-    first, second = (Process(1, cpu_pct=5),), (Process(1, cpu_pct=7), Process(2))
+    history, first = MachineHistory(), (Process(1, cpu_pct=5),)
+    second = (Process(1, cpu_pct=7), Process(2))
     reported = []
-    for second_of, processes, why in (
-        (1, first, {}),
-        (2, None, {}),
-        (3, second, {}),
-        (4, (), {}),
-        (5, None, {"processes": "denied"}),
-    ):
-        history.fold(sample(second_of, processes=processes, why=why))
+    for number, processes in enumerate((first, None, second, (), None)):
+        why = {"processes": "denied"} if number == 4 else {}
+        history.fold(sample(number, processes=processes, why=why))
         reported.append(history.latest.processes)
     assert reported == [first, first, second, (), None]
     assert history.latest.why == {"processes": "denied"}

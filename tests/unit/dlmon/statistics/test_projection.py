@@ -22,15 +22,6 @@ def steady(dt_us, samples=100):
     return state
 
 
-def epochs_opened(openings_us, cut=False):
-    """Return the state after a first epoch of 200 batches of 20 ms, and one for each opening."""
-    state = SteadyState()
-    state.add(100, [20_000] * 200)
-    for took_us in openings_us:
-        state.add(100, [20_000] * 200, opening=cut, opening_us=took_us)
-    return state
-
-
 def interval_of(whole_s, state, compile_s=0.0, from_first=True):
     """Return the interval of epochs, of which the first compiles."""
     return epoch_interval(whole_s[:from_first], whole_s[from_first:], state, compile_s)
@@ -156,17 +147,17 @@ def test_there_is_no_projection_before_the_spread_is_known_or_without_samples():
     assert project_epoch(known, 1, 0.0) is not None
 
 
-def test_the_band_of_a_projection_grows_with_the_spread_of_the_seconds():
+def test_the_band_of_a_projection_holds_what_is_known_of_each_part():
     uneven = [25_000] * (BLOCK_US // 25_000) + [16_667] * 60
     calm = project_epoch(steady([20_000] * 1_000), 10_000, 0.0)
     rough = project_epoch(steady([20_000] * 51 + uneven * 5), 10_000, 0.0)
     assert calm.high == calm.low
     assert rough.high - rough.low > 0.1 * rough.value
-
-
-def test_the_band_of_a_projection_holds_what_is_known_of_each_part():
     openings_us = [2_000_000, 2_500_000, 1_500_000]
-    projected = project_epoch(epochs_opened(openings_us), 10_000, 3.0, validation_half_s=0.4)
+    state = steady([20_000] * 200)
+    for took_us in openings_us:
+        state.add(100, [20_000] * 200, opening_us=took_us)
+    projected = project_epoch(state, 10_000, 3.0, validation_half_s=0.4)
     assert projected.value == pytest.approx(2.0 + 2.0 + 3.0)
     opening_half_s = student_95(2) * statistics.stdev(openings_us) / math.sqrt(3) / 1e6
     assert projected.high - projected.value == pytest.approx(math.hypot(opening_half_s, 0.4))

@@ -502,14 +502,6 @@ def test_what_takes_little_or_nothing_from_the_run_is_no_evidence(rule, sample, 
     assert rule not in rules(limit) if rule else limit.rule == "not-clear"
 
 
-def test_a_program_is_named_by_what_it_took_over_the_whole_window():
-    def rows(busy, idle):
-        return replace(SMALL, command="first", cpu_pct=busy), replace(PYTEST, cpu_pct=idle)
-
-    samples = [beside(*rows(120.0, 0.0))] * 20 + [beside(*rows(0.0, 100.0))] * 5
-    assert "most: first, pid 1" in find_limit(samples, TWO).text
-
-
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     def limit(sample):
         samples = samples_of(sample, MIN_SAMPLES)
@@ -576,10 +568,21 @@ def test_threads_of_one_process_that_take_turns_fill_one_core(
     assert (", ".join(limit.evidence[0].figures) if limit.rule == "thread" else None) == said
 
 
-def test_another_program_on_the_gpu_is_named():
+def test_another_program_is_named_on_the_gpu_and_by_what_it_took_over_the_whole_window():
     limit = reported(on_gpu(), gpu=0)
     assert rules(limit) == ["gpu", "gpu-shared"]
     assert limit.text.endswith("Another program is on GPU 0: blender, pid 4711, has 3.2 GiB.")
+
+    def rows(busy, idle):
+        return replace(SMALL, command="first", cpu_pct=busy), replace(PYTEST, cpu_pct=idle)
+
+    samples = [beside(*rows(120.0, 0.0))] * 20 + [beside(*rows(0.0, 100.0))] * 5
+    assert "most: first, pid 1" in find_limit(samples, TWO).text
+    # Of a run that is over, what to do next time.
+    over = reported(beside(replace(PYTEST, command="ffmpeg")), ended=True)
+    took = OTHERS.replace("take", "took")
+    assert over.text == f"{took} (most: ffmpeg, pid 32614), this run 0.8."
+    assert over.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
 
 
 def test_a_run_that_does_not_want_the_cpu_names_nobody():
@@ -766,15 +769,6 @@ def test_others_are_only_named_to_a_run_that_wants_the_cpu(
 # ---- after the end ----
 
 
-def test_the_advice_of_a_run_that_is_over_is_what_to_do_next_time():
-    ffmpeg = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
-    limit = reported(beside(ffmpeg), ended=True)
-    assert limit.text == f"{OTHERS} (most: ffmpeg, pid 32614), this run 0.8.".replace(
-        "take", "took"
-    )
-    assert limit.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
-
-
 _OF_NOW = {"is", "are", "takes", "take", "keeps", "uses", "waits", "stops", "works", "has", "now"}
 
 
@@ -876,28 +870,24 @@ def test_a_verdict_stays_near_its_threshold_and_changes_where_the_other_holds_fo
     assert {verdict(*near[: n + 1]) for n in range(len(near))} == {"cpu"}
     # Where it was never reached, what is near it is none.
     assert verdict(1.79, 1.78, 1.79) != "cpu"
-    assert verdict(1.9, 1.0) == "cpu"
+    assert verdict(1.9, 1.0) == verdict(1.9, 1.0, 1.9, 1.0) == "cpu"
     assert verdict(1.9, 1.0, 1.0) == "not-clear"
-    assert verdict(1.9, 1.0, 1.9, 1.0) == "cpu"
-
-
-def test_of_two_that_take_about_as_much_the_one_that_led_leads():
-    def leader(*waits):
+    # Of two that take about as much the one that led leads.
+    for waits, leader in (
+        ((38.0, 42.0, 38.0, 43.0), "data-wait"),
+        ((38.0, 52.0, 42.0, 38.0), "other-programs"),
+        ((38.0, 52.0, 42.0, 30.0), "data-wait"),
+    ):
         samples = (beside(run=0.7, wait_pct=pct) for pct in waits)
-        return after(*samples, waited_share=0.4).rule
-
-    assert leader(38.0, 42.0, 38.0, 43.0) == "data-wait"
-    assert leader(38.0, 52.0, 42.0, 38.0) == "other-programs"
-    assert leader(38.0, 52.0, 42.0, 30.0) == "data-wait"
-
-
-def test_a_gpu_that_works_near_its_power_limit_does_so_until_it_clearly_does_not():
-    def headline(*power_w):
-        return after(*(with_gpu(power_w=watts) for watts in power_w), gpu=0).headline
-
-    assert headline(113.0) == "GPU 0 is busy"
-    assert headline(115.0, 113.0) == "GPU 0 works near its power limit"
-    assert headline(115.0, 113.0, 100.0) == "GPU 0 is busy"
+        assert after(*samples, waited_share=0.4).rule == leader
+    # A GPU works near its power limit until it clearly does not.
+    for power_w, headline in (
+        ((113.0,), "GPU 0 is busy"),
+        ((115.0, 113.0), "GPU 0 works near its power limit"),
+        ((115.0, 113.0, 100.0), "GPU 0 is busy"),
+    ):
+        samples = (with_gpu(power_w=watts) for watts in power_w)
+        assert after(*samples, gpu=0).headline == headline
 
 
 # ---- whether this run is what waits for a disk, or for memory ----

@@ -356,7 +356,7 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
     if start.remote is not None:
         return partial(flows.hosts.connecting_screen, app, start.remote)
     if start.sweep is not None:
-        return partial(flows.sweeps.sweep_screen, app, start.sweep)
+        return partial(flows.runs.sweep_screen, app, start.sweep)
     if start.hosts:
         return partial(flows.hosts.hosts_screen, app, start.hosts)
     if start.watch_interval_s is not None:
@@ -398,11 +398,11 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.TellAlert: flows.settings.tell_alert,
         requests.Train: flows.runs.train,
         requests.TrainAgain: flows.runs.train_again,
-        requests.TrainSeveral: flows.sweeps.train_several,
+        requests.TrainSeveral: flows.runs.train_several,
         requests.ShowSession: flows.sessions.show_session,
         requests.ShowHostSession: flows.hosts.show_host_session,
-        requests.ShowSweptSession: flows.sweeps.show_swept_session,
-        requests.ShowSweep: flows.sweeps.show_sweep,
+        requests.ShowSweptSession: flows.runs.show_swept_session,
+        requests.ShowSweep: flows.runs.show_sweep,
         requests.ShowHost: flows.hosts.show_host,
         requests.ShowNodes: flows.hosts.show_nodes,
         requests.WatchHosts: flows.hosts.watch_hosts,

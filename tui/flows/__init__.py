@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tui.flows import hosts, recordings, runs, sessions, settings, stack, sweeps
+    from tui.flows import hosts, recordings, runs, sessions, settings, stack
 
-__all__ = ["hosts", "recordings", "runs", "sessions", "settings", "stack", "sweeps"]
+__all__ = ["hosts", "recordings", "runs", "sessions", "settings", "stack"]
 
 
 def __getattr__(name: str) -> Any:

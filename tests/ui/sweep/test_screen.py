@@ -20,7 +20,6 @@ from rich.cells import cell_len
 import dlmon.options.sweep
 import dlmon.sweep.log
 import tui.flows.runs
-import tui.flows.sweeps
 from dlmon.cli.start import Sources, Start
 from dlmon.launch.job import RemoteStart
 from dlmon.log.folder import LOG_NAME
@@ -295,7 +294,7 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     opened = []
-    monkeypatch.setattr(tui.flows.sweeps, "show_remote", lambda app, start: opened.append(start))
+    monkeypatch.setattr(tui.flows.runs, "show_remote", lambda app, start: opened.append(start))
     async with in_app(on_hosts) as (app, pilot):
         await pilot.press("home", "enter")
         await pilot.pause()

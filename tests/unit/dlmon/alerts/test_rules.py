@@ -260,30 +260,26 @@ def test_a_recording_tells_of_every_gpu_but_of_none_that_it_is_idle():
     }
 
 
-def disk(free_gib, total_gib):
-    return total_gib * GIB, (total_gib - free_gib) * GIB, free_gib * GIB
-
-
 @pytest.mark.parametrize(
-    ("free_gib", "total_gib", "is_told"),
-    [(6, 100, False), (4, 1000, True), (30, 1000, True), (60, 1000, False), (4.9, 20, True)],
+    ("total_gib", "free_gib", "told"),
+    [
+        (100, [6], []),
+        (1000, [4], ["disk"]),
+        (1000, [30], ["disk"]),
+        (1000, [60], []),
+        (20, [4.9], ["disk"]),
+        # It has room again once there is clearly more.
+        (50, [4, 6, 6], ["disk"]),
+        (50, [4, 20, 20], ["disk", "disk"]),
+    ],
 )
-def test_a_disk_is_full_with_less_than_five_percent_or_five_gib(free_gib, total_gib, is_told):
-    space = disk(free_gib, total_gib)
-    assert events(training(20), 20, disk=space)[0] == (["disk"] if is_told else [])
-
-
-def test_a_disk_has_room_again_once_there_is_clearly_more():
-    session = training(20, Phase(BEGAN + 20 * S, "validating"))
-    _, states = events(session, 20, disk=disk(4, 50))
-    for at_s in (21, 52):
-        space = disk(6, 50)
-        found, states = events(session, at_s, states=states, disk=space)
-    assert found == []
-    for at_s in (53, 84):
-        space = disk(20, 50)
-        found, states = events(session, at_s, states=states, disk=space)
-    assert found == ["disk"]
+def test_a_disk_is_full_with_less_than_five_percent_or_five_gib(total_gib, free_gib, told):
+    session, states, found = training(20, Phase(BEGAN + 20 * S, "validating")), None, []
+    for number, free in enumerate(free_gib):
+        space = total_gib * GIB, (total_gib - free) * GIB, free * GIB
+        alerts, states = events(session, 20 + 31 * number, states=states, disk=space)
+        found += alerts
+    assert found == told
 
 
 def test_an_event_that_is_not_asked_for_is_not_told():

@@ -55,13 +55,6 @@ def test_a_wrong_address_is_refused_in_a_sentence_that_does_not_repeat_it(text):
     assert "\n" not in str(refused.value)
 
 
-def test_an_address_of_apprise_needs_it_here_and_on_another_machine_that_says_so(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(AddressError, match=r"pip install 'dlmon\[alerts\]'"):
-        address_of("tgram://x/1")
-    assert address_of("tgram://x/1", here=False).service is Service.APPRISE
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -77,13 +70,15 @@ def test_wrong_settings_are_refused(wrong):
 def test_what_the_command_line_says_wins_and_off_is_nothing():
     configured = AlertSettings(url=("https://a/",), command=("x",), stalled_s=5.0)
     assert configured.chosen(None) == configured
-    assert configured.chosen("https://b/", "gpu1") == replace(
-        configured, url=("https://b/",), host="gpu1"
-    )
-    assert configured.chosen("off") is None
-    assert AlertSettings().chosen(None) is None
+    there = configured.chosen("https://b/", "gpu1")
+    assert there == replace(configured, url=("https://b/",), host="gpu1")
+    assert configured.chosen("off") is AlertSettings().chosen(None) is None
+    # A job carries them as JSON.
+    assert AlertSettings.from_fields(json.loads(json.dumps(asdict(there)))) == there
 
 
-def test_a_job_carries_them_as_json():
-    settings = AlertSettings(url=("https://a/",), command=("x", "y"), desktop=True, host="gpu1")
-    assert AlertSettings.from_fields(json.loads(json.dumps(asdict(settings)))) == settings
+def test_an_address_of_apprise_needs_it_here_and_on_another_machine_that_says_so(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(AddressError, match=r"pip install 'dlmon\[alerts\]'"):
+        address_of("tgram://x/1")
+    assert address_of("tgram://x/1", here=False).service is Service.APPRISE

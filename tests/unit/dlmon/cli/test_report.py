@@ -54,16 +54,12 @@ def test_repeats_stand_on_one_side_and_have_one_verdict(report, arguments):
     assert "repeat each" not in text
 
 
-def test_what_is_chosen_for_a_side_stands_on_it_though_it_was_made_otherwise(report):
-    (compared,) = json.loads(
-        report("--base", "w0-0,w0-1,w2-0", "--new", "w2-1,w2-2", "--format", "json")
-    )["comparisons"]
-    assert [run["session"] for run in compared["base"]] == ["w0-0", "w0-1", "w2-0"]
-
-
-def test_runs_that_were_all_made_alike_are_compared_one_by_one(report):
+def test_runs_that_were_made_alike_are_compared_one_by_one_unless_sides_are_chosen(report):
     compared = json.loads(report("w0*", "--format", "json"))["comparisons"]
     assert [run["session"] for one in compared for run in one["new"]] == ["w0-1", "w0-2"]
+    chosen = ("--base", "w0-0,w0-1,w2-0", "--new", "w2-1,w2-2")
+    (compared,) = json.loads(report(*chosen, "--format", "json"))["comparisons"]
+    assert [run["session"] for run in compared["base"]] == ["w0-0", "w0-1", "w2-0"]
 
 
 @pytest.mark.parametrize(

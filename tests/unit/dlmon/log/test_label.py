@@ -51,20 +51,12 @@ def test_what_is_written_is_read(log, label):
     assert list(log.parent.iterdir()) == [log.with_name(LABEL_NAME)]
 
 
-def test_only_its_owner_may_read_a_label_and_the_folder_stays_as_it_is(log):
-    write_label(log, Label("mine"))
+def test_a_label_is_that_of_the_folder_whichever_log_is_read_and_its_owners_alone(log):
+    write_label(log, Label("the log"))
+    for name in ("session-2.jsonl", "sweep.jsonl"):
+        assert read_label(log.with_name(name)) == Label("the log")
     assert stat.S_IMODE(log.with_name(LABEL_NAME).stat().st_mode) == 0o600
     assert stat.S_IMODE(log.parent.stat().st_mode) == 0o755
-
-
-@pytest.mark.parametrize("name", ["session-2.jsonl", "sweep.jsonl"])
-def test_a_label_is_that_of_the_folder_whichever_log_is_read(log, name):
-    write_label(log, Label("both"))
-    assert read_label(log.with_name(name)) == Label("both")
-
-
-def test_a_file_that_is_no_log_has_no_label(log):
-    write_label(log, Label("the log"))
     other = log.with_name("mine.jsonl")
     assert read_label(other) == Label()
     with pytest.raises(LogError, match="is not a log that dlmon wrote"):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from fakes.screens import Clock
 
 from dlmon.remote import connection as links
 from dlmon.remote.connection import SILENCE_S, Connection, Standing
@@ -12,12 +13,9 @@ from dlmon.remote.ssh import SshError
 SECOND = 1_000_000_000
 
 
-class Clock:
-    def __init__(self):
-        self.now_ns = 100 * SECOND
-
-    def __call__(self):
-        return self.now_ns
+@pytest.fixture
+def clock():
+    return Clock(100 * SECOND)
 
 
 class FakeProcess:
@@ -76,11 +74,6 @@ class Host:
             raise self.outcome
         self.connections.append(FakeProcess())
         return self.connections[-1]
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -166,7 +159,7 @@ async def test_one_that_is_lost_at_once_again_and_again_is_tried_later(host, clo
     link.start()
     for held_s, later_s in ((0, 0), (0, 0.001), (SILENCE_S + 1, 0), (0, 0.001), (0, 1.0)):
         await until(lambda: link.is_up)
-        clock.now_ns += int(held_s * SECOND)
+        clock.advance(held_s)
         due = []
         host.connections[-1].lose()
         await until(lambda due=due: due.append(link.retry_at_ns) or due[-1] is not None)
@@ -203,28 +196,21 @@ async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link
     assert host.connections[2].asks == ["ping"]
 
 
-async def test_without_a_connection_nothing_is_asked(host, clock):
-    link = Connection("box", connect=host.connect, clock=clock)
-    link.send("stop", lambda answer: pytest.fail("nothing was asked"))
-    with pytest.raises(SshError, match="box is not connected"):
-        await link.ask_one("ping")
-
-
 @pytest.mark.usefixtures("quick_pings")
 async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     await until(lambda: link.is_up)
     first = host.connections[0]
     answers = []
     link.add(Standing("watch", dict, answers.append))
-    clock.now_ns += int((SILENCE_S - 1) * SECOND)
+    clock.advance(SILENCE_S - 1)
     # Any answer shows that it is there.
     first.answer("watch", a=1)
     await until(lambda: answers)
-    clock.now_ns += int((SILENCE_S - 1) * SECOND)
+    clock.advance(SILENCE_S - 1)
     pings = len(first.asked)
     await until(lambda: len(first.asked) > pings)
     assert link.is_up
-    clock.now_ns += 2 * SECOND
+    clock.advance(2)
     await until(lambda: link.retry_at_ns is not None)
     assert link.problem == "box stopped answering"
     assert first.is_closed
@@ -242,7 +228,7 @@ def pinged(link, host, clock, monkeypatch):
         asked = len(connection.asked)
         await until(lambda: len(connection.asked) > asked)
         sent_ns = clock.now_ns
-        clock.now_ns += int(trip_s * SECOND)
+        clock.advance(trip_s)
         there_ns = sent_ns + int(trip_s * SECOND) // 2 + int(ahead_s * SECOND)
         connection.answer("ping", **{"t": there_ns, "wall": there_ns / 1e9, **changed})
         await until(connection.is_heard)
@@ -289,23 +275,6 @@ async def test_a_time_that_no_clock_shows_is_passed_over(link, pinged, wrong):
     assert link.times.monotonic_ns == pytest.approx(7.0 * SECOND)
 
 
-async def test_closing_ends_a_try_that_is_under_way():
-    begun, ended = asyncio.Event(), asyncio.Event()
-
-    async def connect(name):
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    link = Connection("box", connect=connect)
-    link.start()
-    await begun.wait()
-    await link.close()
-    assert ended.is_set()
-
-
 @pytest.mark.parametrize("steps", range(5))
 async def test_it_is_closed_in_whichever_step_the_connection_is_lost(
     link, host, steps, monkeypatch
@@ -320,3 +289,23 @@ async def test_it_is_closed_in_whichever_step_the_connection_is_lost(
     assert done
     assert host.connections[0].is_closed
     assert not link.is_up
+
+
+async def test_closing_ends_a_try_that_is_under_way():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def connect(name):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    link = Connection("box", connect=connect)
+    link.send("stop", lambda answer: pytest.fail("nothing was asked"))
+    with pytest.raises(SshError, match="box is not connected"):
+        await link.ask_one("ping")
+    link.start()
+    await begun.wait()
+    await link.close()
+    assert ended.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fakes.screens import Clock
 
 from dlmon.records import (
     Cost,
@@ -61,44 +62,38 @@ class FakeProvider(Provider):
         return self._slow
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100 * SECOND
-
-    def __call__(self):
-        return self.now
-
-
 def sampler_of(*providers, clock=None, cpu_clock=lambda: 0):
-    return Sampler(providers, clock=clock or Clock(), wall=lambda: 1.234, cpu_clock=cpu_clock)
+    return Sampler(
+        providers, clock=clock or Clock(100 * SECOND), wall=lambda: 1.234, cpu_clock=cpu_clock
+    )
 
 
 def test_facts_are_joined_and_the_first_window_is_waited_for():
-    clock = Clock()
+    clock = Clock(100 * SECOND)
     waited = []
 
     def wait(seconds):
         waited.append(seconds)
-        clock.now += int(seconds * SECOND)
+        clock.advance(seconds)
 
     first = FakeProvider(MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)))
     second = FakeProvider(MachineFacts(why={"gpus": "no driver"}))
     facts = sampler_of(first, second, clock=clock).facts(wait)
     assert facts.machine == MachineFacts(cores=2, cpu_pct=12.5, why={"gpus": "no driver"})
-    assert facts.t == clock.now
+    assert facts.t == clock()
     assert waited == [FIRST_WINDOW_S]
 
 
 @pytest.mark.parametrize("late_ns", [0, 1_000_000])
 def test_the_slow_tier_is_read_every_five_seconds_however_late_a_reading_is(late_ns):
-    clock, provider = Clock(), FakeProvider()
+    clock, provider = Clock(100 * SECOND), FakeProvider()
     sampler = sampler_of(provider, clock=clock)
     sampler.facts(lambda seconds: None)
     provider.calls.clear()
-    begin = clock.now
+    begin = clock()
     for number in range(1, 13):
         due = begin + number * SECOND
-        clock.now = due + (12 - number) * late_ns
+        clock.now_ns = due + (12 - number) * late_ns
         sampler.sample(due)
     slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
     assert slow == [1, 6, 11]
@@ -106,14 +101,14 @@ def test_the_slow_tier_is_read_every_five_seconds_however_late_a_reading_is(late
 
 
 def test_a_sample_reports_its_own_cost_and_lateness():
-    clock = Clock()
+    clock = Clock(100 * SECOND)
     spent = iter([5_000_000, 7_500_000])
     sampler = sampler_of(FakeProvider(), clock=clock, cpu_clock=lambda: next(spent))
     sampler.facts(lambda seconds: None)
-    clock.now += 3_000_000
-    record = sampler.sample(clock.now - 1_250_000)
+    clock.advance(0.003)
+    record = sampler.sample(clock() - 1_250_000)
     assert record.cost == Cost(cpu_ms=2.5, late_ms=1.25)
-    assert (record.t, record.wall) == (clock.now, 1.23)
+    assert (record.t, record.wall) == (clock(), 1.23)
 
 
 def test_a_later_providers_reading_counts():
@@ -133,7 +128,7 @@ class FakeTable:
 
 
 def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
-    clock = Clock()
+    clock = Clock(100 * SECOND)
     on_gpu = {10: {0: 5}}
     rows = (Process(10, gpus=(0,)),)
     table = FakeTable([Reading(), Reading(processes=rows), Reading(processes=rows), Reading()])
@@ -142,7 +137,7 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     sampler.facts(lambda seconds: None)
     reported = []
     for _ in range(11):
-        clock.now += SECOND
-        reported.append(sampler.sample(clock.now).processes)
+        clock.advance(1)
+        reported.append(sampler.sample(clock()).processes)
     assert reported == [rows, *[None] * 10]
     assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4

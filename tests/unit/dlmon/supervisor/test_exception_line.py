@@ -31,6 +31,7 @@ OF_JAX = [
     "--------------------",
     "For simplicity, JAX has removed its internal frames from the traceback of the following.",
 ]
+DURING = "During handling of the above exception, another exception occurred:"
 AT_EXIT = [
     "/usr/lib/python3.12/resource_tracker.py:254: UserWarning: 1 leaked semaphore object",
     "  warnings.warn('resource_tracker: There appear to be %d '",
@@ -74,6 +75,11 @@ AT_EXIT = [
         (TRACEBACK, None),
         ([*TRACEBACK, "3 % done"], None),
         ([*TRACEBACK, "my.Stopped: enough", "cleaning up"], "my.Stopped: enough"),
+        # Of one that came of another the last counts.
+        (
+            [*TRACEBACK, "KeyError: 'x'", "", DURING, "", *TRACEBACK[1:], "OSError: no"],
+            "OSError: no",
+        ),
         (["INFO: done"], None),
         (["Error: something"], "Error: something"),
         (["ValueError: handled", "epoch 2"], None),
@@ -84,10 +90,12 @@ def test_the_exception_that_ended_a_script(output, line):
     assert found_in(output) == line
 
 
-def test_what_the_other_stream_says_into_a_pipe_comes_late():
+def test_what_the_other_stream_says_into_a_pipe_comes_late_and_another_exit_code_is_its_own():
     written = [Output(0, "stderr", text) for text in [*TRACEBACK, "ConnectionError: reset"]]
-    late = find_error([*written, Output(0, "stdout", "Epoch 2/10")], 1)
-    assert late == "ConnectionError: reset"
+    late = [*written, Output(0, "stdout", "Epoch 2/10")]
+    assert (find_error(late, 1), find_error(late, 2)) == ("ConnectionError: reset", None)
+    usage = [Output(0, "stderr", text) for text in ("usage: train.py", "train.py: error: no")]
+    assert find_error([*written, *usage], 2) is None
 
 
 def of_rank(rank, lines):
@@ -108,26 +116,6 @@ def test_the_exception_of_a_process_of_torchrun_is_the_first_ones():
         assert found_in(output) == "ValueError: 0"
     # Of one that says nothing torchrun's own is all there is.
     assert found_in(torchrun).endswith("ChildFailedError")
-
-
-@pytest.mark.parametrize(
-    "output",
-    [
-        [*TRACEBACK, "ConnectionError: reset"],
-        [*TRACEBACK, "ConnectionError: reset", "usage: train.py", "train.py: error: no quota"],
-    ],
-)
-def test_a_script_with_an_exit_code_of_its_own_was_not_ended_by_an_exception(output):
-    assert found_in(output, 2) is None
-
-
-def test_of_an_exception_that_came_of_another_the_last_counts():
-    output = [
-        *TRACEBACK, "KeyError: 'x'", "",
-        "During handling of the above exception, another exception occurred:", "",
-        *TRACEBACK[1:], "RuntimeError: no x",
-    ]  # fmt: skip
-    assert found_in(output) == "RuntimeError: no x"
 
 
 @given(st.lists(st.text(max_size=400) | st.sampled_from(TRACEBACK), max_size=8), st.integers(1, 2))

@@ -52,11 +52,16 @@ def chrome(tmp_path, *events):
 OPERATION = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
 
 
-def test_a_trace_of_pytorch_stays_as_it_is(tmp_path):
+def test_a_trace_of_pytorch_stays_as_it_is_and_one_that_is_too_large_is_not_read(
+    tmp_path, monkeypatch
+):
     source, target = chrome(tmp_path, OPERATION, {"ph": "M"}), tmp_path / "profile-1.json.gz"
     assert operations(read(source, target))["aten::mm"]["calls"] == 1
     assert target.stat().st_mode & 0o777 == 0o600
     assert json.loads(gzip.decompress(target.read_bytes()))["traceEvents"][0] == OPERATION
+    monkeypatch.setattr(trace, "MOST_TRACE_BYTES", 10)
+    with pytest.raises(TraceError, match="profile fewer steps"):
+        read(chrome(tmp_path, OPERATION), tmp_path / "target")
 
 
 def field(number, value):
@@ -145,9 +150,3 @@ def test_what_is_no_trace_is_one_sentence(text, is_packed, tmp_path, monkeypatch
     assert trace.main() == 0
     assert set(json.loads(capsys.readouterr().out)) == {"error"}
     assert list(tmp_path.iterdir()) == []
-
-
-def test_one_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace, "MOST_TRACE_BYTES", 10)
-    with pytest.raises(TraceError, match="profile fewer steps"):
-        read(chrome(tmp_path, OPERATION), tmp_path / "target")

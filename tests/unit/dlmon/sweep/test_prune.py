@@ -44,14 +44,17 @@ def ids(recordings):
 FIVE = [session(name, float(began)) for began, name in enumerate("abcde")]
 
 
-@pytest.mark.parametrize(("keep", "gone"), [(0, "abcde"), (2, "abc"), (4, "a"), (5, ""), (100, "")])
-def test_all_but_the_newest_are_removed(keep, gone):
-    assert ids(removable(FIVE[::-1], [], keep=keep)) == list(gone)
-
-
-@pytest.mark.parametrize(("before", "gone"), [(-1, ""), (2.0, "ab"), (2.5, "abc"), (99, "abcde")])
-def test_what_began_before_a_time_is_removed(before, gone):
-    assert ids(removable(FIVE, [], before=before)) == list(gone)
+@pytest.mark.parametrize(
+    ("rule", "gone"),
+    [
+        *(({"keep": keep}, gone) for keep, gone in ((0, "abcde"), (2, "abc"), (4, "a"), (100, ""))),
+        *(({"before": t}, gone) for t, gone in ((-1, ""), (2.0, "ab"), (2.5, "abc"), (9, "abcde"))),
+    ],
+)
+def test_all_but_the_newest_or_what_began_before_a_time_is_removed(rule, gone):
+    assert ids(removable(FIVE[::-1], [], **rule)) == list(gone)
+    # A sweep that has yet to make its first run is as new as it is.
+    assert removable(FIVE, [sweep("s", 9.0)], keep=2) == FIVE[:3]
 
 
 @pytest.mark.parametrize("status", ["running", "unknown"])
@@ -75,10 +78,6 @@ def test_a_sweep_goes_with_the_last_of_its_sessions():
     assert ids(removable(FIVE[3:], swept, keep=2)) == ["s"]
     named = [sweep("s", 0.5, "b", "c", named=True)]
     assert ids(removable(FIVE, named, keep=2)) == ["a", "b", "c"]
-
-
-def test_a_sweep_that_has_yet_to_make_its_first_run_is_as_new_as_it_is():
-    assert removable(FIVE, [sweep("s", 9.0)], keep=2) == [*FIVE[:3]]
 
 
 @pytest.mark.parametrize("status", ["running", "unknown"])

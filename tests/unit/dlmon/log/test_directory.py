@@ -44,6 +44,23 @@ def three(tmp_path):
     return {name: log_of(tmp_path, name, wall=float(wall)) for wall, name in enumerate(ids)}
 
 
+@pytest.mark.parametrize(
+    ("records", "host", "status"),
+    [
+        # Without a result or a writer it was interrupted; a result must be the last record.
+        ([Notice(1, "a")], None, Status.INTERRUPTED),
+        ([result(), Failure(1, "more came")], None, Status.INTERRUPTED),
+        # Nobody knows how one of another host stands.
+        ([], "elsewhere", Status.UNKNOWN),
+        ([result()], "elsewhere", Status.COMPLETED),
+    ],
+)
+def test_a_session_stands_as_its_last_record_says(tmp_path, records, host, status):
+    entry = read_entry(log_of(tmp_path, "one", *records, host=host))
+    assert (entry.status, entry.pid) == (status, None)
+    assert (entry.result is None) == (status != Status.COMPLETED)
+
+
 @pytest.mark.parametrize("status", ["completed", "failed", "stopped"])
 def test_a_session_stands_as_its_result_says(tmp_path, status):
     records = recorded_session(status=status, samples=2_000)
@@ -57,17 +74,6 @@ def test_the_newest_loss_is_that_of_training_also_while_it_runs(tmp_path):
     said = [each for each in records if isinstance(each, Epoch | Metrics)]
     values = said[-1].metrics if isinstance(said[-1], Epoch) else said[-1].values
     assert read_entry(write_log(tmp_path, records)).loss == values["loss"]
-
-
-def test_a_session_without_a_result_or_a_writer_was_interrupted(tmp_path):
-    entry = read_entry(log_of(tmp_path, "one", Notice(1, "a")))
-    assert (entry.status, entry.result, entry.pid) == (Status.INTERRUPTED, None, None)
-
-
-def test_nobody_knows_how_a_session_of_another_host_stands(tmp_path):
-    assert read_entry(log_of(tmp_path, "one", host="elsewhere")).status == Status.UNKNOWN
-    ended = log_of(tmp_path, "two", result(), host="elsewhere")
-    assert read_entry(ended).status == "completed"
 
 
 @on_linux
@@ -143,11 +149,6 @@ def test_a_result_is_found_behind_a_torn_line_and_however_long_it_is(tmp_path):
         log.write(b'{"type":"noti')
     entry = read_entry(path)
     assert (entry.status, entry.result) == ("failed", long)
-
-
-def test_a_result_must_be_the_last_record(tmp_path):
-    entry = read_entry(log_of(tmp_path, "one", result(), Failure(1, "more came")))
-    assert (entry.status, entry.result) == (Status.INTERRUPTED, None)
 
 
 def test_a_session_is_found_by_id_or_unique_prefix_or_as_the_last_that_began(tmp_path, three):

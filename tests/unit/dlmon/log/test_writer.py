@@ -93,6 +93,20 @@ def test_a_disk_that_fills_leaves_whole_lines(writer):
         assert read(writer.path) == [Notice(1, "before"), sample(1)]
 
 
+def test_a_torn_line_that_can_not_be_cut_stays_a_line_of_its_own(writer, monkeypatch):
+    def refuse(fd, size):
+        raise OSError(5, "input/output error")
+
+    for number in range(2):
+        with files_no_larger_than(writer.path.stat().st_size + 10), monkeypatch.context() as patch:
+            patch.setattr(os, "ftruncate", refuse)
+            writer.write(epoch(number))
+        writer.retry(at_once=True)
+    with follow(writer.path) as follower:
+        assert follower.poll() == [epoch(0), epoch(1)]
+        assert follower.skipped == 2
+
+
 def test_epochs_and_the_result_wait_for_room_and_samples_do_not(writer):
     with files_no_larger_than(writer.path.stat().st_size + 5):
         for number in range(4):
@@ -134,24 +148,6 @@ def test_memory_for_what_waits_is_bounded_and_the_result_always_fits(writer, mon
     assert writer.lost_lines == 20
     assert writer.retry(at_once=True)
     assert read(writer.path) == [*(epoch(number) for number in range(10)), result()]
-
-
-def test_a_torn_line_that_can_not_be_cut_stays_a_line_of_its_own(writer, monkeypatch):
-    def refuse(fd, size):
-        raise OSError(5, "input/output error")
-
-    writer.write(Notice(1, "before"))
-    with files_no_larger_than(writer.path.stat().st_size + 10):
-        monkeypatch.setattr(os, "ftruncate", refuse)
-        writer.write(epoch(0))
-    monkeypatch.undo()
-    writer.retry(at_once=True)
-    with files_no_larger_than(writer.path.stat().st_size + 10):
-        writer.write(epoch(1))
-    writer.retry(at_once=True)
-    with follow(writer.path) as follower:
-        assert follower.poll() == [Notice(1, "before"), epoch(0), epoch(1)]
-        assert follower.skipped == 1
 
 
 def test_epochs_and_the_result_are_synced(writer, monkeypatch):

@@ -50,13 +50,13 @@ def test_a_directory_with_a_name_that_is_too_long_is_refused_in_a_sentence():
         check_script(job)
 
 
+ITSELF = "a loop reports itself with import dlmon"
+
+
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (
-            (),
-            "no framework that dlmon watches was imported; a loop reports itself with import dlmon",
-        ),
+        ((), f"no framework that dlmon watches was imported; {ITSELF}"),
         (
             ("torch", "torch loader"),
             "PyTorch was imported; no optimizer stepped and backward() was not called",
@@ -74,27 +74,24 @@ def test_a_directory_with_a_name_that_is_too_long_is_refused_in_a_sentence():
         (
             ("tensorflow", "keras"),
             "Keras and TensorFlow were imported; fit was not called and no optimizer applied "
-            "gradients; a loop reports itself with import dlmon",
+            f"gradients; {ITSELF}",
         ),
         (
             ("keras", "keras loop in a graph"),
             "Keras was imported; a loop within a tf.function, which can't be seen, applied "
-            "gradients; a loop reports itself with import dlmon",
+            f"gradients; {ITSELF}",
         ),
         (
             ("keras", "keras replicas"),
             "Keras was imported; gradients were applied on several devices at once, which is not "
-            "counted; a loop reports itself with import dlmon",
+            f"counted; {ITSELF}",
         ),
         (
             ("jax",),
-            "JAX was imported; the steps of JAX run in compiled code, where they can't be seen; a "
-            "loop reports itself with import dlmon",
+            "JAX was imported; the steps of JAX run in compiled code, where they can't be seen; "
+            f"{ITSELF}",
         ),
-        (
-            ("tensorflow",),
-            "TensorFlow was imported; Keras was not; a loop reports itself with import dlmon",
-        ),
+        (("tensorflow",), f"TensorFlow was imported; Keras was not; {ITSELF}"),
         (
             ("xgboost", "lightgbm"),
             "XGBoost and LightGBM were imported; train of XGBoost was not called, train of "
@@ -106,17 +103,14 @@ def test_what_was_imported_is_named_and_what_was_missing(seen, why):
     assert what_was_missing(seen) == why
 
 
-def test_a_process_leaves_a_word_once_beside_the_socket(tmp_path):
+def test_a_process_leaves_a_word_once_beside_the_socket_where_there_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Reporter(None).saw("torch")
+    Reporter(str(tmp_path / "gone" / "socket")).saw("torch")
+    assert list(tmp_path.iterdir()) == []
     reporter = Reporter(str(tmp_path / "socket"))
     reporter.saw("torch")
     (tmp_path / "seen torch").unlink()
     reporter.saw("torch")
     reporter.saw("torch backward")
     assert sightings(tmp_path) == {"torch backward"}
-
-
-def test_where_no_monitor_listens_nothing_is_left(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Reporter(None).saw("torch")
-    Reporter(str(tmp_path / "gone" / "socket")).saw("torch")
-    assert list(tmp_path.iterdir()) == []

@@ -110,22 +110,21 @@ def test_a_line_that_was_torn_costs_no_other(written, cut):
     assert read_sweep(path)[1].outcomes[Slot(3, 1)] == completed(0.3)
 
 
-def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
+def test_a_sweep_of_another_machine_is_not_resumed_and_a_disk_that_takes_nothing_is_said(
+    begin, monkeypatch
+):
     writer = begin()
-    writer.close()
     before = writer.path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, line: len(line) - 1)
+        with pytest.raises(LogError, match="can't be recorded any more: the disk is full"):
+            writer.write(EVENTS[0])
+    assert writer.sweep.running == {}
+    writer.close()
     monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "other-box")
     with pytest.raises(SweepError, match="resume it there"):
         SweepWriter.resume(writer.path, 1.0)
     assert writer.path.read_bytes() == before
-
-
-def test_a_disk_that_takes_nothing_is_reported(begin, monkeypatch):
-    writer = begin()
-    monkeypatch.setattr(os, "write", lambda fd, line: len(line) - 1)
-    with pytest.raises(LogError, match="can't be recorded any more: the disk is full"):
-        writer.write(EVENTS[0])
-    assert writer.sweep.running == {}
 
 
 # ---- which one is meant ----
@@ -249,11 +248,3 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True
     )
     assert reported.stdout == f"{os.getpid()}\n"
-
-
-def test_what_is_no_sweep_is_not_listed(begin, log_dir):
-    begin()
-    (log_dir / "broken").mkdir()
-    (log_dir / "broken" / SWEEP_NAME).write_text("no sweep\n")
-    assert len(list_sweeps(log_dir)) == 1
-    assert list_sweeps(log_dir / "missing") == []

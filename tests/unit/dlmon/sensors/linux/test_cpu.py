@@ -192,19 +192,6 @@ def test_what_is_not_there_has_its_reason(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def memory_tree(root: Path, swap_free_kib: int, swapped: tuple[int, int], faults: int) -> Path:
-    (root / "proc").mkdir(exist_ok=True)
-    (root / "proc/meminfo").write_text(
-        f"MemTotal: 8388608 kB\nSwapCached: 4 kB\nSwapTotal: 1048576 kB\n"
-        f"SwapFree:{swap_free_kib:>12} kB\nHugePages_Total:       0\n"
-    )
-    (root / "proc/vmstat").write_text(
-        f"nr_free_pages 1\npswpin {swapped[0]}\npswpout {swapped[1]}\n"
-        f"pgfault 99999\npgmajfault {faults}\nthp_swpout 7\n"
-    )
-    return root
-
-
 @pytest.mark.parametrize(
     ("available_mib", "used_mib"),
     [(3 * 1024, 5 * 1024), (9 * 1024, 7 * 1024)],  # more than all there is, as in a container
@@ -217,11 +204,16 @@ def test_memory_in_use_is_what_is_not_available(tmp_path: Path, available_mib, u
 
 
 def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Path):
-    provider = MemoryProvider(memory_tree(tmp_path, 524_288, (5, 6), 100))
+    def count(swap_free_kib: int, pages: int, faults: int):
+        meminfo = f"SwapCached: 4 kB\nSwapTotal: 1048576 kB\nSwapFree:{swap_free_kib:>12} kB\n"
+        vmstat = f"pswpin {5 + pages}\npswpout {6 + pages}\npgfault 9\npgmajfault {faults}\n"
+        write(tmp_path, {"proc/meminfo": meminfo, "proc/vmstat": f"{vmstat}thp_swpout 7\n"})
+
+    count(524_288, 0, 100)
+    provider = MemoryProvider(tmp_path)
     no_rate = dict.fromkeys(("swap_mib_s", "major_faults_s"), "no earlier reading yet")
     assert provider.slow(0).memory == Memory(swap_used_mib=512, why=no_rate)
-    pages = 3 * 2**20 // os.sysconf("SC_PAGE_SIZE")
-    memory_tree(tmp_path, 520_192, (5 + pages, 6 + pages), 125)
+    count(520_192, 3 * 2**20 // os.sysconf("SC_PAGE_SIZE"), 125)
     assert provider.slow(2 * 10**9).memory == Memory(
         swap_used_mib=516, swap_mib_s=3.0, major_faults_s=12.5
     )

@@ -113,8 +113,7 @@ def _quantities_of(session: Session) -> Iterator[_Quantity]:
 
 def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
     """Yield the one quantity of each chart that stands for a session among others."""
-    gpus = () if session.model is None else session.model.gpus
-    gpu = gpus[0] if gpus else None
+    gpu = session.gpus[0] if session.gpus else None
     labels = {
         THROUGHPUT: _OWN,
         IN_STEPS: _OWN,

@@ -63,8 +63,7 @@ def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
     alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
     validation_compile_s = session.loops.of(epoch).validations.compile_s
     found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
-    numbers = snapshot.model.gpus if snapshot.model is not None else ()
-    gpu = gpu_name(numbers) if numbers else "GPU"
+    gpu = gpu_name(snapshot.gpus) if snapshot.gpus else "GPU"
     # An alert tells of what is said here anyway, and explains nothing.
     notices = [
         note.text

@@ -478,6 +478,7 @@ class Session:
             header=self.header,
             phase=self.phase,
             model=self.model,
+            gpus=self.gpus,
             elapsed_s=max(0, now - self.header.t) / 1e9,
             progress=self._progress(now),
             samples_per_second_now=self._rate_now(now),
@@ -532,7 +533,9 @@ class Session:
             return None
         machine = self.header.machine
         loop = self.loops.longest
-        return find_doubts(loop.steady, account, self.readings, machine, loop.model, ended)
+        return find_doubts(
+            loop.steady, account, self.readings, machine, loop.model, self.gpus, ended
+        )
 
     def _measured_model(self, loop: Loop) -> Model | None:
         if loop.model is None:
@@ -572,11 +575,11 @@ class Session:
         """Keep what is needed to explain gaps, and half a minute of what limits the run."""
         sample = self.machine.latest
         assert sample is not None
-        reading = Reading(start_ns, sample.t, values_of(sample, self._gpus))
+        reading = Reading(start_ns, sample.t, values_of(sample, self.gpus))
         self.gaps.fold_reading(reading)
         self.epoch_uses.fold_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
-            self.readings.add(reading.values, sample, self._gpus)
+            self.readings.add(reading.values, sample, self.gpus)
             self._looks.add(sample)
         if not self._looks.are_enough and not self.header.is_machine_recording:
             self._first_looks.add(sample)
@@ -589,7 +592,7 @@ class Session:
             return limit if limit is not None and limit.evidence else None
         lost = None
         if latest is not None and self._looks.are_enough:
-            lost = gpu_lost(self._looks.newest, latest, self._gpus, ended)
+            lost = gpu_lost(self._looks.newest, latest, self.gpus, ended)
 
         def look_at(samples: tuple[Machine, ...], at_ns: int) -> Look:
             return self._look(samples, at_ns, ended, is_lost=lost is not None)
@@ -609,7 +612,7 @@ class Session:
         seen = Seen(
             samples,
             self.facts,
-            self._gpus,
+            self.gpus,
             cpus=self.header.options.get("cpus"),
             threads=self.header.options.get("threads"),
             waited_share=share,
@@ -633,8 +636,14 @@ class Session:
         )
 
     @property
-    def _gpus(self) -> tuple[int, ...]:
-        return self.model.gpus if self.model is not None else ()
+    def gpus(self) -> tuple[int, ...]:
+        """NVML's numbers of the GPUs of this machine that any of the processes trains on."""
+        found = set() if self.model is None else set(self.model.gpus)
+        for number, loops in self.trainers.loops.items():
+            model, trainer = loops.now.model, self.trainers.known.get(number)
+            if model is not None and trainer is not None and trainer.host is None:
+                found |= set(model.gpus)
+        return tuple(sorted(found))
 
     @property
     def has_epochs(self) -> bool:

@@ -84,6 +84,8 @@ class Snapshot:
     header: SessionHeader
     phase: str | None
     model: Model | None
+    gpus: tuple[int, ...]
+    """NVML's numbers of the GPUs of this machine that train."""
     elapsed_s: float
     progress: Progress | None
     samples_per_second_now: float | None
@@ -189,6 +191,7 @@ def find_doubts(
     readings: TrainingReadings,
     machine: MachineFacts,
     model: Model | None,
+    gpus: Sequence[int],
     ended: bool,
 ) -> Validity | None:
     """Return what speaks against a session's figures; None before anything of it was steady.
@@ -201,6 +204,7 @@ def find_doubts(
         readings: of its steady training.
         machine: what was known of the machine at the start.
         model: what runs.
+        gpus: those that are trained on, by NVML's numbers.
         ended: whether it is over: until then it may yet last long enough.
     """
     if not steady.steady and (model is None or not ended):
@@ -217,7 +221,6 @@ def find_doubts(
     if stalled_s > STALLED * training_s:
         share = 100 * stalled_s / training_s
         against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
-    gpus = model.gpus if model is not None else ()
     of_readings = _doubts_of(readings, gpus)
     others = _cpu_shared(readings, machine.cores, bool(gpus))
     if others is not None:

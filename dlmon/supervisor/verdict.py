@@ -105,6 +105,7 @@ def make_result(
     peak_flop_s, why_no_peak = _peak(job, snapshot)
     measured = measure(
         model,
+        snapshot.gpus,
         snapshot.epochs,
         energy,
         snapshot.samples_per_second,
@@ -114,6 +115,9 @@ def make_result(
         peak_flop_s,
         why_no_peak,
     )
+    if any(one.trainer.host is not None for one in snapshot.trainers):
+        measured["energy_j_per_epoch"] = None
+        measured["why"]["energy_j_per_epoch"] = OTHER_MACHINES
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
@@ -245,7 +249,7 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
         return None, "there is no home directory, so no calibration is kept"
     name = model.device_name or _device_name(snapshot)
     peak, why = peak_of_run(path, model.device, name, model.precision)
-    return peak if peak is None or not model.gpus else peak * len(model.gpus), why
+    return peak if peak is None else peak * max(1, len(snapshot.gpus)), why
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
@@ -381,6 +385,7 @@ NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 
 def measure(
     model: Model | None,
+    gpus: Sequence[int],
     epochs: Sequence[Epoch],
     energy: EnergyMeter,
     samples_per_second: SamplesPerSecond | None,
@@ -394,6 +399,7 @@ def measure(
 
     Args:
         model: what runs; its `flops_per_sample` are those of its mode.
+        gpus: those that were trained on, by NVML's numbers.
         epochs: that have ended.
         energy: has folded the session's samples.
         samples_per_second: of the steady state.
@@ -408,7 +414,7 @@ def measure(
     if flop_s is not None:
         share, why_no_share = peak_share(flop_s, peak_flop_s, why_no_peak)
     cost, why_no_cost = _cost_usd(price, wall_s, cpus)
-    energy_j_per_epoch, why = _energy_by_device(model, epochs, energy)
+    energy_j_per_epoch, why = _energy_by_device(model, gpus, epochs, energy)
     reasons = {
         "effective_flop_s": why_no_flop_s,
         "peak_share": why_no_share,
@@ -423,6 +429,8 @@ def measure(
         "why": why,
     }
 
+
+OTHER_MACHINES = "it trained on several machines, and the energy of this one alone is known"
 
 _Figure = tuple[float | None, str | None]
 """A figure, or None and why it is unknown."""
@@ -468,7 +476,7 @@ def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:
 
 
 def _energy_by_device(
-    model: Model | None, epochs: Sequence[Epoch], energy: EnergyMeter
+    model: Model | None, gpus: Sequence[int], epochs: Sequence[Epoch], energy: EnergyMeter
 ) -> tuple[dict[str, float] | None, dict[str, str]]:
     """Return joules per epoch by device, and why those that are missing are unknown."""
     if model is not None and model.why_no_epochs is not None:
@@ -478,7 +486,7 @@ def _energy_by_device(
         return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
     counters = {"cpu": [energy.cpu]}
     if model is not None and model.device is not None and model.device.startswith("gpu"):
-        counters = {"gpu": [energy.gpu(number) for number in model.gpus or (None,)], **counters}
+        counters = {"gpu": [energy.gpu(number) for number in gpus or (None,)], **counters}
     measured: dict[str, float] = {}
     reasons: dict[str, str] = {}
     for name, each in counters.items():

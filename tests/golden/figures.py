@@ -108,7 +108,7 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
     model, rate, epochs = shown.measured_model, shown.samples_per_second, shown.epochs
     price, cores, peak = header.options.get("price"), header.machine.cores, None
     energy, price = session.machine.energy, price and str(price)
-    cost = measure(model, epochs, energy, rate, shown.elapsed_s, price, cores, peak)
+    cost = measure(model, shown.gpus, epochs, energy, rate, shown.elapsed_s, price, cores, peak)
     limit, progress, gpus = shown.limit, shown.progress, shown.machine and shown.machine.gpus
     return {
         **{name: getattr(shown, name) for name in PLAIN},

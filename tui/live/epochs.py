@@ -517,7 +517,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         facts=session.facts,
         age_s=snapshot.machine_age_s if source.running else None,
         interval_s=session.machine.interval_s,
-        training=gpus_that_train(session.header, snapshot.model),
+        training=gpus_that_train(session.header, snapshot),
         host=source.host,
         goes_on=source.running,
     )

@@ -14,8 +14,8 @@ from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 
 if TYPE_CHECKING:
-    from dlmon.records import Model, SessionHeader
-    from dlmon.session.snapshot import PhaseSpan
+    from dlmon.records import SessionHeader
+    from dlmon.session.snapshot import PhaseSpan, Snapshot
 
 STALE_INTERVALS = 3.0
 READ_EVERY_S = 5
@@ -23,10 +23,10 @@ READ_EVERY_S = 5
 NO_PROCESSES_YET = f"None yet: processes are read every {READ_EVERY_S} s."
 
 
-def gpus_that_train(header: SessionHeader, model: Model | None) -> tuple[int, ...]:
+def gpus_that_train(header: SessionHeader, snapshot: Snapshot | None) -> tuple[int, ...]:
     """Return NVML's numbers of the GPUs that train; until there is a model, of those requested."""
-    if model is not None:
-        return model.gpus
+    if snapshot is not None and snapshot.model is not None:
+        return snapshot.gpus
     _, _, listed = f"{header.options.get('device')}".partition(":")
     requested = ALL if listed == ALL else listed.split("+")
     gpus = header.machine.gpus or ()

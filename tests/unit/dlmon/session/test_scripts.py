@@ -15,8 +15,10 @@ from dlmon.records import (
     Epoch,
     Model,
     Phase,
+    Trainer,
 )
 from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
+from dlmon.session.session import Session
 
 
 def test_before_anything_trains_nothing_is_claimed():
@@ -169,3 +171,15 @@ def test_a_run_that_ends_in_a_validation_has_no_whole_epoch_of_it(phase, epochs)
     assert session.snapshot(session.last_t + SECOND).seconds_per_epoch.projected
     session = folded(until_validation(script_session(steps=100), 4, SCRIPT_PHASE))
     assert session.snapshot(session.last_t + SECOND).seconds_per_epoch.epochs == 3
+
+
+def test_the_gpus_of_a_run_are_those_of_all_its_processes_on_this_machine():
+    header, *records = script_session()
+    model = next(record for record in records if isinstance(record, Model))
+    session = Session(header)
+    session.fold(Trainer(1, 0, 40, "torch", rank=0))
+    session.fold(replace(model, device="gpu:1"))
+    for number, host in ((1, None), (1000, "n1")):
+        session.fold(Trainer(1, number, 41, "torch", rank=number, host=host))
+        session.fold(replace(model, device=f"gpu:{number % 10 + 2}", trainer=number))
+    assert session.gpus == session.snapshot().gpus == (1, 3)

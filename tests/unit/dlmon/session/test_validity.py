@@ -43,7 +43,13 @@ def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, 
     account = {AccountPart.TRAINING: 10.0 - stalled_s, AccountPart.STALLS: stalled_s}
     steady = steady or trained(*[0.1] * 100)
     validity = find_doubts(
-        steady, account, folded_readings, machine or MachineFacts(), model, ended
+        steady,
+        account,
+        folded_readings,
+        machine or MachineFacts(),
+        model,
+        model.gpus if model else (),
+        ended,
     )
     return None if validity is None else validity.against
 

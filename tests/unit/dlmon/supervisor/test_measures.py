@@ -77,7 +77,11 @@ def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[
 
 def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, **more):
     given_too = {"wall_s": 60.0, "price": None, "cpus": 2, "peak_flop_s": None} | more
-    return SimpleNamespace(**measure(model, epochs, energy or EnergyMeter(), rate, **given_too))
+    return SimpleNamespace(
+        **measure(
+            model, model.gpus if model else (), epochs, energy or EnergyMeter(), rate, **given_too
+        )
+    )
 
 
 # Energy

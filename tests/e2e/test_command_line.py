@@ -63,17 +63,6 @@ def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, log_dir, argu
     assert not list(log_dir.glob("**/session.jsonl"))
 
 
-def test_a_relative_log_directory_in_a_deleted_working_directory_is_refused(
-    dlmon, tmp_path, monkeypatch
-):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    assert "working directory" in assert_refused(dlmon("run", SMALL, "--log-dir", "here"))
-    assert "working directory" in assert_refused(dlmon("sessions", "--log-dir", "here"))
-
-
 # ---- a TensorFlow that is not there, or broken ----
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import sysconfig
@@ -100,29 +99,6 @@ def test_a_session_can_be_stopped_while_an_interpreter_hangs(start_job, tmp_path
     assert "stopped before it began" in answer.reason
     assert time.monotonic() - began < 10
     assert not is_alive(int(reported.read_text()))
-
-
-@pytest.mark.parametrize("backend", ["jax"])
-def test_a_backend_that_dlmons_own_interpreter_lacks_starts_nothing(start_job, log_dir, backend):
-    probe = f"import importlib.util; print(importlib.util.find_spec({backend!r}))"
-    found = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
-    )
-    if found.stdout.strip() != "None":
-        pytest.skip(f"{backend} is installed")
-    assert refusal(start_job(backend=backend)) == (
-        f"{backend} is not installed in {sys.executable}; install it there with: "
-        f"{sys.executable} -m pip install {backend}"
-    )
-    assert not list(log_dir.glob("*/session.jsonl"))
-
-
-def test_more_cpus_than_there_are_start_nothing(start_job, log_dir):
-    allowed = len(os.sched_getaffinity(0))
-    assert f"from 1 to {allowed}, those that this process may use" in refusal(
-        start_job(cpus=allowed + 1)
-    )
-    assert not list(log_dir.glob("*/session.jsonl"))
 
 
 # ---- a working directory that holds modules of its own ----

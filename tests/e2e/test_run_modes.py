@@ -125,17 +125,6 @@ def test_inference_is_measured_on_the_cpus_it_may_use_and_a_stop_ends_it_after_t
     assert result.cost_usd == pytest.approx(result.wall_s / 1000, rel=0.01)
 
 
-def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(
-    start, tmp_path, monkeypatch
-):
-    """As on macOS; every Python that is started reads this first."""
-    (tmp_path / "sitecustomize.py").write_text("import os\ndel os.sched_getaffinity\n")
-    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    result = start(epochs=1).wait_for_end()
-    assert (result.status, result.error) == ("completed", None)
-
-
 def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
     """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words.
 

@@ -304,21 +304,6 @@ def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, lo
     assert not Path(began).exists()
 
 
-def test_what_a_supervisor_can_not_do_is_one_sentence(make_job, tmp_path):
-    (tmp_path / "file").touch()
-    for job, why, is_permanent in (
-        (make_job(device="toaster"), "toaster", True),
-        # Nothing that the machine lacks.
-        (make_job(log_dir=str(tmp_path / "file" / "sessions")), "can't be written", False),
-    ):
-        started = launch(job)
-        answer = started.answer()
-        assert isinstance(answer, Refused)
-        assert (answer.exit_code, answer.permanent) == (2, is_permanent)
-        assert why in answer.reason
-        eventually(lambda started=started: started.process.poll() is not None, "its end")
-
-
 def test_output_after_the_last_record_is_kept(start):
     session = start(script={"closed": [["say", "good", "stderr"], ["say", "bye\n"]]})
     assert session.wait_for_end().status == "completed"

@@ -503,14 +503,6 @@ async def test_from_a_session_of_a_host_the_sessions_there_are_listed_not_the_co
         await until(pilot, lambda: app.screen is screen)
 
 
-async def test_why_a_host_does_not_list_its_sessions_is_said(listed):
-    async with listed() as (app, pilot, link):
-        await until(pilot, lambda: "dlmon run cifar10-cnn --host gpu1" in screen_text(app))
-        link.fail("gpu1: the connection was closed")
-        await pilot.press("ctrl+l")
-        await until(pilot, lambda: "the connection was closed" in screen_text(app))
-
-
 @pytest.fixture
 def picker(clock, tmp_path, monkeypatch):
     """Return a context in which the hosts of a config and of groups can be picked."""

@@ -1,6 +1,5 @@
 """The text panels of the live screen: what they say, in how many rows, at any width."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -15,18 +14,19 @@ from textual.app import App, ComposeResult
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
-    AccountPart,
     Epoch,
+    FailureKind,
     Model,
     Notice,
     Output,
     Phase,
+    Status,
 )
-from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.seen import Evidence, Limit, LimitKind
+from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
-from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
+from tui.live.lines import WAITING, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
 from tui.widgets.lines import Lines, cut_inside, wrapped
 
@@ -156,21 +156,6 @@ def test_no_panel_draws_more_than_it_has_room_for(width, height):
 
 
 # ---- the headline ----
-
-
-def epoch_of(records, status):
-    """Return what the top line says of the epoch, with the records that a run has come to."""
-    (row,) = shown(TopLine(), folded(records).snapshot(), status, width=160)
-    return re.search(r"(?:in )?epoch \d+/\d+(?:, \+\d+ extra)?", row).group()
-
-
-def test_a_run_that_failed_says_the_epoch_that_it_was_in():
-    records = recorded_session("training", ended=2)
-    failed = recorded_session(status="failed")[-1]
-    assert epoch_of([*records, failed], "failed") == "in epoch 3/3"
-    # Two epochs have ended; the third one has started, and no batch of it has ended.
-    last_end = max(at for at, record in enumerate(records) if isinstance(record, Epoch))
-    assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
 
 
 @pytest.mark.parametrize("reached", ["importing", "compiling"])
@@ -369,28 +354,61 @@ async def test_scrolled_back_it_stays_in_place_and_says_how_much_is_newer():
         assert seen(app.panel) == [f"line {n}" for n in range(8, 13)]
 
 
-# ---- where the time went ----
+# ---- of a run that failed, is over, or never trained ----
 
-PARTS = {
-    AccountPart.STARTUP: 3.0,
-    AccountPart.LOADING: 1.0,
-    AccountPart.COMPILING: 1.5,
-    AccountPart.TRAINING: 19.5,
-}
-SECOND_NS = 1_000_000_000
-SHORT_PAUSE = Gap(0, round(1.2 * SECOND_NS), GapKind.BETWEEN, 0)
-LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile={"cpu_pct": 1.0})
-IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
-WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
+WITHOUT_LIMIT = replace(COMPLETED, limit=None, samples_per_second=None)
 
 
-async def test_the_account_grows_for_a_pause_and_doesnt_jump_back():
-    app = PanelApp(AccountLine())
-    async with app.run_test(size=(120, 24)) as pilot:
-        heights = []
-        for snapshot in (IN_ACCOUNT, WITH_PAUSES, IN_ACCOUNT):
-            app.panel.show(snapshot)
-            await pilot.pause()
-            await pilot.pause()
-            heights.append(app.panel.size.height)
-        assert heights == [1, 2, 2]
+def rows_of(snapshot, running=False, width=118, height=2):
+    line = LimitLine()
+    line.show(snapshot, running)
+    return ["".join(text for text, _ in row).rstrip() for row in line.draw(width, height)]
+
+
+def failed(error, kind, output=(), **changes):
+    result = replace(FAILED.result, status=Status.FAILED, error=error, failure=kind)
+    lines = tuple(Output(number, "stderr", text) for number, text in enumerate(output))
+    return replace(FAILED, result=result, output=lines, **changes)
+
+
+def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
+    said = failed(
+        "the script ended with exit code 1", FailureKind.UNKNOWN, ["ValueError: no such file", " "]
+    )
+    assert rows_of(said) == [
+        "┃ Failed  the script ended with exit code 1",
+        "┃ Output  ValueError: no such file",
+    ]
+
+
+@pytest.mark.parametrize(("batch_size", "tries"), [(64, True), (1, False), (None, False)])
+def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
+    model = replace(FAILED.model, batch_size=batch_size)
+    rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
+    assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
+
+
+def test_a_run_that_is_over_and_has_no_figure_says_why():
+    assert rows_of(WITHOUT_LIMIT) == [
+        f"┃ What limited it  {TOO_SHORT}",
+        "┃                  10 batches and 3 seconds of training are needed",
+    ]
+    stopped = replace(WITHOUT_LIMIT, batches=0)
+    assert rows_of(stopped) == ["┃ What limited it  the run ended before its first step"]
+
+
+def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
+    silent = folded(script_session(seconds=0)).snapshot()
+    assert rows_of(silent, running=True)[0] == f"┃ What limits it  {WAITING}"
+    assert rows_of(silent, running=True)[1].strip("┃ ").startswith(WATCHED[:40])
+    assert rows_of(silent)[0] == f"┃ What limited it  {NOTHING_SEEN}"
+
+
+async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(show_session):
+    why = f"{NOTHING_SEEN}: {WATCHED}, {WATCHED_TOO}"
+    result = replace(COMPLETED.result, why={"samples_per_second": why})
+    async with show_session(script_session(seconds=0, result=result), size=(80, 24)) as shown:
+        said = shown.rows("LimitLine")
+        assert len(said) == 3
+        words = " ".join(" ".join(row.strip("┃ ") for row in said).split())
+        assert words == f"What limited it {why}"

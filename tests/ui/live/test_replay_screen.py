@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.recorded import recorded_session, write_log
 from fakes.screens import Clock, Shown, until
 from textual import events
 
@@ -124,17 +124,3 @@ async def test_nothing_is_offered_that_a_run_alone_can_do(play):
             assert word in played.footer
         await played.press("s", "d", "a")
         assert played.app.screen is played.screen
-
-
-async def test_a_machine_alone_is_played_without_what_only_a_run_has(play):
-    async with play(recorded_machine(status="completed"), (200, 60)) as played:
-        await played.press("space", "right_square_bracket")
-        await played.pass_s(5)
-        assert "recording" in played.text.splitlines()[0]
-        assert played.text.splitlines()[0].split()[:2] == ["machine", "recording"]
-        for word in ("CPU", "GPU 0", "replay"):
-            assert word in played.text
-        for word in ("Throughput", "starting", "epoch", "steady", "Output"):
-            assert word not in played.text
-        await played.press("end")
-        assert "completed" in played.text.splitlines()[0]

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 from fakes.states import STATES, State, staged
-from textual import events
 from textual.widgets import Input
 
 from dlmon.found_process import NoSignal
@@ -17,7 +16,7 @@ from tui.live.screen import LiveScreen
 from tui.machine.machine import MachinePanel
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
-from tui.watch.detail_screens import GpusScreen, MachineDetail, ProcessesScreen, SignalScreen
+from tui.watch.detail_screens import GpusScreen, ProcessesScreen, SignalScreen
 from tui.watch.screen import WatchScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
@@ -100,24 +99,6 @@ async def test_one_leads_to_the_other_and_the_same_key_leaves():
 
 
 # ---- every GPU in depth ----
-
-
-async def test_it_scrolls_to_its_end_and_back_and_no_further():
-    async with shown("8-gpus-in-depth", "gpus") as stage:
-        top = rows(stage, MachineDetail)
-        assert top[0].startswith(" GPU 0")
-        await stage.press("down")
-        assert rows(stage, MachineDetail)[0].startswith(" utilisation")
-        await stage.pilot._post_mouse_events([events.MouseScrollDown], MachineDetail, (5, 5))
-        await stage.settle()
-        assert rows(stage, MachineDetail)[0][:40] == top[4][:40]
-        await stage.press("end")
-        last = rows(stage, MachineDetail)
-        assert "late by" in last[-1]
-        await stage.press("down", "pagedown")
-        assert rows(stage, MachineDetail) == last
-        await stage.press("home")
-        assert rows(stage, MachineDetail) == top
 
 
 async def test_a_tick_without_news_draws_nothing():

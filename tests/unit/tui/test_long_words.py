@@ -6,9 +6,6 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.cli.main import _run
-from dlmon.options.run import RunOptions
-from dlmon.options.sweep import make_plan
-from dlmon.sweep.plan import SweepError
 
 LONG = "x" * 100_000
 SMALL = "mnist-mlp-small"
@@ -50,9 +47,3 @@ def test_a_long_key_of_the_settings_is_shortened(tmp_path, monkeypatch, capsys):
         assert _run(["list"]) == 0
         assert _run(["sessions"]) == 2
         assert len(capsys.readouterr().err) < 1000
-
-
-def test_a_value_that_is_named_twice_is_shortened():
-    with pytest.raises(SweepError, match="twice") as refused:
-        make_plan(SMALL, RunOptions(), [f"python=/{LONG},/{LONG}"], 1, seed=1)
-    assert len(str(refused.value)) < 200

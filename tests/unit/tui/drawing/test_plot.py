@@ -6,9 +6,19 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from dlmon.figures.value_axis import fitted_bottom, grown_top, nice_top, short_number
-from tui.drawing.plot import Tone, bar, braille_rows, mark_row, split_rows
+from tui.drawing.plot import (
+    Tone,
+    bar,
+    braille_rows,
+    curve_rows,
+    mark_row,
+    row_of,
+    split_rows,
+    thick_bar,
+)
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
 any_columns = st.lists(any_value, max_size=60)
@@ -226,3 +236,76 @@ def test_nothing_lies_below_the_bottom_of_an_axis(current, top, share):
     bottom = fitted_bottom(current, top, least)
     assert 0 <= bottom <= least
     assert bottom == 0 or bottom >= top / 2
+
+
+# ---- a curve with what lies below and around it ----
+
+values = st.lists(st.none() | st.floats(0, 100), max_size=40)
+
+
+def test_below_the_line_there_are_dots_and_beside_it_none_in_its_own_cells():
+    rows = curve_rows((15, 15, 15, 15, None, None), (), (), 3, 4, 15)
+    assert [text for text, _ in rows] == ["⠉⠉ ", "⡐⡐ ", "⡐⡐ ", "⡐⡐ "]
+    assert rows[0][1] == [Tone.CURVE, Tone.CURVE, Tone.BLANK]
+    assert rows[1][1] == [Tone.AREA, Tone.AREA, Tone.BLANK]
+
+
+def test_a_band_is_filled_between_the_least_and_the_greatest_value():
+    rows = curve_rows((8,) * 4, (4,) * 4, (15,) * 4, 2, 4, 15, area=False)
+    assert [text for text, _ in rows] == ["⣿⣿", "⣀⣀", "⣿⣿", "  "]
+    assert [tones[0] for _, tones in rows] == [Tone.BAND, Tone.CURVE, Tone.BAND, Tone.BLANK]
+
+
+@given(columns=values, height=st.integers(1, 6), area=st.booleans())
+def test_the_line_is_the_same_with_and_without_what_lies_around_it(columns, height, area):
+    width = 20
+    plain = braille_rows(columns, width, height, 100)
+    rows = curve_rows(columns, columns, columns, width, height, 100, area=area)
+    for line, (text, tones) in zip(plain, rows, strict=True):
+        assert len(text) == len(tones) == width
+        of_line = [c if tone is Tone.CURVE else " " for c, tone in zip(text, tones, strict=True)]
+        assert "".join(of_line) == line
+
+
+@given(st.floats(0, 100), st.integers(1, 20))
+def test_a_value_lies_in_the_row_in_which_its_line_is_drawn(value, height):
+    drawn = [row.strip() != "" for row in braille_rows((value, value), 1, height, 100)]
+    assert drawn.index(True) == row_of(value, height, 100)
+
+
+def test_a_gap_has_no_row():
+    assert row_of(None, 5, 100) is None
+    assert row_of(5.0, 0, 100) is None
+    assert row_of(5.0, 5, float("inf")) is None
+
+
+# ---- thick bars ----
+
+fractions = st.none() | st.floats(allow_nan=True, allow_infinity=False)
+
+
+def length(bar):
+    """Return how many cells a bar fills, in eighths."""
+    return sum(8 if cell == "█" else " ▏▎▍▌▋▊▉".index(cell) for cell in bar)
+
+
+@given(fractions, st.integers(0, 80))
+def test_a_bar_fills_its_room_exactly(fraction, width):
+    bar = thick_bar(fraction, width)
+    assert cell_len(bar) == width
+    if fraction is None or math.isnan(fraction) or fraction <= 0:
+        assert bar.strip() == ""
+    elif width:
+        assert bar.strip() != ""
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 80))
+def test_a_larger_share_is_never_shorter(one, other, width):
+    low, high = sorted((one, other))
+    assert length(thick_bar(low, width)) <= length(thick_bar(high, width))
+
+
+def test_a_bar_is_drawn_to_an_eighth_of_a_cell():
+    assert thick_bar(0.53125, 4) == "██▏ "
+    assert thick_bar(1.0, 4) == "████"
+    assert thick_bar(1e-9, 4) == "▏   "

@@ -7,12 +7,14 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 
+from fakes import listener
+
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter
-from dlmon.records import Batches, Epoch, Model, Phase, Record
+from dlmon.records import Batches, Model
 
 MS = 1_000_000
 
@@ -125,17 +127,8 @@ class FakeIterator:
         self.script.passes.abandoned(self.read)
 
 
-class Reported:
-    def __init__(self, records: list[Record]):
-        self.records = records
-
-    def of(self, kind):
-        return [record for record in self.records if isinstance(record, kind)]
-
-    @property
-    def epochs(self) -> list[Epoch]:
-        """The last record of each."""
-        return list({epoch.epoch: epoch for epoch in self.of(Epoch)}.values())
+class Reported(listener.Reported):
+    """What one script reported."""
 
     @property
     def counts(self) -> list[tuple]:
@@ -157,10 +150,6 @@ class Reported:
     @property
     def wait_ms(self) -> int:
         return sum(batches.wait_us or 0 for batches in self.batches) // 1000
-
-    @property
-    def phases(self) -> list[str]:
-        return [phase.name for phase in self.of(Phase)]
 
     @property
     def models(self) -> list[Model]:

@@ -250,13 +250,6 @@ async def test_q_quits_but_within_a_word_or_the_form_and_the_footer_says_so(show
         assert not shown.app.is_running
 
 
-async def test_ctrl_c_quits_from_the_form_too(show_home):
-    async with show_home() as shown:
-        await enter(shown, "epochs", "2")
-        await press(shown, "ctrl+c")
-        assert not shown.app.is_running
-
-
 async def test_a_recent_session_is_opened_from_where_tab_goes_last(show_home, log_dir):
     for number in (1, 2, 3):
         begun = BEGIN_WALL + 60 * number
@@ -307,16 +300,6 @@ async def test_enter_right_after_other_keys_trains_what_they_chose(show_home):
         await burst(shown, *"wide", "enter")
         names = [workload.name for workload, _ in shown.launched]
         assert names == [NAMES[1], "mnist-mlp-wide"]
-
-
-async def test_what_is_typed_around_tab_goes_to_the_field_on_each_side(show_home):
-    async with show_home((80, 24)) as shown:
-        shown.screen.query_one("#batch_size").focus()
-        await shown.pilot.pause()
-        await burst(shown, *"30000", "tab", *"7", "tab", "tab", "tab", *"12")
-        assert shown.typed("batch_size") == "30000"
-        assert shown.typed("epochs") == "7"
-        assert shown.typed("threads") == "12"
 
 
 # ---- the form ----

@@ -267,16 +267,6 @@ async def test_a_question_goes_away_when_the_sweep_ends_and_q_leaves_it_then(mak
         assert shown.left == [False]
 
 
-async def test_why_a_sweep_could_not_go_on_is_shown(make_run, show):
-    run = make_run()
-    async with show(run) as shown:
-        run.problem = "the sweep can't be recorded any more: the disk is full"
-        run.over.set()
-        await shown.settle()
-        assert run.problem in shown.text
-        assert "failed" in shown.text.splitlines()[0]
-
-
 # ---- on several machines ----
 
 
@@ -483,20 +473,6 @@ async def test_a_sweep_is_begun_from_the_home_screen_and_leads_back_to_it(at_hom
         run.end()
         await pilot.pause()
         await pilot.press("q")
-        await pilot.pause()
-        assert isinstance(app.screen, HomeScreen)
-
-
-async def test_what_cannot_be_varied_is_shown_while_it_is_typed(at_home):
-    async with at_home() as (app, pilot, runs):
-        await pilot.press(*"batch=32,64")
-        await pilot.pause()
-        assert "did you mean batch_size?" in screen_text(app)
-        await pilot.press("enter")
-        await pilot.pause()
-        assert isinstance(app.screen, SweepForm)
-        assert runs == []
-        await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, HomeScreen)
 

@@ -426,6 +426,17 @@ def test_batches_without_autotuning_are_those_that_keras_cuts():
     assert reported == [([0, 1, 2, 3],) * 2, ([4, 5, 6, 7],) * 2, ([8, 9],) * 2]
 
 
+def test_batches_without_autotuning_are_shuffled_each_epoch():
+    # Another test's seed would hold here: each iterator then begins its random numbers again.
+    tf.random.set_seed(None)
+    numbers = np.arange(200, dtype=np.uint8)
+    feed = Feed(numbers[:, None].astype(np.float32), numbers, 50, 200)
+    shuffled = batches.untuned(feed, shuffle=True).x
+    epochs = [[n for _, y in shuffled for n in y.numpy().tolist()] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(200))] * 2
+
+
 def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):
     images, numbers = numbered_images(10)
     on_tensorflow = batches.repeated_batches(images, numbers, 3, 7)

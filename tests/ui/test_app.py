@@ -196,9 +196,11 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
     launches = launched(Started(ID, str(log.path)), at_once=False)
     app = dlmon_app(log_dir, settings=Settings(run=RunOptions(epochs=2, device="cpu")))
     async with app.run_test(size=(120, 40)) as pilot:
-        # While one session starts, no second one is started.
+        # While one session starts, no second one and no sweep is started.
         await pilot.press("enter", "enter", "enter")
         await until(pilot, lambda: launches)
+        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
+        await pilot.pause()
         launches[0].may_answer.set()
         await until(pilot, lambda: live(app))
         assert len(launches) == 1

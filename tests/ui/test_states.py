@@ -30,7 +30,7 @@ SHOWN = [
     *(("home", state) for state in ("training", "wide-names")),
     *((view, "earlier-runs") for view in ("sessions", *NAMED_SESSIONS)),
     *(("gpus", state) for state in ("in-depth", "no-gpu-in-depth", "8-gpus-in-depth", "mig")),
-    *(("gpus", state) for state in ("asleep", "unsupported-gpu", "wide-names")),
+    *(("gpus", state) for state in ("asleep", "unsupported-gpu", "over-in-depth", "wide-names")),
     *(("processes", state) for state in ("in-depth", "8-gpus-in-depth", "wide-names")),
     *(("processes", state) for state in ("training", "other-namespace", "over-in-depth")),
     *((view, "training") for view in ("log", "quit", "replay", "replay-seek", *OVER_ANOTHER)),

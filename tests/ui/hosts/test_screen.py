@@ -294,6 +294,16 @@ async def test_hosts_that_change_do_not_change_places_all_the_time(show):
         assert shown.titles() == ["gpu2", "gpu1"]
 
 
+async def test_the_filter_shows_only_hosts_that_match(show):
+    async with show(3, (80, 40)) as shown:
+        await shown.press("slash", *"u2", "enter")
+        assert shown.titles() == ["gpu2"]
+        assert shown.text.startswith(" 1 of 3 hosts   1 connecting")
+        await shown.press("slash", "x", "enter", "enter")
+        assert "no host matches" in shown.text
+        assert shown.app.asked == []
+
+
 async def test_retry_tries_all_that_are_not_connected_and_leaving_ends_all(show):
     async with show(3, (80, 24)) as shown:
         shown.hosts["gpu1"].connect()

@@ -11,9 +11,11 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
+from dlmon.figures import units
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
+    AccountPart,
     Epoch,
     FailureKind,
     Model,
@@ -22,11 +24,12 @@ from dlmon.records import (
     Phase,
     Status,
 )
+from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.seen import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
-from tui.live.lines import WAITING, LimitLine, ProgressLine, TopLine
+from tui.live.lines import WAITING, AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
 from tui.widgets.lines import Lines, cut_inside, wrapped
 
@@ -170,6 +173,15 @@ def test_a_run_that_is_over_awaits_nothing(reached):
     assert not any("yet" in text or "once" in text for text in texts)
     if reached == "importing":
         assert texts[0] == "–  the run ended before the model was built"
+
+
+def test_inference_is_headed_by_the_time_of_a_batch():
+    options = {**TRAINING.header.options, "mode": "inference"}
+    header = replace(TRAINING.header, options=options)
+    inference = replace(TRAINING, header=header, seconds_per_epoch=None)
+    first, *_ = shown(EpochHeadline(), inference, "", width=70, height=2)
+    assert first.startswith(f"{inference.step_ms.mean:.2f} ms ± ")
+    assert f"   mean, p95 {units.milliseconds(inference.step_ms.p95)}" in first
 
 
 # ---- the first line ----
@@ -352,6 +364,25 @@ async def test_scrolled_back_it_stays_in_place_and_says_how_much_is_newer():
         app.panel.scroll_lines(-100)
         app.panel.show(lines[8:], ())
         assert seen(app.panel) == [f"line {n}" for n in range(8, 13)]
+
+
+# ---- where the time went ----
+
+
+def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
+    second = 10**9
+    gaps = (
+        Gap(0, round(1.2 * second), GapKind.BETWEEN, 0),
+        Gap(5 * second, 8 * second, GapKind.OPENING, 1, meanwhile={"cpu_pct": 1.0}),
+    )
+    paused = replace(TRAINING, account={AccountPart.TRAINING: 19.5}, gaps=gaps)
+    longest = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
+    assert shown(AccountLine(), paused, width=116, height=3)[1:] == [longest]
+    here = "Pause here  1.20 s after epoch 1; the machine was not read meanwhile"
+    at_start = (second, 2 * second)
+    assert shown(AccountLine(), paused, at_start, width=116, height=3)[1:] == [here]
+    # In the one row that a small terminal has for it, it takes the place of the bar.
+    assert shown(AccountLine(), paused, at_start, width=76, height=1) == [here]
 
 
 # ---- of a run that failed, is over, or never trained ----

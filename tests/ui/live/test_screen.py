@@ -368,3 +368,17 @@ async def test_of_a_loop_that_has_no_epochs_none_is_named(show_session):
         assert str(shown.titles("#compared")[0]) == "Steps per second"
         assert "steps/s   measured" in "\n".join(shown.rows("EpochHeadline"))
         assert "┊1" not in shown.text
+
+
+async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_session):
+    said = {"has_epochs": False, "steps": 4000, "length_from": "the script's --max-iters"}
+    records = [
+        replace(record, **said) if isinstance(record, Model) else record
+        for record in script_session(samples=None, steps=None)
+        if not isinstance(record, Epoch)
+    ]
+    async with show_session(records, size=WIDE) as shown:
+        [row] = shown.rows("ProgressLine")
+        assert row.startswith("step 1,000 of 4,000  training ")
+        assert "  ~ 01:00 left, training ends " in row
+        assert row.endswith(" by the script's --max-iters")

@@ -141,6 +141,17 @@ async def test_dragging_moves_all_charts_together(show_session):
         assert "paused" in seen(shown)
 
 
+async def test_y_lets_the_throughput_begin_above_0_and_says_so(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        await shown.press("y")
+        assert seen(shown) == f"{MINUTE}, y from 4.8k, not 0"
+        assert shown.rows("#throughput")[-2].startswith(" 4.8k")
+        # An area from there would say that it is so much.
+        assert not shown.screen.query_one("#throughput", Chart)._picture.area
+        await shown.press("y")
+        assert shown.rows("#throughput")[-2].startswith("    0")
+
+
 # ---- the log ----
 
 

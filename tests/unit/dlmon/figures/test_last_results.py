@@ -140,3 +140,11 @@ def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     assert text == "last run here: completed, too short to measure (2026-11-20 14:56)"
     assert last_in_brief(found, CIFAR, RunOptions()) == ""
     assert last_text(None, CIFAR, RunOptions()) == "not trained here yet"
+
+
+def test_a_figure_counts_more_than_a_later_run_without_one(tmp_path):
+    write_log(tmp_path, recorded_session())
+    short = recorded_session(session_id="short", begin_wall=BEGIN_WALL + 60)
+    write_log(tmp_path, without_figure(short))
+    found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
+    assert found.header.wall == BEGIN_WALL

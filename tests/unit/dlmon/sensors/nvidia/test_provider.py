@@ -345,3 +345,12 @@ def test_a_driver_that_is_loaded_later_introduces_its_gpus():
     gpus(provider, 60 * SECOND)
     later = provider.later_facts()
     assert (later.gpus[0].name, later.driver) == ("GPU a", "580.65")
+
+
+def test_where_others_may_be_hidden_none_is_said_to_use_the_gpus(monkeypatch):
+    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
+    module = Module("a")
+    module.computing = []
+    _, facts = opened(module)
+    assert facts.foreign_gpu_processes is None
+    assert facts.why["foreign_gpu_processes"] == kernel_files.MAY_BE_HIDDEN

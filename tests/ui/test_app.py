@@ -201,6 +201,7 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
         await until(pilot, lambda: launches)
         app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
         await pilot.pause()
+        assert isinstance(app.screen, StartingScreen)
         launches[0].may_answer.set()
         await until(pilot, lambda: live(app))
         assert len(launches) == 1

@@ -13,7 +13,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.fit_watch import FitWatch
 from dlmon.instrument.reporter import Reporter
-from dlmon.records import Batches, Epoch, Phase
+from dlmon.records import Batches, Epoch
 from workloads.data.dataset import Feed
 
 MS = 1_000_000
@@ -120,22 +120,6 @@ class Inference:
 @pytest.fixture
 def infer(callbacks, monkeypatch):
     return lambda model, **known: Inference(callbacks, monkeypatch, model, **known)
-
-
-def test_the_first_batch_ends_the_compile_phase_and_a_pass_is_an_epoch(infer):
-    inference = infer(Model())
-    for _ in range(2):
-        inference.predict()
-    assert inference.of(Phase) == [
-        Phase(1_000 * MS, "compiling"),
-        Phase(1_020 * MS, "predicting"),
-        Phase(1_080 * MS, "predicting"),
-    ]
-    assert [(one.epoch, one.steps, one.samples, one.whole) for one in inference.of(Epoch)] == [
-        (0, 4, 40, True),
-        (1, 4, 40, True),
-    ]
-    assert [batches.opening_us for batches in inference.of(Batches)] == [None, None]
 
 
 def test_a_batch_is_timed_after_its_output_has_arrived(infer, callbacks):

@@ -1,11 +1,14 @@
 """Which of the recorded sessions `dlmon sessions` lists."""
 
+import errno
 import json
+import shutil
 import time
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 
+from dlmon.cli import fetch
 from dlmon.cli.command_line import run_command
 from dlmon.cli.sessions import NOTHING_SUCH
 from dlmon.cli.shared import UserError
@@ -58,3 +61,22 @@ def test_only_what_is_asked_for_is_listed(sessions, arguments, names):
 def test_what_is_no_time_is_refused(sessions, since):
     with pytest.raises(UserError, match=r"--since needs a length of time.* or a day"):
         sessions("--since", since)
+
+
+def test_a_copy_is_put_among_the_sessions_of_this_machine(tmp_path):
+    copied = write_log(tmp_path / "cache", recorded_session())
+    here = tmp_path / "sessions"
+    assert fetch._keep(copied.parent, here) == copied.parent.name
+    assert (here / copied.parent.name / copied.name).read_bytes() == copied.read_bytes()
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def fail(*paths):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copy2", fail)
+    copied = write_log(tmp_path / "cache", recorded_session())
+    here = tmp_path / "sessions"
+    with pytest.raises(OSError, match="No space left"):
+        fetch._keep(copied.parent, here)
+    assert list(here.iterdir()) == []

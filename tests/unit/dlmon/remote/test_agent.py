@@ -23,38 +23,18 @@ def session(name):
     return [replace(header, host=host_name(), boot_id=boot_id()), *records]
 
 
-@pytest.fixture
-def read(monkeypatch):
-    """Return the logs that were read."""
-    logs = []
-
-    def read_entry(path):
-        logs.append(path)
-        return entry(path)
-
-    entry = agent.read_entry
-    monkeypatch.setattr(agent, "read_entry", read_entry)
-    return logs
-
-
-def test_a_session_that_is_over_is_read_once(tmp_path, read):
+def test_what_has_begun_is_found_until_it_is_over_and_what_is_over_read_once(tmp_path, monkeypatch):
+    read, read_entry = [], agent.read_entry
+    monkeypatch.setattr(agent, "read_entry", lambda path: read.append(path) or read_entry(path))
+    logs = partial(running_logs, tmp_path, set())
     over = write_log(tmp_path, session("over"), "over")
-    logs = partial(running_logs, tmp_path, set())
-    assert logs() == []
-    assert logs() == []
-    assert read == [over]
-
-
-def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
-    logs = partial(running_logs, tmp_path, set())
-    assert logs() == []
+    assert (logs(), logs(), read) == ([], [], [over])
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "session.jsonl").touch()
     assert logs() == []
     begun = GrowingLog(tmp_path, session("begun")[:5])
     try:
-        assert logs() == [begun.path]
-        assert logs() == [begun.path]
+        assert logs() == logs() == [begun.path]
     finally:
         begun.drop_lock()
     assert logs() == []

@@ -220,15 +220,6 @@ def test_a_host_that_cannot_list_its_sessions_says_why(host):
     assert (host.snapshot().sessions, host.snapshot().sessions_problem) == ((), None)
 
 
-def test_each_sample_is_reported_once(clock):
-    samples = []
-    host = FakeHost("gpu1", clock, on_sample=lambda: samples.append(1))
-    host.start()
-    live(host, clock, seconds=2)
-    host.link.report(sample(clock()))
-    assert len(samples) == 3
-
-
 # ---- which GPUs are free ----
 
 

@@ -72,12 +72,7 @@ class Process:
 @pytest.fixture
 def processes():
     made = []
-
-    def make(*arguments, **named):
-        made.append(Process(*arguments, **named))
-        return made[-1]
-
-    yield make
+    yield lambda *arguments, **named: made.append(Process(*arguments, **named)) or made[-1]
     for process in made:
         process.close()
 

@@ -31,6 +31,7 @@ from dlmon.session.machine_history import (
     TOO_SHORT,
     EnergyCounter,
     EnergyMeter,
+    NotMeasured,
 )
 from dlmon.session.reasons import NO_PRICE
 from dlmon.supervisor.verdict import measure, peak_share
@@ -231,6 +232,28 @@ def test_the_energy_of_neighbouring_stretches_adds_up(steps, data):
         first, _ = counter.joules_between(begin, middle)
         second, _ = counter.joules_between(middle, end)
         assert first + second == pytest.approx(whole, abs=1e-6)
+
+
+BROKEN = st.lists(st.one_of(st.none(), st.floats(0, 1e4)), min_size=2, max_size=12)
+
+
+@given(BROKEN, st.data())
+def test_energy_is_known_between_two_times_where_each_reading_between_them_rose(said, data):
+    counter = EnergyCounter()
+    for t, joules in enumerate(said):
+        counter.fold(10 * t, joules, breaks=joules is None)
+    begin, end = sorted(data.draw(st.sets(st.integers(0, 10 * len(said)), min_size=2, max_size=2)))
+    between = said[begin // 10 : -(-end // 10) + 1]
+    is_known = end <= 10 * (len(said) - 1) and None not in between and between == sorted(between)
+    if is_known:
+        first, last = (
+            said[t // 10] + (t % 10) / 10 * (said[min(t // 10 + 1, len(said) - 1)] - said[t // 10])
+            for t in (begin, end)
+        )
+        assert counter.joules_between(begin, end)[0] == pytest.approx(last - first, abs=1e-6)
+    else:
+        with pytest.raises(NotMeasured):
+            counter.joules_between(begin, end)
 
 
 # Operations and the peak

@@ -40,18 +40,12 @@ def test_a_pause_is_said_with_the_line_of_the_script_and_what_that_called(seen, 
 
 
 def test_each_process_has_its_line_and_each_thread_of_the_script_its_stack():
+    main = ThreadStack("MainThread", (TORCH, SAVE, TOP), SAVE, trains=True)
+    threads = (main, ThreadStack("QueueFeeder", (TORCH,)))
+    no_answer = {"threads": "it did not answer within 2 s"}
     ranks = (
-        ProcessStack(
-            1,
-            1,
-            4312,
-            (
-                ThreadStack("MainThread", (TORCH, SAVE, TOP), SAVE, trains=True),
-                ThreadStack("QueueFeeder", (TORCH,)),
-            ),
-            rank=0,
-        ),
-        ProcessStack(1, 1, 4313, None, rank=1, why={"threads": "it did not answer within 2 s"}),
+        ProcessStack(1, 1, 4312, threads, rank=0),
+        ProcessStack(1, 1, 4313, None, rank=1, why=no_answer),
     )
     assert [line for line, _ in stack_lines(ranks)] == [
         "rank 0, process 4312: train.py:88 in save → torch/serialization.py in _save",

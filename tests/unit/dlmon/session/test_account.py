@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -227,17 +228,13 @@ def test_all_that_a_script_does_before_it_trains_is_its_start_and_what_follows_i
     account = account_of(phase(0.04, OUTSIDE), *trains, **SCRIPT)
     assert (account["startup"], "script" in account) == (3.0, False)
     ended = Result("completed", "id", "log", "train.py", None, {}, wall_s=4.0, t=at(4.0))
+    for name in ("compiling", "training"):
+        for over in ((), (replace(ended, status="failed", wall_s=65.0, t=at(65.0)),)):
+            start = phase(0.04, OUTSIDE), phase(5.0, name)
+            account = account_of(*start, *over, now_s=65, **SCRIPT)
+            assert (account["startup"], "script" in account) == (5.0, False)
     assert account_of(phase(0.04, OUTSIDE), now_s=4, **SCRIPT) == {"startup": 4.0}
     assert account_of(phase(0.04, OUTSIDE), ended, **SCRIPT) == {"script": 4.0}
-
-
-@pytest.mark.parametrize("name", ["compiling", "training"])
-def test_a_script_that_ended_in_its_first_steps_had_a_start(name):
-    ended = Result("failed", "id", "log", "train.py", None, {}, wall_s=65.0, t=at(65.0))
-    start = phase(0.04, OUTSIDE), phase(5.0, name)
-    for records in (start, (*start, ended)):
-        account = account_of(*records, now_s=65, **SCRIPT)
-        assert (account["startup"], "script" in account) == (5.0, False)
 
 
 def test_passes_of_inference_are_steps_and_so_are_batches_that_were_not_recorded():

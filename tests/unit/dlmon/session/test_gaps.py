@@ -116,13 +116,10 @@ def test_what_a_loop_does_every_so_many_steps_is_no_stall():
     assert Doubt.STALLS not in snapshot.validity.against
 
 
-def test_batches_that_end_together_stall_together():
+def test_batches_that_end_together_or_are_summarised_stall_together():
     gap = the_gap(batches(0, 8.0, *[0.1] * 4, *[1.1] * 4, first=52, per_execution=4))
     assert (gap.step, gap.seconds) == (56, pytest.approx(4.4))
     assert gaps_of(batches(0, 8.0, *[0.9] * 4, first=52, per_execution=4)) == ()
-
-
-def test_a_stall_among_summarised_batches_is_one():
     steps_us = (90_000,) * 6 + (1_500_000,)
     summary = BatchSummary(0, 51, 10, 1000, at(8.1), at(10.4), 2_400_000, steps_us, stalls=1)
     gap = the_gap(summary)

@@ -61,6 +61,8 @@ def test_a_value_that_no_axis_can_hold_is_a_gap_in_the_curve_and_still_the_newes
     ("readings", "columns", "newest"),
     [
         ([(read(12, loss=3.0), 10), (read(14, loss=1.0), 10)], [3.0, 3.0, 1.0, 1.0, None], 1.0),
+        # One that comes again with its time adds nothing.
+        ([(read(12, loss=3.0), 10), (read(12, loss=9.0), 10)], [3.0, 3.0, None, None, None], 3.0),
         # A validation in between is no part of the curve.
         ([(read(12, loss=3.0), 10), (read(15, loss=1.0), 14)], [3.0, 3.0, None, None, 1.0], 1.0),
         # What is no number is said and not drawn.
@@ -248,6 +250,7 @@ TRAINED, VALIDATED, EVALUATED = Pass.TRAINING, Pass.VALIDATION, Pass.EVALUATION
             [batches(0, 5), ended(0, 1, 6), read(7, loss=1.0)],
             [(7, TRAINED, 1, 1.0)],
         ),
+        ([read(3, loss=2.0), read(3, loss=9.0)], [(3, TRAINED, 0, 2.0)]),
         # A validation that follows an epoch belongs to it.
         (
             [batches(0, 5), ended(0, 1, 6), read(7, eval_loss=1.0)],

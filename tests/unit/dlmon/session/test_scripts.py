@@ -62,9 +62,10 @@ def test_processes_that_train_together_are_summed_and_their_spread_is_known():
     assert rates == [pytest.approx(64 / 0.020), pytest.approx(64 / 0.021)]
     assert alone.samples_per_second.mean == pytest.approx(rates[0])
     assert snapshot.samples_per_second.mean == pytest.approx(sum(rates))
-    # On the chart too, and an epoch holds the samples of both.
+    # On the chart too, and an epoch holds the samples of both, but stands there once.
     assert session.throughput.mean == pytest.approx(sum(rates), rel=0.02)
     assert [epoch.samples for epoch in snapshot.epochs][:2] == [12_800, 12_800]
+    assert [epoch.epoch for epoch in snapshot.epochs] == list(range(len(snapshot.epochs)))
     assert snapshot.batches == alone.batches
 
 

@@ -39,6 +39,11 @@ def test_each_of_the_unlike_loops_has_figures_of_its_own():
     seconds = [loop.seconds_per_epoch.value for loop in (small, large, other)]
     assert seconds == pytest.approx([2.0, 5.0, 8.0])
     assert small.samples_per_second.mean == pytest.approx(32 / 0.01)
+    # What all of them did is counted together.
+    script = Script().train("a", 1, first_ms=2_000, steps=200)
+    snapshot = ended(script.train("b", 2, first_ms=4_000, steps=200))
+    assert snapshot.batches == 1200
+    assert snapshot.compile_s == pytest.approx(1.98 + 3.98)
     # Those of one name that a person gave are told apart by their parameters.
     script = Script().train("net_1", None).train("net_2", None).train("net_2", 8)
     assert len(ended(script).loops) == 3
@@ -73,15 +78,6 @@ def test_a_loop_without_a_loader_counts_its_steps_however_the_one_before_did():
     assert [loop.counts_steps for loop in snapshot.loops] == [None, True]
     rates = session.throughput.columns(session.training_start, SECOND, 8)
     assert rates[5] == pytest.approx(50)
-
-
-def test_what_all_loops_did_is_counted_together():
-    script = Script().train("a", 1, first_ms=2_000, steps=200)
-    script.train("b", 2, first_ms=4_000, steps=200)
-    snapshot = ended(script)
-    assert snapshot.batches == 1200
-    assert snapshot.compile_s == pytest.approx(1.98 + 3.98)
-    assert sum(snapshot.account.values()) == pytest.approx(snapshot.elapsed_s)
 
 
 def test_an_epoch_is_slow_beside_those_of_its_own_loop():

@@ -45,10 +45,6 @@ def test_what_is_written_is_read_clean_and_the_last_of_equal_peaks_stands(path):
     assert peak.device_name == "red"
 
 
-def test_it_lies_in_the_state_directory():
-    assert calibration_path().is_relative_to(os.environ["XDG_STATE_HOME"])
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,15 +89,6 @@ def test_a_file_that_may_not_be_read_or_written_says_so(path):
         write_peaks(path, [CPU])
 
 
-def test_a_directory_in_its_place_says_so(path):
-    path.mkdir(parents=True)
-    with pytest.raises(CalibrationError, match="can't be read"):
-        read_peaks(path)
-    with pytest.raises(CalibrationError, match="can't be kept"):
-        write_peaks(path, [CPU])
-    assert [entry.name for entry in path.parent.iterdir()] == ["calibration.json"]
-
-
 # Looking up
 
 
@@ -126,6 +113,7 @@ def test_a_peak_is_found_by_device_name_and_precision(device, name, precision, p
 
 
 def test_a_run_gets_its_peak_or_the_reason(path):
+    assert calibration_path().is_relative_to(os.environ["XDG_STATE_HOME"])
     assert peak_of_run(path, "cpu", "Some CPU", "float32") == (
         None,
         "this device was not calibrated for float32 (dlmon doctor --calibrate)",
@@ -136,6 +124,14 @@ def test_a_run_gets_its_peak_or_the_reason(path):
     flop_s, why = peak_of_run(path, "cpu", "Some CPU", "float32")
     assert flop_s is None
     assert "holds no calibration" in why
+    # A directory in its place says so.
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(CalibrationError, match="can't be read"):
+        read_peaks(path)
+    with pytest.raises(CalibrationError, match="can't be kept"):
+        write_peaks(path, [CPU])
+    assert [entry.name for entry in path.parent.iterdir()] == ["calibration.json"]
 
 
 def test_rates_are_written_as_people_do():

@@ -71,19 +71,6 @@ def test_a_gpu_shows_its_figures_with_their_limits():
 
 
 @pytest.mark.parametrize(
-    ("degrees", "text", "level"),
-    [
-        (85, "85 of 93 °C", ""),
-        (86, "86 of 93 °C hot", "high"),
-        (93, "93 of 93 °C too hot", "bad"),
-    ],
-)
-def test_a_gpu_is_hot_by_its_own_threshold(degrees, text, level):
-    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), CARD)
-    assert (temperature.text, temperature.level) == (text, level)
-
-
-@pytest.mark.parametrize(
     ("utilization_pct", "generation", "width", "text"),
     [
         (97, 4, 16, None),
@@ -147,10 +134,12 @@ def test_a_gpu_of_which_nothing_is_known_is_distinguished(gpu, nothing):
     assert has_no_readings(gpu) is nothing
 
 
-def test_a_divided_gpu_says_why_it_has_no_utilisation():
+def test_a_divided_gpu_says_why_it_has_no_utilisation_and_a_reason_loses_its_details_first():
     why = {"utilization_pct": "not supported"}
     assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"
     assert no_utilization(Gpu(0, why=why)) == "not supported"
+    cut = {80: NO_DRIVER, 40: "no GPU: no NVIDIA driver", 20: "no GPU", 3: "no GPU"}
+    assert {width: without_detail(NO_DRIVER, width) for width in cut} == cut
 
 
 @pytest.mark.parametrize(
@@ -165,6 +154,12 @@ def test_a_divided_gpu_says_why_it_has_no_utilisation():
 def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked):
     figure = memory_figure("memory", used_mib, 32_768)
     assert (figure.text, figure.level, figure.marked) == (text, level, marked)
+
+
+def test_a_gpu_is_hot_by_its_own_threshold():
+    for degrees, said, level in ((85, "", ""), (86, " hot", "high"), (93, " too hot", "bad")):
+        (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), CARD)
+        assert (temperature.text, temperature.level) == (f"{degrees} of 93 °C{said}", level)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +215,6 @@ def test_what_the_run_takes_is_shown():
 )
 def test_rates_are_shown_in_one_unit_or_with_their_reason(disk, text):
     assert texts(memory_figures(machine(disk=disk), FACTS))["disk"] == text
-
-
-@pytest.mark.parametrize(
-    ("width", "text"),
-    [(80, NO_DRIVER), (40, "no GPU: no NVIDIA driver"), (20, "no GPU"), (3, "no GPU")],
-)
-def test_a_reason_loses_its_details_first(width, text):
-    assert without_detail(NO_DRIVER, width) == text
 
 
 def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():

@@ -122,13 +122,16 @@ def test_a_machine_alone_is_reported(tmp_path):
     assert "mean CPU" in dict(session.figures)
 
 
-def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
+def test_the_sentence_of_a_script_has_the_unit_of_its_figures_and_a_capital(tmp_path):
     session = only(write_log(tmp_path, script_session(samples=None)))
-    figures = dict(session.figures)
     assert said(session.sections, "verdict")[0] == "50 steps/s."
-    assert figures["throughput"].startswith("50 steps/s")
+    assert dict(session.figures)["throughput"].startswith("50 steps/s")
     of_samples = only(write_log(tmp_path, script_session(), "samples"))
     assert said(of_samples.sections, "verdict")[0] == "3,200 samples/s."
+    assert as_sentence("new had more") == as_sentence("new had more", ("batch",)) == "New had more."
+    name = "batch 256 has no throughput."
+    assert as_sentence(name, ("batch 256",)) == name
+    assert as_sentence(name) == "Batch 256 has no throughput."
 
 
 def of_script(records, *arguments):
@@ -174,10 +177,3 @@ def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
     assert shares == sorted(shares)
     assert len(shares) >= 3
     assert 0 <= shares[0] < 0.6 < shares[-1] <= 1
-
-
-def test_a_sentence_begins_with_a_capital_but_for_a_name():
-    assert as_sentence("new had more") == as_sentence("new had more", ("batch",)) == "New had more."
-    name = "batch 256 has no throughput."
-    assert as_sentence(name, ("batch 256",)) == name
-    assert as_sentence(name) == "Batch 256 has no throughput."

@@ -29,6 +29,8 @@ from tui.drawing.ascii_filter import PlainCharacters
         # A cluster of characters takes the cells that it took.
         ("👩🏽‍🚀 up", "?? up"),
         ("🇯🇵", "??"),
+        ("❤️", "??"),
+        ("e\u0301", "e"),
     ],
 )
 def test_glyphs_have_plain_forms(drawn, in_ascii):

@@ -156,13 +156,6 @@ def test_the_error_of_windows_is_what_drawing_blocks_again_and_again_gives():
     assert window_error(of_run).of_log == pytest.approx(expected, rel=0.03)
 
 
-def test_a_few_windows_say_nothing():
-    of_run = [(1_000, 1_000_000), (1_000, 1_010_000)] * 10
-    assert window_error(of_run[: MIN_WINDOWS - 1]) is None
-    assert window_error(of_run[:MIN_WINDOWS]) is not None
-    assert window_error([(0, 1_000_000)] * 9) is None
-
-
 def test_earlier_runs_widen_what_windows_say():
     draw = random.Random(9)
     within = [window_error(windows(draw, 15)) for _ in range(2)]
@@ -184,8 +177,12 @@ def test_one_run_a_side_with_earlier_ones_is_called_different_in_one_of_twenty_c
     assert called <= 65
 
 
-def test_how_runs_differ_is_pooled_over_groups():
+def test_how_runs_differ_is_pooled_over_groups_and_a_few_windows_say_nothing():
     assert run_spread([[100.0], [], [7.0]]) is None
     spread = run_spread([[100.0, 110.0], [1.0, 1.1], [5.0]])
     assert spread.degrees == 2
     assert spread.of_log == pytest.approx(math.log(1.1) / math.sqrt(2))
+    of_run = [(1_000, 1_000_000), (1_000, 1_010_000)] * 10
+    assert window_error(of_run[: MIN_WINDOWS - 1]) is None
+    assert window_error(of_run[:MIN_WINDOWS]) is not None
+    assert window_error([(0, 1_000_000)] * 9) is None

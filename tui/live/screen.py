@@ -25,18 +25,9 @@ from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
+from tui.live.charts import LossChart, learned_text, machine_view, next_metric
 from tui.live.comparison import ComparisonBars, ComparisonPanel
-from tui.live.epochs import (
-    EPOCH_ACTIONS,
-    EPOCH_KEYS,
-    EpochLine,
-    EpochTable,
-    EpochZoom,
-    LossChart,
-    learned_text,
-    machine_view,
-    next_metric,
-)
+from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, EpochZoom
 from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
 from tui.machine.help import MACHINE, OF_GPUS

@@ -158,6 +158,8 @@ def test_a_session_is_found_by_id_or_unique_prefix_or_as_the_last_that_began(tmp
     assert find_session("20261120-1456", tmp_path) == three[ids[0]]
     assert find_session("20261121", tmp_path) == three[ids[2]]
     newest = log_of(tmp_path, "0-imported", wall=99.0)
+    (tmp_path / "zzz").mkdir()
+    (tmp_path / "zzz" / LOG_NAME).write_text("not a log")
     assert find_session("last", tmp_path) == find_session("last~0", tmp_path) == newest
     assert find_session("last~1", tmp_path) == three[ids[2]]
 

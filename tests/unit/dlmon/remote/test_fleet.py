@@ -87,6 +87,13 @@ def test_a_host_is_named_as_not_begun_and_as_ended_with_the_time(play):
     assert hosts["gpu2"].is_current
 
 
+def test_a_recording_that_ends_with_the_last_is_not_called_over(play):
+    fleet = play(gpu1=0, gpu2=2)
+    fleet.seek(fleet.end_ns)
+    read_all(fleet)
+    assert [host.state for host in fleet.snapshots()] == [HostState.RECORDED] * 2
+
+
 def test_where_samples_are_missing_their_age_is_that_of_the_moment(tmp_path, clock):
     header, *records = recorded_machine()
     kept = [record for record in records if not 5e9 < record.t - header.t < 25e9]

@@ -98,6 +98,12 @@ def test_a_stat_line_with_brackets_in_its_name_is_read():
     )
 
 
+@pytest.mark.parametrize("text", ["", "1 (x) S 1 2", "1 (x) " + "a " * 30])
+def test_a_line_that_is_no_stat_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
+        parse_stat(text)
+
+
 @given(st.dictionaries(st.integers(2, 40), st.integers(1, 40)))
 def test_descendants_end_for_any_parents_and_hold_all_children(parents):
     found = descendants([1], parents)

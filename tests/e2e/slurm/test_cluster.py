@@ -14,7 +14,7 @@ def test_a_job_runs_on_two_nodes_with_a_gpu_each(slurm):
 
 def test_a_node_that_dies_costs_its_job(slurm):
     job = slurm.run(
-        "sbatch", "--parsable", "--no-requeue", "-w", "n2", "--wrap", "sleep 99"
+        "sbatch", "--parsable", "--no-requeue", "-w", "n2", "-o/dev/null", "--wrap", "sleep 99"
     ).strip()
     eventually(lambda: slurm.state_of(job) == "RUNNING", "the job to run")
     slurm.kill_node("n2")

@@ -1,0 +1,79 @@
+"""Run one of Slurm's own commands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
+from dlmon.records.sanitize import clean
+
+ANSWER_S = 30.0
+LONGEST_REASON = 300
+# Times as Unix seconds, whatever the time zone and the format of a site are.
+_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+_BEFORE_ALL = "Batch job submission failed: "
+
+
+class SlurmError(Exception):
+    """Slurm is not here, refuses, or does not answer; the message is one sentence for a person."""
+
+    def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def has_slurm() -> bool:
+    """Return whether jobs can be submitted from this machine."""
+    return shutil.which("sbatch") is not None
+
+
+def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b"") -> bytes:
+    """Run a command of Slurm and return what it prints.
+
+    Args:
+        words: the command, by itself: no shell reads it.
+        timeout_s: how long to wait for it.
+        text: what it reads on its stdin.
+
+    Raises:
+        SlurmError: it is not installed, does not answer, or refuses.
+    """
+    program = words[0]
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            timeout=timeout_s,
+            env={**os.environ, **_ENVIRONMENT},
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SlurmError(
+            f"there is no Slurm here ({program} is not installed): type this on a login node of "
+            "the cluster"
+        ) from None
+    except OSError as error:
+        raise SlurmError(f"{program} can't be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"Slurm did not answer {program} in {timeout_s:.0f} s", FAILED) from None
+    if done.returncode:
+        raise SlurmError(f"Slurm refused it: {reason_in(done.stderr, program)}")
+    return done.stdout
+
+
+def reason_in(errors: bytes, program: str) -> str:
+    """Return why a command failed, of what it wrote to stderr, as one line."""
+    lines = [
+        clean(line.strip()).removeprefix(f"{program}: ").removeprefix("error: ")
+        for line in errors.decode("utf-8", "replace").splitlines()
+    ]
+    said = [line for line in lines if line and not line.startswith('Try "')]
+    if not said:
+        return f"{program} did not say why"
+    # The last line names the refusal, those before it what is wrong.
+    last = said[-1].removeprefix(_BEFORE_ALL)
+    return clean("; ".join(dict.fromkeys((*said[-3:-1], last))), LONGEST_REASON)

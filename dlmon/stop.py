@@ -46,6 +46,10 @@ CAUSE_TEXT = {
     StopCause.VIEWER_TERMINATED: "its viewer got SIGTERM",
     StopCause.VIEWER_GONE: "its viewer is gone",
     StopCause.SIGNAL: "by a signal",
+    StopCause.TIME_LIMIT: "its time limit was near",
+    StopCause.PREEMPTED: "Slurm gave its place to another job",
+    StopCause.REQUEUED: "Slurm put it back into the queue",
+    StopCause.CANCELLED: "its job was cancelled",
 }
 """Why a session stopped, in words; of an unknown cause there are none."""
 

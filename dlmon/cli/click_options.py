@@ -89,6 +89,15 @@ ascii_option = click.option(
 )
 
 
+slurm_option = click.option(
+    "--slurm",
+    metavar="OPTIONS",
+    help="Have Slurm run it: options of sbatch, such as '-p gpu --gres=gpu:1 -t 2:00:00', may be "
+    "empty (''). The session is recorded where the nodes see it too (--log-dir), and goes on when "
+    "you close dlmon.",
+)
+
+
 def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--no-alerts`, which stands for `--alert off`."""
 

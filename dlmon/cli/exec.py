@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dlmon.cli import click_options, shared
-from dlmon.cli.show import View, not_started, start_session
+from dlmon.cli.show import View, not_started, start_in_slurm, start_session
 from dlmon.options.run import OPTIONS
 from dlmon.options.script import MOST_REPEATS
 
@@ -63,6 +63,7 @@ def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click_options.options_of(_HOST if name == "host" else OPTIONS[name] for name in _OF_A_SCRIPT)
 @click_options.no_alerts_option
+@click_options.slurm_option
 @click.option(
     "--directory",
     metavar="DIR",
@@ -102,6 +103,7 @@ def exec_script(
     expected_epochs: int | None,
     expected_steps: int | None,
     samples_per_step: int | None,
+    slurm: str | None,
     plain: bool,
     as_json: bool,
     ascii: bool | None,
@@ -134,6 +136,11 @@ def exec_script(
         }
         job = make_script_job(command, directory, kept_in, options, expected, settings.alerts)
     view = View(settings, options.log_dir, plain or repeat > 1, as_json)
+    if slurm is not None:
+        with not_started():
+            if repeat > 1:
+                raise shared.UserError("--repeat runs here, not in Slurm: leave out one of them")
+            return start_in_slurm(job, view, slurm, options.host)
     code = None
     for number in range(1, repeat + 1):
         says = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"

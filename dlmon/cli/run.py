@@ -6,7 +6,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import workload_names
-from dlmon.cli.show import View, start_session
+from dlmon.cli.show import View, start_in_slurm, start_session
 from dlmon.options.run import OPTIONS
 from workloads.catalog import find
 
@@ -15,11 +15,13 @@ from workloads.catalog import find
 @click.argument("workload", metavar="WORKLOAD", shell_complete=workload_names)
 @click_options.options_of(OPTIONS.values())
 @click_options.no_alerts_option
+@click_options.slurm_option
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
 def run(
     workload: str,
+    slurm: str | None,
     plain: bool,
     as_json: bool,
     ascii: bool | None,
@@ -37,4 +39,7 @@ def run(
 
     directory = shared.recorded_in(options, settings)
     job = make_job(chosen, directory, options, settings.alerts)
-    return start_session(job, View(settings, options.log_dir, plain, as_json), options.host)
+    view = View(settings, options.log_dir, plain, as_json)
+    if slurm is not None:
+        return start_in_slurm(job, view, slurm, options.host)
+    return start_session(job, view, options.host)

@@ -19,6 +19,7 @@ from dlmon.cli.show import View, show_remote, show_session
 from dlmon.exit_codes import DONE
 from dlmon.log.folder import id_of, log_directory_of, place_options
 from dlmon.log.label import Label, read_label
+from dlmon.log.submitted import is_of_slurm
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_duration
 from dlmon.records import SweepHeader
@@ -83,7 +84,15 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
         return
     entry = read_entry(shared.log_of(session, log_dir))
-    stop_session(entry)
+    if is_of_slurm(entry.path):
+        from dlmon.slurm.standing import stop_submitted
+
+        said = stop_submitted(entry)
+        if said is not None:
+            print(f"{entry.header.id} {said}")
+            return
+    else:
+        stop_session(entry)
     print(f"{entry.header.id} is stopping{after_the_batch(entry.header)}")
 
 
@@ -223,7 +232,12 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
         directory = shared.chosen_log_directory(log_dir)
         if os.path.lexists(directory) and not directory.is_dir():
             raise shared.UserError(f"{directory} is not a directory")
-        return [(None, directory, list_sessions(directory), list_sweeps(directory))], DONE
+        entries = list_sessions(directory)
+        if any(is_of_slurm(entry.path) for entry in entries):
+            from dlmon.slurm.standing import with_queue
+
+            entries = with_queue(entries)
+        return [(None, directory, entries, list_sweeps(directory))], DONE
     from dlmon.figures.sessions import sweeps_of_host
     from dlmon.remote.follower import copies_directory
     from dlmon.remote.requests import ask_each, list_remote

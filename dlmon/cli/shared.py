@@ -43,11 +43,12 @@ def user_errors() -> tuple[type[Exception], ...]:
     from dlmon.remote.ssh import RefusedRequest, SshError
     from dlmon.render.files import ReportError
     from dlmon.render.script import ScriptRefused
+    from dlmon.slurm.commands import SlurmError
     from dlmon.sweep.plan import SweepError
     from workloads.catalog import UnknownWorkload
 
     of_logs = (LogError, NoSuchLog, NotComparable, PublishedError, ReportError)
-    of_processes = (SshError, RefusedRequest, NotControlled, ScriptRefused)
+    of_processes = (SshError, RefusedRequest, NotControlled, ScriptRefused, SlurmError)
     of_values = (UnreadableOption, UnknownWorkload, SettingsError, HostError, AddressError)
     return (UserError, SweepError, *of_logs, *of_processes, *of_values)
 

@@ -17,7 +17,8 @@ import click
 from dlmon.cli.command_line import sentence_of
 from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
 from dlmon.exit_codes import FAILED, NOT_STARTED
-from dlmon.log.folder import place_options
+from dlmon.log.folder import id_of, place_options
+from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
 
@@ -100,6 +101,41 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
     return show_session(view, Path(job.log_dir), started=started)
 
 
+def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> int | None:
+    """Have Slurm run a session; show it from the queue on, unless it is to be left alone.
+
+    Args:
+        job: what is to run.
+        view: how it is shown.
+        text: what is asked of Slurm, as it was typed.
+        host: another machine, where it can't be had yet.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SlurmError: there is no Slurm here, or it refuses the job.
+    """
+    from dlmon.slurm.start import submit_session
+    from dlmon.slurm.submit import read_slurm_options
+
+    if host is not None:
+        raise UserError(f"--slurm submits from this machine: type it on {host}")
+    log = submit_session(job, read_slurm_options(text), text)
+    if job.outlives_viewer:
+        say_running({"session": id_of(log), "log": str(log)}, job.name, view, queued=True)
+        return None
+    if view.on_screen:
+        return show_session(view, log.parent.parent, log=log)
+    return _follow_in_slurm(log, view, is_ours=True)
+
+
+def _follow_in_slurm(log: Path, view: View, is_ours: bool) -> int:
+    from dlmon.render.queue import follow_in_slurm
+
+    return follow_in_slurm(log, view.as_json, view.log_dir, view.settings.alerts.desktop, is_ours)
+
+
 def show_session(
     view: View,
     directory: Path,
@@ -119,6 +155,8 @@ def show_session(
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)
+    if log is not None and is_of_slurm(log):
+        return _follow_in_slurm(log, view, is_ours=False)
     from dlmon.render.follow import follow, follow_on_host
 
     desktop = view.settings.alerts.desktop
@@ -149,7 +187,11 @@ def _start_on_host(job: Job, view: View, host: str) -> int | None:
 
 
 def say_running(
-    answer: dict[str, Any], name: str | None, view: View, host: str | None = None
+    answer: dict[str, Any],
+    name: str | None,
+    view: View,
+    host: str | None = None,
+    queued: bool = False,
 ) -> None:
     """Say that a session was started and is left to itself, and how to come back to it."""
     if view.as_json:
@@ -158,7 +200,8 @@ def say_running(
     session = answer["session"]
     called, on = f"{session} ({name})" if name else session, f" on {host}" if host else ""
     meant = f"{place_options(view.log_dir, host)} {session}"
-    print(f"{called} is running{on}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
+    state = "is in Slurm's queue" if queued else f"is running{on}"
+    print(f"{called} {state}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
 
 
 @contextmanager

@@ -60,6 +60,10 @@ _NOT_ASKED = {
     StopCause.VIEWER_TERMINATED,
     StopCause.VIEWER_GONE,
     StopCause.SIGNAL,
+    StopCause.TIME_LIMIT,
+    StopCause.PREEMPTED,
+    StopCause.REQUEUED,
+    StopCause.CANCELLED,
 }
 
 Recorded = SessionEntry | SweepEntry

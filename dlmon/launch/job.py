@@ -27,6 +27,9 @@ class Job:
     started.
 
     Who isn't looking is told of it as `alerts` say: the fields of `AlertSettings`.
+
+    Of a job of Slurm's, `session` is the id that its session has, whose folder is there; then no
+    viewer holds a lifeline. `own_signal` is the name of the one that the script handles itself.
     """
 
     workload: str
@@ -50,6 +53,8 @@ class Job:
     stdin_fd: int | None = None
     copy_fds: tuple[int, int] | None = None
     alerts: dict[str, Any] | None = None
+    session: str | None = None
+    own_signal: str | None = None
 
     @property
     def is_machine_recording(self) -> bool:
@@ -60,7 +65,12 @@ class Job:
 
     @classmethod
     def from_line(cls, line: bytes) -> Job:
-        fields = json.loads(line)
+        return cls.from_fields(json.loads(line))
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Job:
+        """Return the job of fields that were JSON."""
+        fields = dict(fields)
         for name in ("command", "terminal", "copy_fds"):
             if fields.get(name) is not None:
                 fields[name] = tuple(fields[name])

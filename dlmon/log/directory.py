@@ -17,6 +17,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
+from dlmon.log.submitted import read_submitted, submitted_beside
 from dlmon.records import Epoch, Metrics, Record, Result, SessionHeader, Status, SweepHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
@@ -41,7 +42,8 @@ class SeveralLogs(NoSuchLog):
 class SessionEntry:
     """One session of a directory.
 
-    `status` is completed, failed or stopped from its result; without one,
+    `status` is completed, failed or stopped from its result; queued while Slurm has yet to begin
+    its log, of which `header` says what was submitted; without a result,
     running while its log is locked, interrupted when it is not, and unknown
     when the log was written on another host. `label` is what a person calls it.
     `loss` is the newest one of training that stands near the end of the log.
@@ -77,6 +79,10 @@ def read_entry(path: Path) -> SessionEntry:
     Raises:
         LogError: not a log that this version can read.
     """
+    # Its job may begin the log meanwhile.
+    submitted = None if os.path.exists(path) else read_submitted(path)  # noqa: PTH110
+    if submitted is not None:
+        return SessionEntry(submitted.header, path, Status.QUEUED, None, None, read_label(path))
     with contextlib.closing(LogFollower(path)) as log:
         status, result, pid = standing_of(log)
         label = read_label(path)
@@ -236,7 +242,7 @@ def _some(ids: Iterable[str]) -> str:
 
 
 def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
-    """Yield the logs of a kind, by their ids."""
+    """Yield the logs of a kind, by their ids; of sessions also where Slurm has yet to begin one."""
     try:
         folders = sorted(directory.iterdir())
     except OSError:
@@ -244,7 +250,8 @@ def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
     for folder in folders:
         path = log_of(folder, kind.TYPE)
         # Unlike Path.is_file, this says no to a folder that we may not enter.
-        if os.path.isfile(path):  # noqa: PTH113
+        is_file = os.path.isfile(path)  # noqa: PTH113
+        if is_file or (kind is SessionHeader and os.path.isfile(submitted_beside(path))):  # noqa: PTH113
             yield path
 
 
@@ -254,7 +261,8 @@ def _began(kind: type[Header], path: Path) -> float:
         with contextlib.closing(RecordFollower(path, kind)) as follower:
             return follower.header.wall
     except LogError:
-        return -math.inf
+        submitted = read_submitted(path) if kind is SessionHeader else None
+        return -math.inf if submitted is None else submitted.wall
 
 
 def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> None:

@@ -37,6 +37,8 @@ class SessionHeader:
             password, else the path of its `.git` folder; older logs lack it.
         git_path: the path of that file within its repository; older logs lack it.
         node: what Slurm calls the machine, where the session is a step of it.
+        slurm_job: the number of the job of Slurm's that it ran in, with that of an array's task
+            such as `123_4`.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -58,6 +60,7 @@ class SessionHeader:
     git_repository: str | None = None
     git_path: str | None = None
     node: str | None = None
+    slurm_job: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -331,7 +334,8 @@ class Result:
         loops: each of the unlike loops of a script, where it has several; of more than a hundred,
             those that took most time.
         stopped_by: who, or what, had it stop: live_screen, other_screen, ctrl_c, command, sweep,
-            terminal_closed, viewer_terminated, viewer_gone or signal; older logs lack it.
+            terminal_closed, viewer_terminated, viewer_gone or signal; of a job of Slurm's also
+            time_limit, preempted, requeued or cancelled; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"

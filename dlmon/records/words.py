@@ -66,6 +66,8 @@ class OpenWord(Word):
 class Status(OpenWord):
     """How a session, or a sweep, stands."""
 
+    QUEUED = "queued"
+    """Slurm has yet to start it."""
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -86,6 +88,11 @@ class StopCause(OpenWord):
     VIEWER_TERMINATED = "viewer_terminated"
     VIEWER_GONE = "viewer_gone"
     SIGNAL = "signal"
+    TIME_LIMIT = "time_limit"
+    """Of its job of Slurm's, as are the next three."""
+    PREEMPTED = "preempted"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
     UNKNOWN = "unknown"
 
 

@@ -189,9 +189,12 @@ def running_logs(directory: Path, over: set[Path]) -> list[Path]:
     for path in log_paths(SessionHeader, directory):
         # One that has just been begun may be read the next time.
         with contextlib.suppress(LogError, OSError):
-            if path not in over and read_entry(path).status == Status.RUNNING:
+            if path in over:
+                continue
+            status = read_entry(path).status
+            if status == Status.RUNNING:
                 running.append(path)
-            else:
+            elif status != Status.QUEUED:
                 over.add(path)
     return running
 

@@ -74,7 +74,13 @@ def follow(
         as_json: print nothing but the result, as JSON.
         desktop: notify the desktop of alerts.
     """
-    follower = SessionFollower(path, launch=launch)
+    return follow_with(SessionFollower(path, launch=launch), launch, as_json, desktop)
+
+
+def follow_with(
+    follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
+) -> int:
+    """Do the same with what follows its log already."""
     return asyncio.run(_follow(follower, launch, as_json, desktop))
 
 

@@ -31,7 +31,9 @@ def main() -> int:
     """Sample until stdin ends; return the exit status."""
     # Ctrl-C in the viewer's terminal reaches every process there; the viewer decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Slurm sends it to every process of a job that it ends; the supervisor ends us, later.
+    in_job = "SLURM_JOB_ID" in os.environ
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if in_job else signal.SIG_DFL)
     arguments = _parser().parse_args()
     # Only now, for it takes long enough for a Ctrl-C to come in between.
     from dlmon.sensors.processes.table import ProcessTableReader

@@ -1,9 +1,12 @@
-"""Run one session: `python -P -m dlmon.supervisor`.
+"""Run one session: `python -P -m dlmon.supervisor [FOLDER]`.
 
 stdin brings the job as one line, then the lifeline's words (`detach`, and those of
 `dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
 carries one line back: the session that was started, or why none was. What the log
 can't take follows it there as records: why, and in the end the result.
+
+In a job of Slurm's there is no viewer: the job is what was submitted with the session's FOLDER, why
+none was started goes to stderr, and the exit code is that of what ran.
 """
 
 from __future__ import annotations
@@ -16,10 +19,15 @@ import signal
 import sys
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
+from typing import NoReturn
 
+from dlmon.host import host_name
 from dlmon.launch.children import become_subreaper
 from dlmon.launch.job import Job, Refused, Started
+from dlmon.log.folder import LogError
 from dlmon.records import Record, encode
+from dlmon.slurm.start import submitted_job
 from dlmon.supervisor.supervisor import Supervisor
 
 
@@ -30,6 +38,8 @@ def main() -> None:
     # A write reports these as errors.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    if len(sys.argv) > 1:
+        _run_submitted(Path(sys.argv[1]))
     job = _read_job()
     if not job.script:
         become_subreaper()
@@ -41,6 +51,32 @@ def main() -> None:
         await Supervisor(job, _answer, partial(_send_to, to_viewer)).run()
 
     asyncio.run(run())
+
+
+def _run_submitted(folder: Path) -> NoReturn:
+    """Run what was submitted with a session's folder, and end with its exit code."""
+    try:
+        job = submitted_job(folder, os.environ)
+    except LogError as error:
+        sys.exit(f"{host_name()}: {error}")
+    if not job.script:
+        become_subreaper()
+    refused: list[Refused] = []
+
+    def answer(answer: Started | Refused) -> None:
+        if isinstance(answer, Refused):
+            refused.append(answer)
+
+    async def run() -> int:
+        supervisor = Supervisor(job, answer, lambda record: None)
+        await supervisor.run()
+        return supervisor.exit_code
+
+    code = asyncio.run(run())
+    if refused:
+        print(refused[0].reason, file=sys.stderr)
+        code = refused[0].exit_code
+    sys.exit(code)
 
 
 def _read_job() -> Job:

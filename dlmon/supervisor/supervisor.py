@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import dlmon
 from dlmon.alerts.alerts import SessionAlerts
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
-from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, WRONG_ARGUMENTS, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
 from dlmon.launch.children import command_of_folders, end_group, end_process
@@ -42,7 +42,7 @@ from dlmon.launch.interpreter import (
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.launch.step import Task, task_of
-from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.folder import LOG_NAME, LogError, new_session_id
 from dlmon.log.follower import MOVED_AWAY
 from dlmon.log.label import Label, write_label
 from dlmon.log.parts import STOP, announce, announced, part_name
@@ -60,11 +60,14 @@ from dlmon.records import (
     Result,
     SessionHeader,
     Stack,
+    Status,
     StopCause,
 )
 from dlmon.records.changes import merge
 from dlmon.session.index import Index
 from dlmon.session.session import Session
+from dlmon.slurm.ending import ask_why, job_of
+from dlmon.slurm.submit import WARNING_S
 from dlmon.stop import (
     ASKS_TO_END,
     CAUSE_BY_WORD,
@@ -97,6 +100,10 @@ _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, 
 LAST_OUTPUT_LINES = 200
 # The index of a long log is written again each time that so much was added: it is read at once.
 INDEX_EVERY_BYTES = 2 << 20
+# Slurm kills what it ends after half a minute (KillWait), as a site may have it sooner.
+END_OF_JOB_S = 20.0
+# Before the end of its time: for what is left to write.
+LAST_S = 15.0
 
 
 async def every_second(
@@ -164,6 +171,8 @@ class Supervisor:
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended_t: int | None = None
         self._stop_waiting = asyncio.Event()
+        self.exit_code = FAILED
+        """What the process may end with once it has run."""
         self._reported_lost_lines = 0
         self._kernel_kills = KernelKills()
         self._memory_ran_out = False
@@ -171,12 +180,15 @@ class Supervisor:
         """Which part of a run on several machines this is."""
         self._parts: Parts | None = None
         self._announced: Path | None = None
+        self._slurm_says: asyncio.Task[None] | None = None
+        """Asks Slurm why it ends the job, once it does."""
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._stop_on_signals()
-        loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
+        if self._job.session is None:
+            loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
         self._sensing.start()
         try:
             facts = await self._unless_stopped(self._facts, FACTS_S)
@@ -210,6 +222,29 @@ class Supervisor:
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue
             loop.add_signal_handler(number, self._stop, *cause_of_signal(number))
+        if job_of(os.environ) is None:
+            return
+        loop.add_signal_handler(signal.SIGTERM, self._end_by_slurm)
+        own = getattr(signal, f"SIG{self._job.own_signal}", signal.SIGTERM)
+        script = self._workload
+        if own in STOP_SIGNALS and own != signal.SIGTERM and isinstance(script, Script):
+            loop.add_signal_handler(own, script.pass_on, own)
+
+    def _end_by_slurm(self) -> None:
+        """End the session as Slurm asks, and find out why: it says so to nobody by itself."""
+        if self._slurm_says is None and self._ended_t is None:
+            self._slurm_says = asyncio.create_task(self._ask_slurm())
+        self._stop(StopCause.SIGNAL, "Slurm asks it to end")
+
+    async def _ask_slurm(self) -> None:
+        cause, left_s = await asyncio.to_thread(ask_why, os.environ, WARNING_S)
+        # A person may have asked before.
+        if cause is not None and self._stop_cause is StopCause.SIGNAL:
+            self._stop_cause, self._why_stopped = cause, CAUSE_TEXT[cause]
+        if cause is not None and self._ended_t is None:
+            self._notice(f"Slurm ends its job: {CAUSE_TEXT[cause]}")
+        if left_s is not None and isinstance(self._workload, Script):
+            self._wait_for_end(max(LAST_S, left_s - LAST_S))
 
     async def _interpreter(self) -> Interpreter | None:
         """Return what a workload runs in; None where there is none, or when a stop comes sooner.
@@ -320,7 +355,7 @@ class Supervisor:
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
         header = SessionHeader(
             schema=SCHEMA,
-            id=new_session_id(job.workload, wall) if folder is None else folder.name,
+            id=job.session or new_session_id(job.workload, wall) if folder is None else folder.name,
             host=host_name(),
             node=os.environ.get("SLURMD_NODENAME") if self._task is not None else None,
             boot_id=boot_id(),
@@ -332,11 +367,13 @@ class Supervisor:
             versions=versions,
             command=job.command if job.script else None,
             directory=job.directory,
+            slurm_job=job_of(os.environ),
             **source,
             why=why,
         )
         part = None if self._task is None or folder is None else part_name(self._task.number)
-        self._writer = LogWriter(Path(job.log_dir), header, part)
+        name = part if job.session is None else LOG_NAME
+        self._writer = LogWriter(Path(job.log_dir), header, name)
         self._session = Session(header)
         if part is None:
             self._index = Index(self._writer.path, self._session)
@@ -394,11 +431,14 @@ class Supervisor:
         if self._parts is not None and parts is not None:
             parts.cancel()
             await self._end_parts(self._parts)
+        if self._slurm_says is not None:
+            await self._slurm_says
         ending = self._ending()
         nothing_trained = why_nothing_trained(ending)
         if nothing_trained is not None:
             self._notice(nothing_trained)
         result = self._result(ending, now)
+        self.exit_code = _exit_code(ending, result)
         if self._alerts is not None:
             await self._alerts.end(result, now, self._stop_waiting)
         self._write(result)
@@ -584,8 +624,27 @@ class Supervisor:
             end_group(pid, signal.SIGKILL)
 
         self._notice(f"stopping: {reason}")
+        if self._slurm_says is not None and isinstance(self._workload, Script):
+            # As without dlmon: one that saves its state on SIGTERM has time to.
+            self._workload.pass_on(signal.SIGTERM)
+            self._wait_for_end(END_OF_JOB_S)
+            return
         self._workload.ask_to_end()
         self._stop_timer = loop.call_later(terminate_s, terminate)
+
+    def _wait_for_end(self, for_s: float) -> None:
+        """Kill the script unless it ends in so many seconds, before Slurm kills us too."""
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+        pid = self._workload.pid
+        if pid is None or self._ended_t is not None:
+            return
+
+        def kill() -> None:
+            self._notice(f"the script did not end in {for_s:g} s: killing it (SIGKILL)")
+            end_group(pid, signal.SIGKILL)
+
+        self._stop_timer = asyncio.get_running_loop().call_later(for_s, kill)
 
     def _reap(self) -> None:
         while True:
@@ -657,6 +716,13 @@ class Supervisor:
         snapshot = self._session.snapshot(now, ended=True)
         energy = self._session.machine.energy
         return make_result(self._job, log, snapshot, energy, ending, now, time.time())
+
+
+def _exit_code(ending: Ending, result: Result) -> int:
+    """Return what the process that recorded a session ends with, for whoever waits for that."""
+    if ending.is_script:
+        return code_of_script(ending.exit_code)
+    return DONE if result.status == Status.COMPLETED else FAILED
 
 
 def _children() -> set[int]:

@@ -62,6 +62,7 @@ _FIGURES_OF_A_RUN = (
     "stalls",
 )
 _FIGURES_OF_A_MODEL = ("device", "compile_s", "effective_flop_s", "peak_share")
+_BY_SLURM = (*(StopCause.TIME_LIMIT, StopCause.PREEMPTED, StopCause.REQUEUED, StopCause.CANCELLED),)
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -255,6 +256,9 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
     """Return completed, stopped or failed; and of what failed why, in words and as a code."""
     code = ending.exit_code
+    if ending.stopped_by in _BY_SLURM and code is not None:
+        # A script that saves its state then ends as if all were done.
+        return Status.STOPPED, None, None
     if code == 0 or (ending.was_not_ours and ending.stopped_by is None):
         return Status.COMPLETED, None, None
     if ending.stopped_by is not None:

@@ -1,0 +1,74 @@
+"""How sessions of Slurm's stand, and how to stop one, where their logs don't say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlmon.control import NotControlled
+from dlmon.log.directory import SessionEntry, stop_session
+from dlmon.log.submitted import read_submitted
+from dlmon.records import Status
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.queue import QueuedJob, cancel, read_queue
+from dlmon.slurm.watch import stop_signal
+
+_UNSURE = (Status.QUEUED, Status.UNKNOWN)
+
+
+def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:
+    """Return sessions with what the queue says of those whose standing their logs don't say.
+
+    It is asked once for all; where it does not answer, they stay as they are.
+    """
+    numbers = {
+        entry.header.id: submitted.slurm_job
+        for entry in entries
+        if entry.status in _UNSURE and (submitted := read_submitted(entry.path)) is not None
+    }
+    asked = [number for number in numbers.values() if number is not None]
+    if not asked:
+        return list(entries)
+    try:
+        # Of several that are asked for, those that are over long ago are left out.
+        jobs = {job.id: job for job in read_queue([*asked, *asked[:1]])}
+    except SlurmError:
+        return list(entries)
+    return [
+        replace(entry, status=_standing(entry, jobs.get(numbers[entry.header.id] or "")))
+        if entry.header.id in numbers
+        else entry
+        for entry in entries
+    ]
+
+
+def _standing(entry: SessionEntry, job: QueuedJob | None) -> Status:
+    if job is None or job.state.is_over:
+        return Status.INTERRUPTED
+    if entry.status == Status.QUEUED:
+        return Status.QUEUED
+    return Status.RUNNING
+
+
+def stop_submitted(entry: SessionEntry) -> str | None:
+    """Stop a session of Slurm's: by its supervisor where it runs, else by taking its job away.
+
+    Returns:
+        What happens, in words; None where its supervisor was asked, as that of any other.
+
+    Raises:
+        NotControlled: it is over, or Slurm refuses.
+    """
+    submitted = read_submitted(entry.path)
+    is_over = entry.result is not None or entry.status == Status.INTERRUPTED
+    if submitted is None or submitted.slurm_job is None or is_over or entry.pid is not None:
+        stop_session(entry)
+        return None
+    number = submitted.slurm_job
+    is_running = entry.status == Status.UNKNOWN
+    signal = stop_signal(submitted.job.get("own_signal"), by_command=True) if is_running else None
+    try:
+        cancel(number, signal)
+    except SlurmError as error:
+        raise NotControlled(f"{entry.header.id}: {error}") from None
+    return "is stopping" if is_running else f"is cancelled: job {number} is out of the queue"

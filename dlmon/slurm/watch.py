@@ -1,0 +1,316 @@
+"""Follow a session of Slurm's: in the queue until its log begins, then by its log."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlmon.files import read_regular
+from dlmon.host import host_name
+from dlmon.log.folder import LOG_NAME
+from dlmon.log.submitted import Submitted, read_submitted
+from dlmon.records import Status, StopCause
+from dlmon.records.sanitize import clean
+from dlmon.session.follower import SessionFollower
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.queue import JobState, QueuedJob, cancel, read_job
+from dlmon.slurm.start import restarted_folder
+from dlmon.slurm.submit import OUTPUT_NAME
+
+if TYPE_CHECKING:
+    from dlmon.launch.lifeline import Lifeline
+
+ASK_EVERY_S = 2.0
+"""A queue is asked no more often: its controller serves thousands."""
+OFTEN_FOR_S, SELDOM_S = 120.0, 10.0
+"""What waits for longer is asked for seldom."""
+# What a node has written may be seen elsewhere only later.
+LATE_S = 5.0
+# The controller finds a missing node only after a while.
+FOUND_WITHIN_S = 15.0
+_MOST_OUTPUT_BYTES = 1 << 16
+LONGEST_LINE = 300
+# How Slurm ends a job that could not open its output (slurmd, ESPANK or SIGUNUSED: 53).
+_NO_OUTPUT = 53
+
+
+class JobWatch:
+    """Asks how a job stands, in a thread: the controller may take its time.
+
+    Args:
+        job: its number.
+        read: asks.
+        clock: CLOCK_MONOTONIC in seconds.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        read: Callable[[str], QueuedJob | None] = read_job,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.number = job
+        self.job: QueuedJob | None = None
+        """How it stood when that was asked last; None where Slurm knows no such job any more."""
+        self.answered_at: float | None = None
+        """When Slurm answered last; None before it has."""
+        self.problem: str | None = None
+        """Why it does not answer."""
+        self._read, self._clock = read, clock
+        self._began = self._asked_at = clock()
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Ask again where it is time; the answer is in `job` later."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        now = self._clock()
+        every_s = ASK_EVERY_S if now - self._began < OFTEN_FOR_S else SELDOM_S
+        if self._thread is None or now - self._asked_at >= every_s:
+            self._asked_at = now
+            self._thread = threading.Thread(target=self._ask, name="squeue", daemon=True)
+            self._thread.start()
+
+    def _ask(self) -> None:
+        try:
+            self.job, self.problem = self._read(self.number), None
+            self.answered_at = self._clock()
+        except SlurmError as error:
+            self.problem = str(error)
+
+
+class Waiting:
+    """A session that has been submitted, until its log begins or its job is over.
+
+    Args:
+        log: where its log will be.
+        submitted: what was submitted.
+        watch: asks how its job stands.
+        clock: CLOCK_MONOTONIC in seconds.
+    """
+
+    def __init__(
+        self,
+        log: Path,
+        submitted: Submitted,
+        watch: JobWatch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.log, self.submitted = log, submitted
+        self.watch = watch
+        if watch is None and submitted.slurm_job is not None:
+            self.watch = JobWatch(submitted.slurm_job)
+        self._clock = clock
+        self._over_at: float | None = None
+        self.failure: str | None = None
+        """Why no log will come any more; None as long as one may."""
+
+    @property
+    def job(self) -> QueuedJob | None:
+        return None if self.watch is None else self.watch.job
+
+    def poll(self) -> Path | None:
+        """Return the log once it is there; `failure` says if it never will be."""
+        if os.path.exists(self.log):  # noqa: PTH110 - it may be forbidden to look
+            return self.log
+        if self.watch is None:
+            # Whoever submits it has yet to hear its number.
+            again = read_submitted(self.log)
+            if again is not None and again.slurm_job is not None:
+                self.submitted, self.watch = again, JobWatch(again.slurm_job)
+            return None
+        self.watch.look()
+        return self._look_for_end(self.watch)
+
+    def _look_for_end(self, watch: JobWatch) -> Path | None:
+        if watch.answered_at is None:
+            return None
+        job = watch.job
+        if job is not None and not job.state.is_over:
+            restarts = job.restarts or 0
+            if restarts > self.submitted.restart:
+                # It was started anew before it could begin.
+                return self._next(restarts)
+            self._over_at = None
+            return None
+        now = self._clock()
+        if self._over_at is None:
+            self._over_at = now
+        if now - self._over_at >= LATE_S or (job is not None and job.start_wall is None):
+            self.failure = self._why_over(job)
+        return None
+
+    def _next(self, restarts: int) -> Path | None:
+        log = restarted_folder(self.log.parent, restarts) / LOG_NAME
+        return log if os.path.exists(log) else None  # noqa: PTH110
+
+    def _why_over(self, job: QueuedJob | None) -> str:
+        if job is None:
+            return f"Slurm has no job {self.submitted.slurm_job} any more, and no session began"
+        said = last_line_of(self.log.with_name(OUTPUT_NAME))
+        why = f"{end_text(job)} before the session began"
+        if job.signal == _NO_OUTPUT and not said:
+            why += f"; can its node write in {self.log.parent}?"
+        return f"{why}: {said}" if said else why
+
+
+def end_text(job: QueuedJob) -> str:
+    """Say how a job of Slurm's ended, in words."""
+    number = f"job {job.id}"
+    where = f" ({job.node_list})" if job.node_list else ""
+    by = "" if job.cancelled_by is None else f" by user {job.cancelled_by}"
+    texts = {
+        JobState.CANCELLED: f"{number} was cancelled{by}",
+        JobState.TIMEOUT: f"Slurm ended {number} at its time limit",
+        JobState.OUT_OF_MEMORY: f"{number} ran out of memory",
+        JobState.NODE_FAIL: f"{number} lost its node{where}",
+        JobState.BOOT_FAIL: f"the node of {number} did not boot{where}",
+        JobState.PREEMPTED: f"{number} gave its place to another job",
+        JobState.DEADLINE: f"{number} missed its deadline",
+        JobState.COMPLETED: f"{number} ended",
+        JobState.FAILED: f"{number} failed{_reason(job)}",
+    }
+    if not job.state.is_over:
+        return f"Slurm put {number} back into the queue"
+    return texts.get(job.state, f"{number} is {job.state}")
+
+
+def _reason(job: QueuedJob) -> str:
+    if job.reason in (None, "None", "NonZeroExitCode"):
+        return "" if job.exit_code is None else f" with exit code {job.exit_code}"
+    return f" ({job.reason})"
+
+
+def last_line_of(path: Path) -> str | None:
+    """Return the last line of what Slurm and the shell wrote; None where there is none."""
+    try:
+        text = read_regular(path, _MOST_OUTPUT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    lines = [line for line in (clean(line).strip() for line in text.splitlines()) if line]
+    return clean(lines[-1], LONGEST_LINE) if lines else None
+
+
+class SlurmFollower(SessionFollower):
+    """A session that runs in a job of Slurm's, as seen from its log and the queue.
+
+    Whether it still runs can't be seen by the lock of its log where that is written elsewhere.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], int] = time.monotonic_ns,
+        launch: Lifeline | None = None,
+        by_index: bool = False,
+        watch: JobWatch | None = None,
+    ) -> None:
+        super().__init__(path, clock, launch, by_index)
+        submitted = read_submitted(path)
+        number = None if submitted is None else submitted.slurm_job
+        self._own_signal = None if submitted is None else submitted.job.get("own_signal")
+        number = number or self.session.header.slurm_job
+        self.watch = watch or (None if number is None else JobWatch(number))
+        self._unlocked_at: float | None = None
+
+    def status_without_result(self) -> Status:
+        status = super().status_without_result()
+        if status == Status.RUNNING or self.watch is None:
+            self._unlocked_at = None
+            return status
+        self.watch.look()
+        job, now = self.watch.job, self._clock() / 1e9
+        if self._unlocked_at is None:
+            self._unlocked_at = now
+        waited_s = now - self._unlocked_at
+        if self.watch.answered_at is None:
+            # Without Slurm it can't be known.
+            return status if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
+        if job is None or job.state.is_over or self._is_next(job):
+            return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
+        is_here = self.session.header.host == host_name()
+        return status if is_here and waited_s > FOUND_WITHIN_S else Status.RUNNING
+
+    def _is_next(self, job: QueuedJob) -> bool:
+        """Return whether Slurm has put the job back into the queue since."""
+        submitted = read_submitted(self.path)
+        return submitted is not None and (job.restarts or 0) > submitted.restart
+
+    def stop(self) -> bool:
+        if super().stop():
+            return True
+        if self.watch is None or not self.running:
+            return False
+        try:
+            cancel(self.watch.number, stop_signal(self._own_signal, by_command=False))
+        except SlurmError:
+            return False
+        return True
+
+    def _find_problem(self) -> str | None:
+        job = None if self.watch is None else self.watch.job
+        is_interrupted = self.status == Status.INTERRUPTED and self.unreadable is None
+        if is_interrupted and job is not None and (job.state.is_over or self._is_next(job)):
+            return f"interrupted: {end_text(job)}, and no result could be recorded"
+        return super()._find_problem()
+
+
+def stop_signal(own_signal: object, by_command: bool) -> str:
+    """Return the signal that asks the supervisor of a job to stop it; not one of its script's."""
+    first, other = ("USR2", "USR1") if by_command else ("USR1", "USR2")
+    return other if own_signal == first else first
+
+
+def follow_session(
+    path: Path,
+    clock: Callable[[], int] = time.monotonic_ns,
+    launch: Lifeline | None = None,
+    by_index: bool = False,
+) -> SessionFollower:
+    """Return what follows the session of a log, in a job of Slurm's or not.
+
+    Raises:
+        LogError: not a log that can be read.
+    """
+    kind = SessionFollower if read_submitted(path) is None else SlurmFollower
+    return kind(path, clock, launch, by_index)
+
+
+def next_session(follower: SessionFollower) -> Waiting | None:
+    """Return the session that goes on where one ended as Slurm put its job back into the queue.
+
+    Args:
+        follower: one that is over.
+    """
+    submitted = read_submitted(follower.path)
+    if submitted is None or not isinstance(follower, SlurmFollower) or follower.watch is None:
+        return None
+    result = follower.result
+    if result is not None and result.stopped_by not in (StopCause.REQUEUED, StopCause.PREEMPTED):
+        return None
+    number = follower.watch.number
+    try:
+        job = read_job(number)
+    except SlurmError:
+        return None
+    restart = submitted.restart + 1
+    if job is None or job.state.is_over or (job.restarts or 0) < restart:
+        return None
+    again = submitted.job
+    root = follower.path.parent.name.removesuffix(f"-r{submitted.restart}")
+    log = restarted_folder(follower.path.parent.with_name(root), restart) / LOG_NAME
+    waiting = Submitted(
+        session=log.parent.name,
+        wall=time.time(),
+        host=submitted.host,
+        job=again,
+        options=submitted.options,
+        slurm_job=number,
+        time_limit_s=submitted.time_limit_s,
+        restart=restart,
+    )
+    return Waiting(log, waiting)

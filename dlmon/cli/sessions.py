@@ -226,18 +226,13 @@ _Recorded = tuple[str | None, Path, Sequence["SessionEntry"], Sequence["SweepEnt
 def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorded], int]:
     """Return what was recorded here, or on each host that answers, and the exit code."""
     if not hosts:
-        from dlmon.log.directory import list_sessions
+        from dlmon.slurm.standing import list_with_queue
         from dlmon.sweep.log import list_sweeps
 
         directory = shared.chosen_log_directory(log_dir)
         if os.path.lexists(directory) and not directory.is_dir():
             raise shared.UserError(f"{directory} is not a directory")
-        entries = list_sessions(directory)
-        if any(is_of_slurm(entry.path) for entry in entries):
-            from dlmon.slurm.standing import with_queue
-
-            entries = with_queue(entries)
-        return [(None, directory, entries, list_sweeps(directory))], DONE
+        return [(None, directory, list_with_queue(directory), list_sweeps(directory))], DONE
     from dlmon.figures.sessions import sweeps_of_host
     from dlmon.remote.follower import copies_directory
     from dlmon.remote.requests import ask_each, list_remote

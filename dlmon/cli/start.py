@@ -37,9 +37,7 @@ def _later(module: str, name: str, **given: Any) -> Callable[..., Any]:
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
-    follow: Callable[..., SessionFollower] = _later(
-        "session.follower", "SessionFollower", by_index=True
-    )
+    follow: Callable[..., SessionFollower] = _later("slurm.watch", "follow_session", by_index=True)
     replay: Callable[[Path], ReplaySource] = _later("session.replay", "ReplaySource")
     fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _later("remote.fleet", "Fleet")
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")

@@ -50,7 +50,8 @@ class Submitted:
     @property
     def header(self) -> SessionHeader:
         """What the log will begin with, as far as it is known before the job starts."""
-        command, unknown = self.job.get("command"), "its job has not started"
+        command, directory = self.job.get("command"), self.job.get("directory")
+        is_script, unknown = self.job.get("script"), "its job has not started"
         return SessionHeader(
             schema=SCHEMA,
             id=self.session,
@@ -62,8 +63,8 @@ class Submitted:
             options=dict(self.job.get("options") or {}),
             machine=MachineFacts(why={"cpu_model": unknown}),
             versions={},
-            command=tuple(map(str, command or ())) if self.job.get("script") else None,
-            directory=self.job.get("directory"),
+            command=tuple(clean(str(word)) for word in command or ()) if is_script else None,
+            directory=None if directory is None else clean(str(directory)),
             why={"machine": unknown},
         )
 
@@ -88,7 +89,7 @@ def read_submitted(log: Path) -> Submitted | None:
             made.session == log.parent.name
             and isinstance(made.wall, (int, float))
             and isinstance(made.job, dict)
-            and isinstance(made.job.get("options") or {}, dict)
+            and isinstance(made.job.get("options", {}), dict)
             and isinstance(made.host, str)
             and (number is None or (isinstance(number, str) and number.replace("_", "").isdigit()))
         )

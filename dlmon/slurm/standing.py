@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from dlmon.control import NotControlled
-from dlmon.log.directory import SessionEntry, stop_session
-from dlmon.log.submitted import read_submitted
+from dlmon.log.directory import SessionEntry, list_sessions, stop_session
+from dlmon.log.submitted import is_of_slurm, read_submitted
 from dlmon.records import Status
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import QueuedJob, cancel, read_queue
 from dlmon.slurm.watch import stop_signal
 
 _UNSURE = (Status.QUEUED, Status.UNKNOWN)
+
+
+def list_with_queue(directory: Path) -> list[SessionEntry]:
+    """Return all sessions of a directory, oldest first, as their logs and the queue say."""
+    entries = list_sessions(directory)
+    return with_queue(entries) if any(is_of_slurm(entry.path) for entry in entries) else entries
 
 
 def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:

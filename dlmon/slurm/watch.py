@@ -174,6 +174,8 @@ def end_text(job: QueuedJob) -> str:
         JobState.COMPLETED: f"{number} ended",
         JobState.FAILED: f"{number} failed{_reason(job)}",
     }
+    if job.state is JobState.UNKNOWN:
+        return f"{number} is in a state that dlmon does not know"
     if not job.state.is_over:
         return f"Slurm put {number} back into the queue"
     return texts.get(job.state, f"{number} is {job.state}")

@@ -42,7 +42,7 @@ SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 # The sweeps whose lock this process holds, by their paths: whoever lists sweeps must not
 # open their logs, because closing any descriptor of them would drop the lock.
 _open_here: dict[Path, SweepWriter] = {}
-_MAY_RUN = (Status.RUNNING, Status.UNKNOWN)
+_MAY_RUN = (Status.QUEUED, Status.RUNNING, Status.UNKNOWN)
 
 
 @record(frozen=True)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from dlmon.exit_codes import DONE, FAILED
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
+from dlmon.log.submitted import is_of_slurm
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
+from dlmon.records.words import Status
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
     ShownSession,
@@ -23,6 +25,7 @@ from tui.requests import ShowSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
@@ -36,14 +39,17 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 
+_LEFT_ALONE = "it stays in the queue when you leave; dlmon stop takes it out"
+
+
 def list_sessions(app: DlmonApp) -> None:
     """List the sessions where the one that is shown was recorded."""
-    from dlmon.log import directory
+    from dlmon.slurm.standing import list_with_queue
     from dlmon.sweep.log import list_sweeps
     from tui.sessions.screen import SessionsScreen
 
     where = app.shown[-1].follower.directory if app.shown else app.directory
-    sessions = partial(directory.list_sessions, where)
+    sessions = partial(list_with_queue, where)
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
     app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where), hidden))
 
@@ -60,8 +66,12 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
         if shown.follower.path == request.log and not any(one.needs_us for one in above):
             app.uncover(shown.screen)
             return
+    follow = partial(app.sources.follow, request.log)
     try:
-        follower = app.sources.follow(request.log)
+        if is_of_slurm(request.log) and not request.log.exists():
+            app.push_screen(reading_screen(app, read_entry(request.log), follow))
+            return
+        follower = follow()
     except LogError as error:
         app.show_error(str(error))
         return
@@ -97,8 +107,14 @@ def reading_screen(
     known.show(entry)
 
     async def read(waiting: StartingScreen) -> None:
+        opened = follow
+        if entry.status == Status.QUEUED:
+            log = await _out_of_queue(app, waiting, entry)
+            if log is None:
+                return
+            opened = partial(app.sources.follow, log)
         try:
-            follower = follow()
+            follower = opened()
         except LogError as error:
             refuse_waiting(app, waiting, str(error), FAILED)
             return
@@ -110,6 +126,27 @@ def reading_screen(
         replace_waiting(app, waiting, session_screen(app, follower, launch))
 
     return StartingScreen(f"reading {name} …", read, DONE, known)
+
+
+async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEntry) -> Path | None:
+    """Show how a session stands in Slurm's queue until its log begins; return that.
+
+    Where it never will, why not is shown, and None is returned.
+    """
+    from dlmon.log.submitted import read_submitted
+    from dlmon.render.queue import wait_for_log
+    from dlmon.slurm.watch import Waiting
+
+    submitted = read_submitted(entry.path)
+    if submitted is None:
+        return entry.path
+    queued = Waiting(entry.path, submitted)
+    log = await wait_for_log(
+        queued, lambda text: waiting.show_text(f"{entry.header.id}\n{text}\n{_LEFT_ALONE}")
+    )
+    if log is None:
+        refuse_waiting(app, waiting, f"{queued.failure}", FAILED)
+    return log
 
 
 def session_screen(

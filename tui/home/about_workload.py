@@ -102,6 +102,7 @@ _MOST_RECENT = 20
 _LONGEST_NAME = 24
 _STATUS_CELLS = len("interrupted")
 _STATUS_STYLES = {
+    Status.QUEUED: "$text-muted",
     Status.RUNNING: "bold $text-accent",
     Status.COMPLETED: "$text-success",
     Status.STOPPED: "",

@@ -359,6 +359,8 @@ def _why_it_stays(entry: Recorded) -> str | None:
     """Say why a recording can't be deleted; None where it can."""
     if entry.status == Status.RUNNING:
         return f"{entry.header.id} is running: stop it first"
+    if entry.status == Status.QUEUED:
+        return f"{entry.header.id} is in Slurm's queue: stop it first"
     if entry.status == Status.UNKNOWN:
         return f"{entry.header.id} may be running on {entry.header.host}: delete it there"
     return None

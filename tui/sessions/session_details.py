@@ -21,6 +21,7 @@ from dlmon.sweep.log import SweepEntry
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, shows, wrapped
 
 _ENTER = {
+    Status.QUEUED: ": Enter waits for it",
     Status.RUNNING: ": Enter shows it live",
     Status.INTERRUPTED: "; Enter shows what there is",
 }

@@ -47,6 +47,7 @@ from tui.widgets.lines import (
 from tui.widgets.tables import Column, SortedTable
 
 _STATUS_STYLES = {
+    Status.QUEUED: MUTED,
     Status.RUNNING: ACCENT,
     Status.COMPLETED: GOOD,
     Status.STOPPED: PLAIN,

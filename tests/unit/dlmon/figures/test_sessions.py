@@ -109,7 +109,10 @@ def test_who_stopped_a_session_stands_behind_how_it_stands():
     assert set(CAUSE_TEXT) == set(StopCause) - {StopCause.UNKNOWN}
     # Of a stop that somebody asked for nothing is said.
     unasked = {cause for cause in StopCause if stopped_unasked_text(stopped_by(cause))}
-    assert unasked == {"terminal_closed", "viewer_terminated", "viewer_gone", "signal"}
+    assert unasked == {
+        *("terminal_closed", "viewer_terminated", "viewer_gone", "signal"),
+        *("time_limit", "preempted", "requeued", "cancelled"),
+    }
 
 
 pytestmark = pytest.mark.usefixtures("utc")

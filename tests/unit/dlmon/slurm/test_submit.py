@@ -1,0 +1,127 @@
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dlmon.slurm import submit as submitting
+from dlmon.slurm.array import array_option, tasks_in
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.submit import batch_script, read_slurm_options, submit, warning_s
+
+
+def script_of(text, folder="/logs/id"):
+    command = ["python", "-m", "dlmon.supervisor", folder]
+    return batch_script(read_slurm_options(text), Path(folder), "train.py", command)
+
+
+def directives(script):
+    lines = [line for line in script.splitlines() if line.startswith("#SBATCH ")]
+    return [shlex.split(line.removeprefix("#SBATCH ")) for line in lines]
+
+
+def test_the_script_of_a_job():
+    assert script_of("-p gpu --gres=gpu:1 -t 2:00:00") == (
+        "#!/bin/bash\n"
+        "#SBATCH --job-name=train.py\n"
+        "#SBATCH --output=/logs/id/job.out\n"
+        "#SBATCH --open-mode=append\n"
+        "#SBATCH --signal=B:TERM@90\n"
+        "#SBATCH -p gpu\n"
+        "#SBATCH --gres=gpu:1\n"
+        "#SBATCH -t 2:00:00\n"
+        "\n"
+        "exec python -m dlmon.supervisor /logs/id\n"
+    )
+
+
+def test_what_a_person_asks_comes_after_what_dlmon_asks():
+    asked = directives(script_of("-J mine -o own.out"))
+    assert asked[-2:] == [["-J", "mine"], ["-o", "own.out"]]
+
+
+def test_options_are_split_as_a_shell_does_and_stay_as_they_are():
+    text = """--comment='it is "mine" $(x)' --exclude "a b" """
+    assert directives(script_of(text))[-2:] == [
+        ['--comment=it is "mine" $(x)'],
+        ["--exclude", "a b"],
+    ]
+
+
+def test_a_percent_of_the_path_is_no_pattern():
+    assert ["--output=/logs/5%%/job.out"] in directives(script_of("", "/logs/5%"))
+
+
+def test_a_signal_of_ones_own_stands():
+    script = script_of("--signal=B:USR1@120")
+    assert script.count("--signal") == 1
+    options = read_slurm_options("--signal B:SIGUSR1@120")
+    assert options.own_signal == "USR1"
+    assert read_slurm_options("-t 5").own_signal is None
+
+
+@pytest.mark.parametrize(("asked", "warned"), [(None, 90), (7200.0, 90), (600.0, 60), (60.0, 20)])
+def test_a_short_job_is_warned_later(asked, warned):
+    assert warning_s(asked) == warned
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("-t30", 1800), ("--time=1-0", 86400), ("-t 2:00:00", 7200), ("", None)]
+)
+def test_the_time_limit_in_each_way_of_asking(text, seconds):
+    assert read_slurm_options(text).time_limit_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("-p 'gpu", "a quote is not closed"),
+        ("gpu", "takes options of sbatch"),
+        ("-p gpu\n#SBATCH -A x", "one line of options"),
+        ("--wrap=true", "leave --wrap out"),
+        ("-W", "leave --wait out"),
+        ("-a 0-3", "leave --array out"),
+        ("-a0-3", "leave --array out"),
+        ("-M other", "leave --clusters out"),
+    ],
+)
+def test_what_is_none_for_dlmon_is_refused(text, why):
+    with pytest.raises(SlurmError, match=why):
+        read_slurm_options(text)
+
+
+@pytest.mark.parametrize("printed", [b"123\n", b"123;cluster\n", b"a notice of the site\n123\n"])
+def test_the_number_of_the_job(monkeypatch, printed):
+    asked = []
+
+    def run(words, timeout_s):
+        asked.append(words)
+        return printed
+
+    monkeypatch.setattr(submitting, "run_slurm", run)
+    assert submit(Path("/logs/id/job.sh"), "/work") == "123"
+    assert asked == [["sbatch", "--parsable", "--chdir=/work", "/logs/id/job.sh"]]
+
+
+def test_no_number_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(submitting, "run_slurm", lambda words, timeout_s: b"queued\n")
+    with pytest.raises(SlurmError, match="sbatch named no job"):
+        submit(Path("job.sh"))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "at_once", "option"),
+    [
+        (range(8), 4, "--array=0-7%4"),
+        ([5, 0, 1, 2, 9], None, "--array=0-2,5,9"),
+        ([3], 1, "--array=3%1"),
+    ],
+)
+def test_a_sweep_as_an_array(tasks, at_once, option):
+    assert array_option(tasks, at_once) == option
+    assert tasks_in(option.removeprefix("--array=")) == sorted(tasks)
+
+
+def test_the_tasks_that_wait():
+    assert tasks_in("[2-3,7%4]") == [2, 3, 7]
+    assert tasks_in("[0-6:3,...]") == [0, 3, 6]
+    assert tasks_in("N/A") == []

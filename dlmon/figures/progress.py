@@ -12,6 +12,7 @@ from dlmon.figures.comparison import (
     unusual_settings,
 )
 from dlmon.figures.phases import phase_text
+from dlmon.figures.slurm import job_end_text
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
 from dlmon.session.limits.seen import MIN_SAMPLES
 from dlmon.session.reasons import (
@@ -173,6 +174,8 @@ def step_text(step: int, steps: int | None, updates: int | None) -> str:
 
 def _end(snapshot: Snapshot, progress: Progress) -> str:
     """Say at what time of the day it ends; empty where that isn't known."""
+    if by_slurm := job_end_text(snapshot):
+        return f"; {by_slurm}"
     if progress.end_left_s is None:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)

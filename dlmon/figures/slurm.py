@@ -5,9 +5,15 @@ from __future__ import annotations
 import time
 
 from dlmon.figures import units
+from dlmon.records import SlurmJob
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
 from dlmon.slurm.queue import JobState, QueuedJob
+from dlmon.slurm.usage import Used, fitting_options
 
 A_DAY_S = 86_400.0
+BUSY_PCT = 1.0
+"""A GPU that was busy for less was not used."""
 _STATES = {
     JobState.PENDING: "queued",
     JobState.REQUEUED: "queued again",
@@ -40,6 +46,76 @@ def queued_text(
     if job.state.is_waiting and job.start_wall is not None:
         text += f", Slurm expects it to start {start_text(job.start_wall, now_wall)}"
     return text
+
+
+def job_end_text(snapshot: Snapshot) -> str:
+    """Say when Slurm ends the job of a session that would run on; empty where it would not."""
+    job, progress = snapshot.header.slurm, snapshot.progress
+    if job is None or job.end_wall is None or progress is None:
+        return ""
+    left_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    if left_s is None or snapshot.wall + left_s <= job.end_wall:
+        return ""
+    end, own = (units.moment(t, snapshot.wall) for t in (job.end_wall, snapshot.wall + left_s))
+    return f"Slurm ends it at {end}, before the run would ({own})"
+
+
+def used_in(session: Session, wall_s: float) -> Used:
+    """Return what a session used of what its job was given, as far as it was measured."""
+    machine, job = session.machine, session.header.slurm
+    cpu_pct, memory = machine.run_cpu_pct.mean, machine.run_memory_peak_mib
+    means = [series.mean for series in machine.gpu_utilization_pct.values()]
+    busy = sorted((mean for mean in means if mean is not None), reverse=True)
+    # Without control groups a job sees those of others too.
+    ours = busy[: job.gpus] if job is not None and job.gpus is not None else busy
+    return Used(
+        cpus=None if cpu_pct is None else cpu_pct / 100,
+        memory_mib=None if memory is None else float(memory),
+        gpu_busy_pct=sum(ours) / len(ours) if ours else None,
+        gpus=sum(mean >= BUSY_PCT for mean in ours) if ours else None,
+        time_s=wall_s,
+    )
+
+
+def usage_text(job: SlurmJob, used: Used) -> str:
+    """Say what was asked of each and what was used: `8 CPUs, used 2.1; 64 GiB, used 9`."""
+    parts = []
+    if job.cpus is not None:
+        parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
+    if job.memory_mib is not None:
+        of_memory = None if used.memory_mib is None else used.memory_mib / 1024
+        parts.append(_part(f"{job.memory_mib / 1024:.3g} GiB", "used", of_memory, ".2g"))
+    if job.gpus:
+        busy = None if used.gpu_busy_pct is None else units.percent(used.gpu_busy_pct)
+        parts.append(_part(units.counted(job.gpus, "GPU"), "busy", busy, ""))
+    if job.time_limit_s is not None:
+        took = None if used.time_s is None else units.clock(used.time_s)
+        parts.append(_part(units.clock(job.time_limit_s), "took", took, ""))
+    return "; ".join(parts)
+
+
+def _part(asked: str, verb: str, used: float | str | None, form: str) -> str:
+    return asked if used is None else f"{asked}, {verb} {used:{form}}"
+
+
+def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:
+    """Return the rows of a summary about the job of a session; once it is over, what it used."""
+    job = session.header.slurm
+    if job is None:
+        return []
+    where = "".join((f" on {job.node_list}" * bool(job.node_list), _in_partition(job)))
+    rows = [("Slurm", f"job {job.job}{where}")]
+    if wall_s is None:
+        return rows
+    used = used_in(session, wall_s)
+    text, fitting = usage_text(job, used), fitting_options(job, used)
+    rows += [("asked for", text)] if text else []
+    rows += [("would have fitted", f"#SBATCH {' '.join(fitting)}")] if fitting else []
+    return rows
+
+
+def _in_partition(job: SlurmJob) -> str:
+    return f", partition {job.partition}" if job.partition else ""
 
 
 def start_text(wall: float, now_wall: float) -> str:

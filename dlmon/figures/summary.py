@@ -36,6 +36,7 @@ from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
+from dlmon.figures.slurm import slurm_rows
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
 from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
@@ -227,7 +228,15 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
         yield from ((name, text) for name, text in rows if text)
 
 
-_ROWS = (_what_ran, _compared, _throughput, _step, _learned, _held_up, _judged, _of_result)
+def _in_slurm(outcome: Outcome) -> Iterator[Row]:
+    result = outcome.snapshot.result
+    yield from slurm_rows(outcome.session, None if result is None else result.wall_s)
+
+
+_ROWS = (
+    *(_what_ran, _compared, _throughput, _step, _learned, _held_up, _judged, _of_result),
+    _in_slurm,
+)
 """What is said of a run, in this order."""
 
 

@@ -11,6 +11,33 @@ from dlmon.records.words import AlertEvent, FailureKind, Requirement, Status, St
 
 
 @record(frozen=True)
+class SlurmJob:
+    """What a job of Slurm's was given, of all its nodes together; null where Slurm doesn't say.
+
+    Attributes:
+        job: its number, with that of an array's task such as `123_4`.
+        partition: the partition that it ran in.
+        node_list: its nodes, as Slurm writes lists of them.
+        nodes: how many these are.
+        cpus: processors.
+        memory_mib: memory.
+        gpus: GPUs.
+        time_limit_s: how long it might run.
+        end_wall: when that is over, in Unix seconds, as it was known at the start.
+    """
+
+    job: str
+    partition: str | None = None
+    node_list: str | None = None
+    nodes: int | None = None
+    cpus: int | None = None
+    memory_mib: float | None = None
+    gpus: int | None = None
+    time_limit_s: float | None = None
+    end_wall: float | None = None
+
+
+@record(frozen=True)
 class SessionHeader:
     """The first line of a log: what runs, where, with what.
 
@@ -37,8 +64,7 @@ class SessionHeader:
             password, else the path of its `.git` folder; older logs lack it.
         git_path: the path of that file within its repository; older logs lack it.
         node: what Slurm calls the machine, where the session is a step of it.
-        slurm_job: the number of the job of Slurm's that it ran in, with that of an array's task
-            such as `123_4`.
+        slurm: the job of Slurm's that it ran in, where it ran in one.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -60,7 +86,7 @@ class SessionHeader:
     git_repository: str | None = None
     git_path: str | None = None
     node: str | None = None
-    slurm_job: str | None = None
+    slurm: SlurmJob | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

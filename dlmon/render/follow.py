@@ -21,6 +21,7 @@ from dlmon.figures.comparison import epoch_text, epoch_word
 from dlmon.figures.machine import identity, machine_line
 from dlmon.figures.phases import doing_text, phase_text, reading_text
 from dlmon.figures.sessions import after_the_batch, called
+from dlmon.figures.slurm import job_end_text
 from dlmon.figures.stacks import stack_text
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
@@ -324,4 +325,6 @@ def _progress_text(snapshot: Snapshot) -> str:
         parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))
+    if end := job_end_text(snapshot):
+        parts.append(end)
     return "  ".join(parts) or doing_text(snapshot)

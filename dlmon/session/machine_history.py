@@ -28,6 +28,9 @@ class MachineHistory:
     Fields that a record leaves out have not changed, so records are merged.
     """
 
+    run_memory_peak_mib: int | None = None
+    """The most memory that the run's processes held, in a reading; an index of before lacks it."""
+
     def __init__(self, interval_s: float = 1.0) -> None:
         self.interval_s = interval_s
         self._interval_ns = max(int(interval_s * 1e9), 100_000_000)
@@ -66,6 +69,9 @@ class MachineHistory:
             value = getattr(group, name, None)
             if value is not None:
                 series.add(start_ns, sample.t, value)
+        rss_mib = None if merged.process is None else merged.process.rss_mib
+        if rss_mib is not None:
+            self.run_memory_peak_mib = max(self.run_memory_peak_mib or 0, rss_mib)
         for gpu in merged.gpus or ():
             if gpu.memory_used_mib is not None:
                 before_mib = self.gpu_memory_peak_mib.get(gpu.index, 0)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.words import OpenWord
-from dlmon.slurm.commands import SlurmError, run_slurm
+from dlmon.slurm.commands import ANSWER_S, SlurmError, run_slurm
 
 LONGEST_TEXT = 200
 _UNKNOWN = ("", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET")
@@ -93,6 +93,7 @@ class QueuedJob:
         signal: what ended its script.
         restarts: how often it was requeued.
         preempted_wall: when another job took its place.
+        tres: what it was given, or asks for, such as `cpu=8,mem=64G,node=1,gres/gpu=1`.
         cancelled_by: who cancelled it, by user number; only the accounts know.
     """
 
@@ -113,6 +114,7 @@ class QueuedJob:
     signal: int | None = None
     restarts: int | None = None
     preempted_wall: float | None = None
+    tres: str | None = None
     cancelled_by: int | None = None
 
 
@@ -132,18 +134,22 @@ _COLUMNS = {
     "PreemptTime": 24,
     "Partition": 200,
     "NodeList": 1000,
+    "tres-alloc": 400,
     "Reason": 200,
     "Name": 200,
 }
 _FORMAT = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
 
 
-def read_queue(ids: Iterable[str] = (), *, mine: bool = False) -> list[QueuedJob]:
+def read_queue(
+    ids: Iterable[str] = (), *, mine: bool = False, timeout_s: float = ANSWER_S
+) -> list[QueuedJob]:
     """Return the jobs of the queue, those that ended lately too.
 
     Args:
         ids: these alone; all where there are none.
         mine: only those of this user.
+        timeout_s: how long to wait for an answer.
 
     Raises:
         SlurmError: there is no Slurm here, or it does not answer.
@@ -155,7 +161,7 @@ def read_queue(ids: Iterable[str] = (), *, mine: bool = False) -> list[QueuedJob
     if mine:
         words.append("--me")
     try:
-        printed = run_slurm(words)
+        printed = run_slurm(words, timeout_s)
     except SlurmError as error:
         # It forgets a job some minutes after its end.
         if asked and "Invalid job id" in str(error):
@@ -200,6 +206,7 @@ def _job_of(texts: dict[str, str]) -> QueuedJob:
         signal=signal if state.is_over else None,
         restarts=_number(texts["RestartCnt"]),
         preempted_wall=_wall(texts["PreemptTime"]),
+        tres=_word(texts["tres-alloc"]),
     )
 
 

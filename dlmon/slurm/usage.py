@@ -1,35 +1,22 @@
-"""What a job asked for and what it used, and the options that would have fitted. Pure."""
+"""What a job asked for and what it used, and the options that would have fitted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
+from dlmon.records import SlurmJob
 from dlmon.records.record import record
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.ending import job_of
+from dlmon.slurm.queue import read_queue
 
 HEADROOM = 1.25
 """What is asked for beyond what was used: another run is not quite like this one."""
 LEAST_LIMIT_S = 600.0
 _MIB_OF = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-
-
-@record(frozen=True)
-class Asked:
-    """What a job had to itself; what Slurm does not say is None.
-
-    Attributes:
-        cpus: processors, of all its nodes.
-        memory_mib: memory, of all its nodes.
-        gpus: GPUs, of all its nodes.
-        nodes: nodes.
-        time_s: its time limit; infinite where it had none.
-    """
-
-    cpus: int | None = None
-    memory_mib: float | None = None
-    gpus: int | None = None
-    nodes: int | None = None
-    time_s: float | None = None
 
 
 @record(frozen=True)
@@ -51,45 +38,83 @@ class Used:
     time_s: float | None = None
 
 
-def asked_of(tres: str, time_s: float | None = None) -> Asked:
-    """Return what a job asked for, of a list such as `cpu=8,mem=64G,node=1,gres/gpu=1`.
-
-    Args:
-        tres: the trackable resources that it was given, as Slurm lists them.
-        time_s: its time limit.
-    """
-    given = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
-    # Where a type is named (gres/gpu:a100=2), the sum over types stands beside it, or doesn't.
-    gpus = _count(given.get("gres/gpu"))
-    if gpus is None:
-        typed = [_count(n) for name, n in given.items() if name.startswith("gres/gpu:")]
-        gpus = sum(filter(None, typed)) if typed else None
-    if gpus is None and given:
-        gpus = 0
-    return Asked(
-        cpus=_count(given.get("cpu")),
-        memory_mib=memory_mib(given.get("mem", "")),
+def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
+    """Return what the job was given that a process with this environment runs in, as it says."""
+    number = job_of(environment)
+    if number is None:
+        return None
+    nodes = _count(environment.get("SLURM_JOB_NUM_NODES"))
+    cpus = sum(_cpus_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))) or None
+    memory = None
+    for name, times in (("NODE", nodes), ("CPU", cpus)):
+        given = _count(environment.get(f"SLURM_MEM_PER_{name}"))
+        if memory is None and given is not None and times is not None:
+            memory = float(given * times)
+    gpus = _count(environment.get("SLURM_GPUS"))
+    of_node = _count(environment.get("SLURM_GPUS_ON_NODE"))
+    if gpus is None and of_node is not None:
+        gpus = of_node * (nodes or 1)
+    start, end = (_count(environment.get(f"SLURM_JOB_{word}_TIME")) for word in ("START", "END"))
+    return SlurmJob(
+        job=number,
+        partition=environment.get("SLURM_JOB_PARTITION"),
+        node_list=environment.get("SLURM_JOB_NODELIST"),
+        nodes=nodes,
+        cpus=cpus,
+        memory_mib=memory,
         gpus=gpus,
-        nodes=_count(given.get("node")),
-        time_s=time_s,
+        time_limit_s=None if start is None or end is None or end <= start else float(end - start),
+        end_wall=None if end is None else float(end),
     )
 
 
-def asked_in(environment: Mapping[str, str]) -> Asked:
-    """Return what the job of this process asked for, by the environment that Slurm gives it."""
-    nodes = _count(environment.get("SLURM_JOB_NUM_NODES"))
-    cpus = sum(_cpus_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", "")), 0) or None
-    memory = _count(environment.get("SLURM_MEM_PER_NODE"))
-    total = None if memory is None or nodes is None else float(memory * nodes)
-    per_cpu = _count(environment.get("SLURM_MEM_PER_CPU"))
-    if total is None and per_cpu is not None and cpus is not None:
-        total = float(per_cpu * cpus)
-    gpus = _count(environment.get("SLURM_GPUS"))
-    if gpus is None and "SLURM_JOB_GPUS" in environment:
-        gpus = len(environment["SLURM_JOB_GPUS"].split(",")) * (nodes or 1)
-    start, end = (_count(environment.get(f"SLURM_JOB_{word}_TIME")) for word in ("START", "END"))
-    time_s = None if start is None or end is None or end <= start else float(end - start)
-    return Asked(cpus, total, gpus, nodes, time_s)
+def with_queue(job: SlurmJob, environment: Mapping[str, str], timeout_s: float) -> SlurmJob:
+    """Return a job with what the queue says of it: its environment says less in older versions.
+
+    Args:
+        job: as its environment says.
+        environment: of one of its processes.
+        timeout_s: how long to wait for the queue.
+    """
+    number = environment.get("SLURM_JOB_ID", "")
+    try:
+        asked = read_queue([number], timeout_s=timeout_s)
+    except SlurmError:
+        return job
+    found = next((each for each in asked if each.id == number), None)
+    if found is None:
+        return job
+    given = given_by(found.tres or "")
+    known = {name: value for name, value in given.items() if value is not None}
+    # Without a limit, its end is that of the year after.
+    end_wall = None if found.time_limit_s is None else found.end_wall
+    return replace(job, time_limit_s=found.time_limit_s, end_wall=end_wall, **known)
+
+
+def given_by(tres: str) -> dict[str, Any]:
+    """Return the fields of a job that a list of what it has says: `cpu=8,mem=64G,gres/gpu=1`."""
+    listed = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
+    gpus = _count(listed.get("gres/gpu"))
+    if gpus is None:
+        typed = [_count(number) for name, number in listed.items() if name.startswith("gres/gpu:")]
+        gpus = sum(filter(None, typed)) if typed else None
+    return {
+        "nodes": _count(listed.get("node")),
+        "cpus": _count(listed.get("cpu")),
+        "memory_mib": memory_mib(listed.get("mem", "")),
+        # Not every site has Slurm count them.
+        "gpus": gpus,
+    }
+
+
+def memory_mib(text: str) -> float | None:
+    """Return the MiB of `64G`, `9800M` or `512` (of MiB); None where that is no size."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "M")
+    try:
+        value = float(number) * _MIB_OF[unit]
+    except (ValueError, KeyError):
+        return None
+    return value if 0 <= value < math.inf else None
 
 
 def _cpus_per_node(text: str) -> list[int]:
@@ -103,17 +128,7 @@ def _cpus_per_node(text: str) -> list[int]:
     return found
 
 
-def memory_mib(text: str) -> float | None:
-    """Return the MiB of `64G`, `9800M` or `512` (of MiB); None where that is no size."""
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "M")
-    try:
-        value = float(number) * _MIB_OF[unit]
-    except (ValueError, KeyError):
-        return None
-    return value if 0 <= value < math.inf else None
-
-
-def fitting_options(asked: Asked, used: Used, headroom: float = HEADROOM) -> list[str]:
+def fitting_options(asked: SlurmJob, used: Used, headroom: float = HEADROOM) -> list[str]:
     """Return the options of sbatch that would have fitted, rounded as people write them.
 
     Only what was both asked for and measured is in it, and never more than was asked for: whoever
@@ -130,8 +145,8 @@ def fitting_options(asked: Asked, used: Used, headroom: float = HEADROOM) -> lis
     if asked.gpus is not None and used.gpus is not None and used.gpus < asked.gpus:
         per_node = math.ceil(used.gpus / nodes)
         options += [f"--gpus-per-node={per_node}"] if per_node else []
-    if asked.time_s is not None and used.time_s is not None:
-        options.append(f"--time={_rounded_time(used.time_s * headroom, asked.time_s)}")
+    if asked.time_limit_s is not None and used.time_s is not None:
+        options.append(f"--time={_rounded_time(used.time_s * headroom, asked.time_limit_s)}")
     return options
 
 

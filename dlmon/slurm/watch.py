@@ -215,7 +215,9 @@ class SlurmFollower(SessionFollower):
         submitted = read_submitted(path)
         number = None if submitted is None else submitted.slurm_job
         self._own_signal = None if submitted is None else submitted.job.get("own_signal")
-        number = number or self.session.header.slurm_job
+        of_job = self.session.header.slurm
+        if number is None and of_job is not None:
+            number = of_job.job
         self.watch = watch or (None if number is None else JobWatch(number))
         self._unlocked_at: float | None = None
 

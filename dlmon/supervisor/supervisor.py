@@ -66,8 +66,9 @@ from dlmon.records import (
 from dlmon.records.changes import merge
 from dlmon.session.index import Index
 from dlmon.session.session import Session
-from dlmon.slurm.ending import ask_why, job_of
+from dlmon.slurm.ending import ask_why
 from dlmon.slurm.submit import WARNING_S
+from dlmon.slurm.usage import job_in, with_queue
 from dlmon.stop import (
     ASKS_TO_END,
     CAUSE_BY_WORD,
@@ -102,6 +103,8 @@ LAST_OUTPUT_LINES = 200
 INDEX_EVERY_BYTES = 2 << 20
 # Slurm kills what it ends after half a minute (KillWait), as a site may have it sooner.
 END_OF_JOB_S = 20.0
+# So long the start of a session waits for what its job was given.
+ASK_QUEUE_S = 3.0
 # Before the end of its time: for what is left to write.
 LAST_S = 15.0
 
@@ -180,6 +183,7 @@ class Supervisor:
         """Which part of a run on several machines this is."""
         self._parts: Parts | None = None
         self._announced: Path | None = None
+        self._slurm_job = job_in(os.environ)
         self._slurm_says: asyncio.Task[None] | None = None
         """Asks Slurm why it ends the job, once it does."""
 
@@ -191,6 +195,10 @@ class Supervisor:
             loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
         self._sensing.start()
         try:
+            if self._slurm_job is not None:
+                self._slurm_job = await asyncio.to_thread(
+                    with_queue, self._slurm_job, os.environ, ASK_QUEUE_S
+                )
             facts = await self._unless_stopped(self._facts, FACTS_S)
             try:
                 interpreter = await self._interpreter()
@@ -222,7 +230,7 @@ class Supervisor:
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue
             loop.add_signal_handler(number, self._stop, *cause_of_signal(number))
-        if job_of(os.environ) is None:
+        if self._slurm_job is None:
             return
         loop.add_signal_handler(signal.SIGTERM, self._end_by_slurm)
         own = getattr(signal, f"SIG{self._job.own_signal}", signal.SIGTERM)
@@ -367,7 +375,7 @@ class Supervisor:
             versions=versions,
             command=job.command if job.script else None,
             directory=job.directory,
-            slurm_job=job_of(os.environ),
+            slurm=self._slurm_job,
             **source,
             why=why,
         )

@@ -176,6 +176,8 @@ class Slurm:
         raise AssertionError(f"{self.nodes()}\n{self.run('squeue')}{self.logs()}")
 
     def _is_idle(self):
+        for name, daemon in self._daemons.items():
+            assert daemon.poll() is None, f"{name} has ended"
         with contextlib.suppress(subprocess.CalledProcessError):
             return self.nodes() == dict.fromkeys(NODES, "idle")
         return False

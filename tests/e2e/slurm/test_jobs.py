@@ -81,7 +81,11 @@ def test_a_script_runs_on_a_node_and_its_lines_are_shown(execute, sessions):
     assert "epoch 3/3 took" in viewer.stdout
     [entry] = sessions()
     assert entry.status == Status.COMPLETED
-    assert entry.header.slurm_job == job_of(entry)
+    job = entry.header.slurm
+    assert (job.job, job.partition, job.node_list) == (job_of(entry), "main", "n1")
+    assert (job.cpus, job.memory_mib, job.gpus, job.time_limit_s) == (2, 200, 1, 600)
+    assert "asked for" in viewer.stdout
+    assert "would have fitted  #SBATCH --cpus-per-task=" in viewer.stdout
     assert "trained on n1" in [r.text for r in records_of(entry) if isinstance(r, Output)]
     names = {path.name: path.stat().st_mode & 0o777 for path in entry.path.parent.iterdir()}
     assert names["job.json"] == names["session.jsonl"] == 0o600
@@ -280,7 +284,7 @@ def test_a_workload_runs_in_slurm(folder, sessions, dlmon):
     assert done.returncode == 0, done.stderr
     [entry] = sessions()
     assert (entry.status, entry.result.epochs) == (Status.COMPLETED, 1)
-    assert entry.header.slurm_job
+    assert entry.header.slurm.cpus == 2
 
 
 def test_without_slurm_that_is_said(folder, dlmon, sessions):

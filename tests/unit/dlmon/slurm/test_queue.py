@@ -34,6 +34,7 @@ RUNNING = {
     "PreemptTime": "N/A",
     "Partition": "gpu",
     "NodeList": "n[1-2]",
+    "tres-alloc": "cpu=2,mem=200M,node=2,billing=2",
     "Reason": "None",
     "Name": "train.py",
 }
@@ -62,6 +63,7 @@ def test_a_job_that_runs():
             node_list="n[1-2]",
             nodes=2,
             restarts=1,
+            tres="cpu=2,mem=200M,node=2,billing=2",
         )
     ]
 

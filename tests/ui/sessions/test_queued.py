@@ -1,0 +1,53 @@
+"""A session that waits in Slurm's queue, on the screen."""
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.screens import screen_text, until
+from fakes.submitted import Queue, submit
+
+from dlmon.slurm import watch
+from dlmon.slurm.queue import JobState
+from tui.home.screen import HomeScreen
+from tui.live.screen import LiveScreen
+from tui.sessions.screen import SessionsScreen
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    asked = Queue(reason="Priority [red]")
+    monkeypatch.setattr(watch, "JobWatch", lambda number: asked.watch())
+    return asked
+
+
+async def test_it_says_why_it_waits_and_shows_the_run_once_that_begins(dlmon_app, log_dir, queue):
+    records = recorded_session(samples=3_000)
+    app = dlmon_app(log_dir, submit(log_dir, records[0].id))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "job 12 is queued (Priority [red])" in screen_text(app))
+        assert records[0].id in screen_text(app)
+        assert "it stays in the queue when you leave" in screen_text(app)
+        write_log(log_dir, records)
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+
+
+async def test_whoever_leaves_it_is_left_with_nothing_started(dlmon_app, log_dir, queue):
+    app = dlmon_app(log_dir, submit(log_dir))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: "is queued" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code == 0
+
+
+async def test_a_job_that_was_cancelled_says_so(dlmon_app, log_dir, queue, sensing):
+    submit(log_dir)
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until(pilot, lambda: "queued" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "is queued" in screen_text(app))
+        queue.becomes(JobState.CANCELLED)
+        await until(pilot, lambda: "job 12 was cancelled before" in screen_text(app))

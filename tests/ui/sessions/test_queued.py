@@ -19,14 +19,17 @@ def queue(monkeypatch):
     return asked
 
 
-async def test_it_says_why_it_waits_and_shows_the_run_once_that_begins(dlmon_app, log_dir, queue):
+async def test_it_says_why_it_waits_and_shows_the_run_once_that_begins(
+    dlmon_app, log_dir, tmp_path, queue
+):
     records = recorded_session(samples=3_000)
-    app = dlmon_app(log_dir, submit(log_dir, records[0].id))
+    begun, log = write_log(tmp_path / "node", records), submit(log_dir, records[0].id)
+    app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "job 12 is queued (Priority [red])" in screen_text(app))
         assert records[0].id in screen_text(app)
         assert "it stays in the queue when you leave" in screen_text(app)
-        write_log(log_dir, records)
+        begun.rename(log)
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _HARMLESS = r"[\w.+@%-]+( [\w.+@%-]+)*"
 
+COMPLETED_WITHIN_S = 5.0
+"""So long a person who completes a word waits for Slurm."""
 LAST = "last"
 """The session, or the sweep, that began last."""
 
@@ -87,6 +89,34 @@ def host_names(context: Context, parameter: Parameter, incomplete: str) -> list[
     named = before if isinstance(before, tuple) else (before,)
     left = {word: help for word, help in _hosts().items() if word not in named}
     return _starting_with(incomplete, left)
+
+
+def job_numbers(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the jobs of this user that run in Slurm; nothing where there is no Slurm."""
+    from dlmon.slurm.commands import SlurmError
+    from dlmon.slurm.queue import JobState, read_queue
+
+    try:
+        jobs = read_queue(mine=True, timeout_s=COMPLETED_WITHIN_S)
+    except SlurmError:
+        return []
+    running = {job.id: job.name for job in jobs if job.state is JobState.RUNNING}
+    return _starting_with(incomplete, running)
+
+
+def slurm_options(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the partitions, after what is typed of the options already."""
+    from dlmon.slurm.commands import SlurmError
+    from dlmon.slurm.queue import partitions
+
+    before, flag, part = incomplete.rpartition("-p ")
+    if not flag:
+        before, part = incomplete and f"{incomplete.rstrip()} ", ""
+    try:
+        names = [name for name in partitions() if name.startswith(part)]
+    except SlurmError:
+        return []
+    return _starting_with("", [f"{before}-p {name}" for name in names])
 
 
 def _hosts() -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from dlmon.alerts.settings import OFF
-from dlmon.cli.candidates import host_names, session_names, values_of
+from dlmon.cli.candidates import host_names, session_names, slurm_options, values_of
 from dlmon.cli.shared import UserError
 from dlmon.options.option import Option, UnreadableOption, as_text
 from dlmon.options.read import read_duration
@@ -92,6 +92,7 @@ ascii_option = click.option(
 slurm_option = click.option(
     "--slurm",
     metavar="OPTIONS",
+    shell_complete=slurm_options,
     help="Have Slurm run it: options of sbatch, such as '-p gpu --gres=gpu:1 -t 2:00:00', may be "
     "empty (''). The session is recorded where the nodes see it too (--log-dir), and goes on when "
     "you close dlmon.",

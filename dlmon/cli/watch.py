@@ -11,7 +11,7 @@ import click
 
 from dlmon.alerts.settings import AlertSettings
 from dlmon.cli import click_options, shared
-from dlmon.cli.candidates import host_names
+from dlmon.cli.candidates import host_names, job_numbers
 from dlmon.cli.show import View, say_running, start_session
 from dlmon.options.run import OPTIONS, RunOptions
 
@@ -22,6 +22,15 @@ _DETACH = replace(OPTIONS["detach"], help="Record in the background, and print t
 
 @click.command(short_help="Watch this machine, or others over ssh.")
 @click.argument("hosts", nargs=-1, metavar="[HOST]...", shell_complete=host_names)
+@click.option(
+    "--job",
+    "jobs",
+    metavar="JOB",
+    multiple=True,
+    shell_complete=job_numbers,
+    help="The nodes of a job of Slurm's, by its number; may be given several times.",
+)
+@click.option("--jobs", "all_jobs", is_flag=True, help="The nodes of all your jobs that run.")
 @click.option(
     "--record",
     "records",
@@ -49,6 +58,8 @@ _DETACH = replace(OPTIONS["detach"], help="Record in the background, and print t
 @click_options.ascii_option
 def watch(
     hosts: tuple[str, ...],
+    jobs: tuple[str, ...],
+    all_jobs: bool,
     records: bool,
     for_s: float | None,
     plain: bool,
@@ -58,12 +69,20 @@ def watch(
 ) -> int | None:
     """Watch this machine, without a workload, or others over ssh; --record keeps what is seen.
 
+    With --job or --jobs, the nodes of jobs are watched, from within these.
+
     HOST is what ssh takes: NAME, USER@NAME, ssh://USER@NAME:PORT or a name of ~/.ssh/config; or
     @GROUP, of the settings. Nothing has to be installed there but Python 3.10 or newer.
 
     A recording is a session: dlmon attach shows it, and dlmon stop ends it.
     """
     settings = shared.settings_of(ascii)
+    if jobs or all_jobs:
+        from dlmon.slurm.step import nodes_of_jobs
+
+        if hosts or records:
+            raise shared.UserError("the nodes of jobs are watched alone: leave out the rest")
+        hosts = tuple(nodes_of_jobs(jobs))
     options = shared.read_checked(texts, settings, here=not (hosts and records))
     if records and as_json:
         raise shared.UserError("--json prints samples as they come: use it without --record")
@@ -115,8 +134,10 @@ def _record_hosts(
 def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     """Watch other machines, on the screen or line by line."""
     from dlmon.remote.hosts import hosts_from
+    from dlmon.slurm.step import node_of
 
-    hosts = tuple(hosts_from(words, view.settings.hosts))
+    is_of_jobs = any(node_of(word) is not None for word in words)
+    hosts = tuple(words if is_of_jobs else hosts_from(words, view.settings.hosts))
     alerts = view.settings.alerts.chosen(options.alert)
     if view.on_screen:
         settings = replace(view.settings, alerts=alerts or AlertSettings())

@@ -13,6 +13,7 @@ from dlmon.doctor.calibrate import calibrate
 from dlmon.doctor.checks import any_asleep, examine
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
+from dlmon.doctor.slurm import slurm_finding
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.records import TITLES, Facts
 
@@ -54,7 +55,9 @@ def run_doctor(
     why_no_facts = answer if isinstance(answer, str) else None
     asleep = facts is not None and any_asleep(facts.machine)
     frameworks = None if quick or asleep else _ask_frameworks(asking)
-    return examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
+    found = examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
+    slurm = slurm_finding()
+    return found if slurm is None else (*found, slurm)
 
 
 def _ask_frameworks(asking: Callable[[str], object]) -> list[Framework]:

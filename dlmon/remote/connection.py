@@ -30,7 +30,7 @@ from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import HostError
-from dlmon.remote.ssh import RefusedRequest, SshError, bootstrap_line, explain, ssh_command
+from dlmon.remote.ssh import RefusedRequest, SshError, agent_command, bootstrap_line, explain
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")
 _MODULES = ("pynvml",)
@@ -211,7 +211,7 @@ async def connect(host: str, start_s: float = START_S) -> SshProcess:
         SshError: it can't be reached, or used.
     """
     process = await asyncio.create_subprocess_exec(
-        *ssh_command(host),
+        *agent_command(host),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

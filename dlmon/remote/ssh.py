@@ -1,4 +1,7 @@
-"""The system's ssh, by which a person's own config, keys, agent and known hosts hold."""
+"""The system's ssh, by which a person's own config, keys, agent and known hosts hold.
+
+Or, to a node of a job, Slurm's srun.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from dlmon.exit_codes import UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import check_host
+from dlmon.slurm.step import node_of, step_command
 
 CONNECT_S = 15
 
@@ -102,6 +106,22 @@ def ssh_command(host: str) -> list[str]:
         raise SshError("there is no ssh on this machine: install OpenSSH's client", False)
     options = [word for option in _OPTIONS for word in ("-o", option)]
     return [ssh, "-T", *options, "--", check_host(host), f"exec python3 -c '{_LOADER}'"]
+
+
+def agent_command(host: str) -> list[str]:
+    """Return the command that starts what runs what is sent first on its stdin, on a machine.
+
+    Args:
+        host: as ssh knows it; or a node of a job of Slurm's, as `job_node` writes it.
+
+    Raises:
+        HostError: what is named can't be a host.
+        SshError: there is no ssh here.
+    """
+    node = node_of(host)
+    if node is None:
+        return ssh_command(host)
+    return [*step_command(*node), "python3", "-c", _LOADER]
 
 
 def bootstrap_line() -> bytes:

@@ -295,3 +295,25 @@ def test_without_slurm_that_is_said(folder, dlmon, sessions):
     assert done.returncode == 125
     assert "there is no Slurm here" in done.stderr
     assert sessions() == []
+
+
+def test_the_nodes_of_a_job_are_watched_from_within_it(slurm, folder, dlmon_command, dlmon):
+    job = slurm.run(
+        *("sbatch", "--parsable", "-N2", "-t10", "-o/dev/null", "--wrap", "sleep 300")
+    ).strip()
+    eventually(lambda: slurm.state_of(job) == "RUNNING", "the job to run")
+    watching = Printing(folder / "watch", [dlmon_command, "watch", "--job", job, "--json"])
+    try:
+        for node in ("n1", "n2"):
+            watching.wait_for_line(f'"host":"{job}/{node}"')
+    finally:
+        watching.process.send_signal(signal.SIGINT)
+        assert watching.exit_code() == 130, watching.stderr
+    all_mine = Printing(folder / "all", [dlmon_command, "watch", "--jobs", "--plain"])
+    all_mine.wait_for_line(f"{job}/n2")
+    slurm.run("scancel", job)
+    all_mine.wait_for_line(f"dlmon: {job}/n")
+    all_mine.process.send_signal(signal.SIGINT)
+    all_mine.exit_code()
+    refused = dlmon("watch", "--jobs", "--plain")
+    assert (refused.returncode, "none of your jobs runs" in refused.stderr) == (2, True)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,10 +79,17 @@ def follow(
 
 
 def follow_with(
-    follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
+    follower: SessionFollower,
+    launch: Lifeline | None,
+    as_json: bool,
+    desktop: bool,
+    goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
-    """Do the same with what follows its log already."""
-    return asyncio.run(_follow(follower, launch, as_json, desktop))
+    """Do the same with what follows its log already.
+
+    Where it `goes_on` as another session, of which JSON is to be printed, it isn't of this one.
+    """
+    return asyncio.run(_follow(follower, launch, as_json, desktop, goes_on))
 
 
 async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
@@ -117,7 +124,11 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
 
 
 async def _follow(
-    follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
+    follower: SessionFollower,
+    launch: Lifeline | None,
+    as_json: bool,
+    desktop: bool,
+    goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
     try:
         with leaving_running_on_error(follower, launch):
@@ -126,11 +137,12 @@ async def _follow(
             code_of_signal = await _Following(follower, launch, lines, alerts).run()
     finally:
         follower.close()
-    if as_json:
+    is_last = not goes_on(follower)
+    if as_json and is_last:
         if follower.result is not None:
             print(result_json(follower))
         print_problem(follower, follower.snapshot(), is_result_printed=True)
-    else:
+    elif not as_json:
         print_outcome(follower)
     if code_of_signal is not None:
         if follower.running and launch is not None:

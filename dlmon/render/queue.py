@@ -21,6 +21,7 @@ from dlmon.log.submitted import read_submitted
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
 from dlmon.render.follow import follow_with
+from dlmon.session.follower import SessionFollower
 from dlmon.signals import on_signals
 from dlmon.slurm.watch import Waiting, follow_session, next_session
 
@@ -77,8 +78,14 @@ def follow_in_slurm(
                 return found
             log = found
         follower = follow_session(log)
-        code = follow_with(follower, None, as_json, desktop)
-        waiting = None if follower.running else next_session(follower)
+        following: list[Waiting] = []
+
+        def goes_on(over: SessionFollower, following: list[Waiting] = following) -> bool:
+            following.extend(filter(None, [None if over.running else next_session(over)]))
+            return bool(following)
+
+        code = follow_with(follower, None, as_json, desktop, goes_on)
+        waiting = next(iter(following), None)
         if waiting is None:
             is_script = follower.session.header.is_script and not follower.running
             return follower.script_exit_code if is_script and is_ours else code

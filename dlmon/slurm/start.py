@@ -61,7 +61,7 @@ def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
         if job.name is not None:
             write_label(log, Label(job.name))
         script = folder / SCRIPT_NAME
-        _write(script, batch_script(options, folder, job.workload, _command(folder)))
+        _write(script, batch_script(options, folder, job.name or job.workload, _command(folder)))
         number = submit(script, job.directory)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -30,7 +30,7 @@ def test_what_there_is_of_it(answers):
     found = slurm_finding()
     assert (found.state, found.text) == (
         "ok",
-        "22.05.8, partitions gpu, cpu; it keeps accounts",
+        "Slurm 22.05.8, partitions gpu, cpu; it keeps accounts.",
     )
 
 
@@ -50,7 +50,10 @@ def test_a_controller_that_does_not_answer_is_a_warning(answers, monkeypatch):
 
     monkeypatch.setattr(slurm, "partitions", refuse)
     found = slurm_finding()
-    assert (found.state, found.text) == ("warning", "22.05.8; Slurm did not answer sinfo in 5 s")
+    assert (found.state, found.text) == (
+        "warning",
+        "Slurm 22.05.8: Slurm did not answer sinfo in 5 s.",
+    )
 
 
 @pytest.mark.parametrize("version", [b"slurm 19.05.1\n", b"", b"\x1b[31mslurm x\n"])

@@ -240,18 +240,22 @@ class Supervisor:
 
     def _end_by_slurm(self) -> None:
         """End the session as Slurm asks, and find out why: it says so to nobody by itself."""
+        self._begin_asking_slurm()
+        self._stop(StopCause.SIGNAL, "Slurm asks it to end")
+
+    def _begin_asking_slurm(self) -> None:
         if self._slurm_says is None and self._ended_t is None:
             self._slurm_says = asyncio.create_task(self._ask_slurm())
-        self._stop(StopCause.SIGNAL, "Slurm asks it to end")
 
     async def _ask_slurm(self) -> None:
         cause, left_s = await asyncio.to_thread(ask_why, os.environ, WARNING_S)
         # A person may have asked before.
-        if cause is not None and self._stop_cause is StopCause.SIGNAL:
+        is_asked = self._stop_cause is StopCause.SIGNAL or self._end_passed_on
+        if cause is not None and is_asked:
             self._stop_cause, self._why_stopped = cause, CAUSE_TEXT[cause]
         if cause is not None and self._ended_t is None:
             self._notice(f"Slurm ends its job: {CAUSE_TEXT[cause]}")
-        if left_s is not None and isinstance(self._workload, Script):
+        if left_s is not None and self._job.session is not None and self._job.script:
             self._wait_for_end(max(LAST_S, left_s - LAST_S))
 
     async def _interpreter(self) -> Interpreter | None:
@@ -616,6 +620,9 @@ class Supervisor:
             self._stop_cause = StopCause.SIGNAL
             self._why_stopped = f"it got {signal_name(number)}"
         self._end_passed_on |= number in ASKS_TO_END
+        if number == signal.SIGTERM and self._slurm_job is not None:
+            # In a job of a person's own, its viewer gets what Slurm sends.
+            self._begin_asking_slurm()
         script.pass_on(number)
 
     def _escalate_stop(self, pid: int, reason: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sys
 
 import pytest
-from fakes.sessions import Printing, eventually
+from fakes.sessions import Log, Printing, eventually
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.submitted import read_submitted
-from dlmon.records import Notice, Output, Status, StopCause, decode
+from dlmon.records import Epoch, Notice, Output, Status, StopCause, decode
 
 LOOP = """
 import dlmon, os, signal, sys, time
@@ -317,3 +318,16 @@ def test_the_nodes_of_a_job_are_watched_from_within_it(slurm, folder, dlmon_comm
     all_mine.exit_code()
     refused = dlmon("watch", "--jobs", "--plain")
     assert (refused.returncode, "none of your jobs runs" in refused.stderr) == (2, True)
+
+
+def test_a_script_of_ones_own_that_runs_dlmon_knows_its_job(slurm, folder, sessions, dlmon_command):
+    words = [dlmon_command, "exec", "--plain", "--", sys.executable, "train.py", FOR_EVER]
+    job = slurm.run(
+        "sbatch", "--parsable", "-t10", "-oown.out", "--wrap", shlex.join(words)
+    ).strip()
+    log = Log(eventually(sessions, "its session")[0].path)
+    log.wait_for(Epoch)
+    slurm.run("scancel", job)
+    result = log.wait_for_end()
+    assert (result.status, result.stopped_by) == (Status.STOPPED, StopCause.CANCELLED)
+    assert log.header.slurm.job == job

@@ -34,7 +34,7 @@ def run(
     """
     settings = shared.settings_of(ascii)
     chosen = find(workload)
-    options = shared.read_checked(texts, settings, chosen)
+    options = shared.read_checked(texts, settings, chosen, here=slurm is None)
     from dlmon.options.jobs import make_job
 
     directory = shared.recorded_in(options, settings)

@@ -76,6 +76,13 @@ How fast is every workload on this machine?
     help="Resume a sweep that was stopped, as it was started: an id or a name that dlmon sessions "
     "shows, the start of an id, a path, or last.",
 )
+@click_options.slurm_option
+@click.option(
+    "--at-once",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --slurm, how many of the runs may run at the same time. [default: all]",
+)
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
@@ -87,6 +94,8 @@ def sweep(
     vary: Sequence[str],
     repeat: int | None,
     resume: str | None,
+    slurm: str | None,
+    at_once: int | None,
     plain: bool,
     as_json: bool,
     ascii: bool | None,
@@ -98,13 +107,21 @@ def sweep(
     directory = shared.chosen_log_directory(log_dir, settings)
     alert = texts.pop("alert")
     alerts = settings.alerts.chosen(shared.read_checked({"alert": alert}, settings).alert)
+    if at_once is not None and slurm is None:
+        raise shared.UserError("--at-once says how many jobs run: use it with --slurm")
+    if slurm is not None:
+        from dlmon.slurm.submit import read_slurm_options
+
+        read_slurm_options(slurm)
     if resume is not None:
-        _refuse_beside_resume(workload, vary, repeat, texts)
+        given = {**texts, "slurm": slurm}
+        _refuse_beside_resume(workload, vary, repeat, given)
         run = _resumed_sweep(resume, directory, log_dir, alerts)
     elif workload is None:
         raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
     else:
-        run = _new_sweep(workload, texts, settings, vary, repeat or 1, directory, alerts)
+        in_slurm = (slurm, at_once)
+        run = _new_sweep(workload, texts, settings, vary, repeat or 1, directory, alerts, in_slurm)
     view = View(settings, plain=plain, as_json=as_json)
     if view.on_screen:
         return view.open(run.directory, sweep=run)
@@ -121,6 +138,7 @@ def _new_sweep(
     repeats: int,
     directory: Path,
     alerts: AlertSettings | None,
+    in_slurm: tuple[str | None, int | None],
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
     from dlmon.options.sweep import begin_sweep, make_plan, new_seed
@@ -134,7 +152,10 @@ def _new_sweep(
             flag = OPTIONS[key].flag
             both = f"{flag} and --vary {key}= both say what {key} is: leave out one"
             raise shared.UserError(both)
-    return begin_sweep(directory, plan, seed, time.time(), name, alerts)
+    slurm, at_once = in_slurm
+    if slurm is not None and plan.hosts != (None,):
+        raise shared.UserError("--slurm submits from this machine: leave out the hosts")
+    return begin_sweep(directory, plan, seed, time.time(), name, alerts, slurm, at_once)
 
 
 def _resumed_sweep(
@@ -157,7 +178,8 @@ def _refuse_beside_resume(
     texts: Mapping[str, str | None],
 ) -> None:
     """Refuse what would make another sweep of one that is resumed."""
-    given = [OPTIONS[name].flag for name, text in texts.items() if text is not None]
+    names = [name for name, text in texts.items() if text is not None]
+    given = [OPTIONS[name].flag if name in OPTIONS else f"--{name}" for name in names]
     given += ["--vary"] if vary else []
     given += ["--repeat"] if repeat is not None else []
     given += [workload] if workload is not None else []

@@ -149,14 +149,20 @@ def begin_sweep(
     wall: float,
     name: str | None,
     alerts: AlertSettings | None = None,
+    slurm: str | None = None,
+    at_once: int | None = None,
 ) -> SweepRun:
     """Make the log of a new sweep, and return what makes its runs.
+
+    With `slurm`, what is asked of it for each, they are tasks of a job array, `at_once` at a time.
 
     Raises:
         LogError: it can't be made, or can't be called that.
         SweepError: another sweep of this directory is running.
     """
-    writer = SweepWriter.create(directory, new_header(plan, seed, wall))
+    writer = SweepWriter.create(
+        directory, replace(new_header(plan, seed, wall), slurm=slurm, at_once=at_once)
+    )
     try:
         if name is not None:
             write_label(writer.path, Label(name))
@@ -170,7 +176,13 @@ def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun
     """Return what makes the runs of a sweep; they begin with its own `run`."""
     plan = writer.sweep.plan
     make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
-    run = SweepRun(writer, make_job, partial(refusal, plan), _place_of)
+    refuse = partial(refusal, plan)
+    if writer.header.slurm is None:
+        run = SweepRun(writer, make_job, refuse, _place_of)
+    else:
+        from dlmon.sweep.array import ArrayRun
+
+        run = ArrayRun(writer, make_job, refuse)
     if alerts is not None:
         run.at_end = partial(_tell_end, run, alerts)
     return run

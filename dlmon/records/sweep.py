@@ -61,6 +61,8 @@ class SweepHeader:
         seed: of the order.
         order: every run once, in the order they are run: its combination and which of the repeats
             it is, both from 0.
+        slurm: what is asked of Slurm for each run, where they are tasks of a job array.
+        at_once: how many of these may run at the same time; null for all.
     """
 
     TYPE: ClassVar[str] = "sweep"
@@ -75,6 +77,8 @@ class SweepHeader:
     repeat: int
     seed: int
     order: tuple[tuple[int, ...], ...]
+    slurm: str | None = None
+    at_once: int | None = None
 
 
 @record(frozen=True)

@@ -117,6 +117,11 @@ class QueuedJob:
     tres: str | None = None
     cancelled_by: int | None = None
 
+    @property
+    def number(self) -> str:
+        """What it is named by: of a task, the number of its array and its own, `123_4`."""
+        return self.id if self.array_job is None else f"{self.array_job}_{self.array_task}"
+
 
 # Columns of a fixed width; foreign text last, so that it can't pass for another column.
 _COLUMNS = {

@@ -38,7 +38,7 @@ def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:
         return list(entries)
     try:
         # Of several that are asked for, those that are over long ago are left out.
-        jobs = {job.id: job for job in read_queue([*asked, *asked[:1]])}
+        jobs = {job.number: job for job in read_queue(asked)}
     except SlurmError:
         return list(entries)
     return [

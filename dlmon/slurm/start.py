@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,9 +17,21 @@ from dlmon.log.folder import LOG_NAME, LogError, new_session_id, reason_of
 from dlmon.log.label import Label, write_label
 from dlmon.log.submitted import Submitted, read_submitted, write_submitted
 from dlmon.private_files import make_new_private_folder, make_private_folder
+from dlmon.slurm.array import array_option
 from dlmon.slurm.commands import has_slurm, run_slurm
 from dlmon.slurm.ending import restarts_of
-from dlmon.slurm.submit import SCRIPT_NAME, SlurmOptions, batch_script, submit
+from dlmon.slurm.submit import (
+    OUTPUT_NAME,
+    SCRIPT_NAME,
+    SlurmOptions,
+    array_script,
+    batch_script,
+    submit,
+)
+
+SUBMITTED_FLAG = "--submitted"
+"""Before the folder of a session, for the supervisor that runs it."""
+_TRIES = 100
 
 
 def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
@@ -34,34 +46,14 @@ def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
         SlurmError: there is no Slurm here, or it refuses the job; nothing is left of it.
         LogError: nothing can be kept in the log directory.
     """
-    if not has_slurm():
-        run_slurm(["sbatch", "--version"])
-    wall = time.time()
-    folder = Path(job.log_dir) / new_session_id(job.workload, wall)
-    job = replace(job, session=folder.name, outlives_viewer=True, own_signal=options.own_signal)
-    made = Submitted(
-        session=folder.name,
-        wall=wall,
-        host=host_name(),
-        job=asdict(job),
-        options=text,
-        time_limit_s=options.time_limit_s,
-    )
+    _require_slurm()
+    folder = _new_folder(job)
     log = folder / LOG_NAME
     try:
-        make_private_folder(folder.parent)
-        make_new_private_folder(folder)
-    except OSError as error:
-        raise LogError(
-            f"the log directory {folder.parent} can't be written ({reason_of(error)}); "
-            "choose another with --log-dir"
-        ) from None
-    try:
-        write_submitted(log, made)
-        if job.name is not None:
-            write_label(log, Label(job.name))
+        made = _write_job(folder, job, options, text)
         script = folder / SCRIPT_NAME
-        _write(script, batch_script(options, folder, job.name or job.workload, _command(folder)))
+        name, command = job.name or job.workload, [*_command(), str(folder)]
+        _write(script, batch_script(options, folder / OUTPUT_NAME, name, command))
         number = submit(script, job.directory)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -71,8 +63,89 @@ def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
     return log
 
 
-def _command(folder: Path) -> list[str]:
-    command = [*python_command("dlmon.supervisor"), str(folder)]
+def submit_array(
+    jobs: Sequence[Job], options: SlurmOptions, text: str, at_once: int | None, folder: Path
+) -> list[Path]:
+    """Submit a job array of which each task records a session; return where their logs will be.
+
+    Args:
+        jobs: what each task runs.
+        options: what a person asks of Slurm for each.
+        text: the same as it was typed.
+        at_once: how many may run at the same time; None for all.
+        folder: where the script is kept that is handed in.
+
+    Raises:
+        SlurmError: there is no Slurm here, or it refuses the jobs; nothing is left of them.
+        LogError: nothing can be kept in the log directory.
+    """
+    _require_slurm()
+    folders: list[Path] = []
+    made: list[Submitted] = []
+    try:
+        for job in jobs:
+            folders.append(_new_folder(job))
+            made.append(_write_job(folders[-1], job, options, text))
+        # Of a sweep that is resumed, an earlier array may still read its own.
+        place = f"tasks-{folders[0].name}"
+        tasks, script = folder / place, folder / f"{place}.sh"
+        _write(tasks, "".join(f"{each}\n" for each in folders))
+        array = array_option(range(len(jobs)), at_once)
+        name = jobs[0].name or folder.name
+        _write(script, array_script(options, folder, name, _command(), tasks, array))
+        number = submit(script)
+    except BaseException:
+        for each in folders:
+            shutil.rmtree(each, ignore_errors=True)
+        raise
+    logs = [each / LOG_NAME for each in folders]
+    for task, (log, submitted) in enumerate(zip(logs, made, strict=True)):
+        write_submitted(log, replace(submitted, slurm_job=f"{number}_{task}"))
+    return logs
+
+
+def _require_slurm() -> None:
+    if not has_slurm():
+        run_slurm(["sbatch", "--version"])
+
+
+def _new_folder(job: Job) -> Path:
+    """Make the folder of a new session; many may begin in one second."""
+    parent = Path(job.log_dir)
+    try:
+        make_private_folder(parent)
+        for _ in range(_TRIES):
+            folder = parent / new_session_id(job.workload, time.time())
+            with contextlib.suppress(FileExistsError):
+                make_new_private_folder(folder)
+                return folder
+        raise FileExistsError(None, "no name is free")
+    except OSError as error:
+        raise LogError(
+            f"the log directory {parent} can't be written ({reason_of(error)}); "
+            "choose another with --log-dir"
+        ) from None
+
+
+def _write_job(folder: Path, job: Job, options: SlurmOptions, text: str) -> Submitted:
+    job = replace(job, session=folder.name, outlives_viewer=True, own_signal=options.own_signal)
+    made = Submitted(
+        session=folder.name,
+        wall=time.time(),
+        host=host_name(),
+        job=asdict(job),
+        options=text,
+        time_limit_s=options.time_limit_s,
+    )
+    write_submitted(folder / LOG_NAME, made)
+    if job.name is not None:
+        write_label(folder / LOG_NAME, Label(job.name))
+    return made
+
+
+def _command() -> list[str]:
+    """Return the words of the supervisor; the folder of its session follows them."""
+    command = [*python_command("dlmon.supervisor"), SUBMITTED_FLAG]
     packages = os.environ.get(PACKAGES_VARIABLE)
     # Where dlmon is not installed, what it starts needs to know where it is.
     return command if packages is None else ["env", f"{PACKAGES_VARIABLE}={packages}", *command]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, quoted
+from dlmon.slurm.array import TASK_VARIABLE
 from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import duration_s
 
@@ -112,25 +113,45 @@ def warning_s(time_limit_s: float | None) -> int:
     return max(LEAST_WARNING_S, min(WARNING_S, int(time_limit_s / 10)))
 
 
-def batch_script(
-    options: SlurmOptions, folder: Path, name: str, command: Sequence[str], more: Sequence[str] = ()
-) -> str:
+def batch_script(options: SlurmOptions, output: Path, name: str, command: Sequence[str]) -> str:
     """Return the script that a job runs, to be handed in or read by a person.
 
     Args:
         options: what the person asked for; it comes last, so that it prevails.
-        folder: where the session is recorded, and what Slurm has to say of the job.
+        output: where Slurm and the shell write what they have to say.
         name: what the job is called.
         command: what it runs.
-        more: options of dlmon's own.
     """
-    asked = [f"--job-name={name}", f"--output={_escaped(folder / OUTPUT_NAME)}"]
-    asked += ["--open-mode=append", *more]
-    if options.value_of("--signal") is None:
-        asked.append(f"--signal=B:TERM@{warning_s(options.time_limit_s)}")
-    lines = [f"#SBATCH {shlex.quote(word)}" for word in asked]
+    asked = [f"--job-name={name}", f"--output={_escaped(output)}", "--open-mode=append"]
+    return _script(options, asked, f"exec {shlex.join(command)}")
+
+
+def array_script(
+    options: SlurmOptions, output: Path, name: str, command: Sequence[str], tasks: Path, array: str
+) -> str:
+    """Return the script that each task of an array runs, with its folder as the last word.
+
+    Args:
+        options: as for `batch_script`.
+        output: a folder; what is said once a task knows its own folder is there, in `OUTPUT_NAME`.
+        name: as for `batch_script`.
+        command: what it runs.
+        tasks: a file with the folder of each task, a line each, from that of task 0 on.
+        array: the option that makes the array.
+    """
+    asked = [f"--job-name={name}", f"--output={_escaped(output)}/task-%A-%a.out", array]
+    line = f'"$(({TASK_VARIABLE} + 1))p"'
+    folder = f"folder=$(sed -n {line} {shlex.quote(str(tasks))})"
+    run = f'exec {shlex.join(command)} "$folder" >> "$folder/{OUTPUT_NAME}" 2>&1'
+    return _script(options, [*asked, "--open-mode=append"], f"{folder}\n{run}")
+
+
+def _script(options: SlurmOptions, asked: Sequence[str], commands: str) -> str:
+    warning = f"--signal=B:TERM@{warning_s(options.time_limit_s)}"
+    ours = [*asked, *([warning] if options.value_of("--signal") is None else [])]
+    lines = [f"#SBATCH {shlex.quote(word)}" for word in ours]
     lines += [f"#SBATCH {_line(words)}" for words in _with_values(options.words)]
-    return "\n".join(["#!/bin/bash", *lines, "", f"exec {shlex.join(command)}", ""])
+    return "\n".join(["#!/bin/bash", *lines, "", commands, ""])
 
 
 def _with_values(words: Sequence[str]) -> Iterator[Sequence[str]]:

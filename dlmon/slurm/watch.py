@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from dlmon.records import Status, StopCause
 from dlmon.records.sanitize import clean
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.queue import JobState, QueuedJob, cancel, read_job
+from dlmon.slurm.queue import JobState, QueuedJob, cancel, read_accounts, read_job, read_queue
 from dlmon.slurm.start import restarted_folder
 from dlmon.slurm.submit import OUTPUT_NAME
 
@@ -81,6 +81,38 @@ class JobWatch:
             self.answered_at = self._clock()
         except SlurmError as error:
             self.problem = str(error)
+
+
+class SharedQueue:
+    """The queue as the tasks of an array see it: asked once for all, by whichever asks first."""
+
+    def __init__(
+        self,
+        read: Callable[[Iterable[str]], list[QueuedJob]] = read_queue,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._clock = read, clock
+        self._lock = threading.Lock()
+        self._jobs: dict[str, QueuedJob] = {}
+        self._arrays: set[str] = set()
+        self._asked_at: float | None = None
+
+    def job(self, number: str) -> QueuedJob | None:
+        """Return how a job stands, as of the last seconds.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
+        array = number.partition("_")[0]
+        with self._lock:
+            now = self._clock()
+            is_old = self._asked_at is None or now - self._asked_at >= ASK_EVERY_S
+            if is_old or array not in self._arrays:
+                self._arrays.add(array)
+                self._jobs = {job.number: job for job in self._read(self._arrays)}
+                self._asked_at = now
+            found = self._jobs.get(number)
+        return found or read_accounts(number)
 
 
 class Waiting:

@@ -1,4 +1,4 @@
-"""Run one session: `python -P -m dlmon.supervisor [FOLDER]`.
+"""Run one session: `python -P -m dlmon.supervisor [--submitted FOLDER]`.
 
 stdin brings the job as one line, then the lifeline's words (`detach`, and those of
 `dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
@@ -27,7 +27,7 @@ from dlmon.launch.children import become_subreaper
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import Record, encode
-from dlmon.slurm.start import submitted_job
+from dlmon.slurm.start import SUBMITTED_FLAG, submitted_job
 from dlmon.supervisor.supervisor import Supervisor
 
 
@@ -38,8 +38,8 @@ def main() -> None:
     # A write reports these as errors.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    if len(sys.argv) > 1:
-        _run_submitted(Path(sys.argv[1]))
+    if sys.argv[1:2] == [SUBMITTED_FLAG]:
+        _run_submitted(Path(sys.argv[2]))
     job = _read_job()
     if not job.script:
         become_subreaper()

@@ -244,13 +244,16 @@ class SweepRun:
         Raises:
             SweepError: the session of one on this machine still runs.
         """
-        for slot, began in list(self.sweep.running.items()):
-            if self.sweep.plan.host_of(slot) is None:
-                self._write(Ended(slot, self._outcome_of_orphan(began), time.time()))
+        self._settle_orphans()
         for slot in self.sweep.left():
             reason = self._refusal(self.sweep.plan.combinations[slot.combination])
             if reason is not None and slot not in self.sweep.running:
                 self._write(Ended(slot, Outcome(RunStatus.IMPOSSIBLE, reason), time.time()))
+
+    def _settle_orphans(self) -> None:
+        for slot, began in list(self.sweep.running.items()):
+            if self.sweep.plan.host_of(slot) is None:
+                self._write(Ended(slot, self._outcome_of_orphan(began), time.time()))
 
     def _outcome_of_orphan(self, began: Began) -> Outcome:
         try:

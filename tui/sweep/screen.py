@@ -341,8 +341,9 @@ class SweepScreen(TickingScreen):
         """Show the session of the highlighted combination: the running one, else its last."""
         index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
         host = plan.host_of(Slot(index, 0))
-        current = run.current.get(host)
-        if current is not None and current.slot.combination == index and current.follower:
+        running = (each for each in run.current.values() if each.slot.combination == index)
+        current = next(running, None)
+        if current is not None and current.follower:
             follower = current.follower
             session = follower.session.header.id
             self.post_message(ShowSweptSession(follower.path, host, session, True))

@@ -10,7 +10,7 @@ from dlmon.log.label import read_label
 from dlmon.log.submitted import read_submitted
 from dlmon.slurm import start
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.start import submit_session, submitted_job
+from dlmon.slurm.start import submit_array, submit_session, submitted_job
 from dlmon.slurm.submit import read_slurm_options
 
 
@@ -40,7 +40,7 @@ def test_what_is_submitted_is_in_the_folder_before_the_job_may_start(tmp_path, h
     log = submit_session(job_in(tmp_path, name="base"), read_slurm_options(text), text)
     [(script, directory, before)] = handed_in
     assert directory == "/work"
-    assert f"dlmon.supervisor {log.parent}" in script
+    assert f"dlmon.supervisor --submitted {log.parent}" in script
     assert before.slurm_job is None
     submitted = read_submitted(log)
     assert (submitted.slurm_job, submitted.options) == ("12", text)
@@ -99,3 +99,29 @@ def test_each_new_start_has_a_session_of_its_own(tmp_path):
     submitted = read_submitted(again)
     assert (submitted.restart, submitted.slurm_job) == (2, "12")
     assert log.read_text() == "what the first start recorded"
+
+
+def test_each_task_of_an_array_has_a_session_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(start, "has_slurm", lambda: True)
+    monkeypatch.setattr(start, "submit", lambda script: "7")
+    sweep = tmp_path / "sweep"
+    sweep.mkdir()
+    jobs = [job_in(tmp_path / "logs") for _ in range(300)]
+    logs = submit_array(jobs, read_slurm_options(""), "", 4, sweep)
+    assert len({log.parent.name for log in logs}) == 300
+    assert [read_submitted(log).slurm_job for log in logs] == [f"7_{n}" for n in range(300)]
+    [tasks] = [path for path in sweep.iterdir() if path.suffix != ".sh"]
+    assert tasks.read_text().splitlines() == [str(log.parent) for log in logs]
+    [script] = sweep.glob("*.sh")
+    assert "#SBATCH --array=0-299%4\n" in script.read_text()
+
+
+def test_an_array_that_is_refused_leaves_no_session(tmp_path, monkeypatch):
+    def refuse(script):
+        raise SlurmError("no such partition")
+
+    monkeypatch.setattr(start, "has_slurm", lambda: True)
+    monkeypatch.setattr(start, "submit", refuse)
+    with pytest.raises(SlurmError):
+        submit_array([job_in(tmp_path / "logs")], read_slurm_options(""), "", None, tmp_path)
+    assert list((tmp_path / "logs").iterdir()) == []

@@ -6,12 +6,12 @@ import pytest
 from dlmon.slurm import submit as submitting
 from dlmon.slurm.array import array_option, tasks_in
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.submit import batch_script, read_slurm_options, submit, warning_s
+from dlmon.slurm.submit import array_script, batch_script, read_slurm_options, submit, warning_s
 
 
 def script_of(text, folder="/logs/id"):
     command = ["python", "-m", "dlmon.supervisor", folder]
-    return batch_script(read_slurm_options(text), Path(folder), "train.py", command)
+    return batch_script(read_slurm_options(text), Path(folder, "job.out"), "train.py", command)
 
 
 def directives(script):
@@ -125,3 +125,15 @@ def test_the_tasks_that_wait():
     assert tasks_in("[2-3,7%4]") == [2, 3, 7]
     assert tasks_in("[0-6:3,...]") == [0, 3, 6]
     assert tasks_in("N/A") == []
+
+
+def test_the_script_of_an_array_finds_the_folder_of_its_task():
+    options = read_slurm_options("-t 2:00:00")
+    output, tasks = Path("/logs/sweep 5%"), Path("/logs/sweep 5%/tasks")
+    script = array_script(options, output, "grid", ["python", "-m", "x"], tasks, "--array=0-3%2")
+    assert ["--array=0-3%2"] in directives(script)
+    assert ["--output=/logs/sweep 5%%/task-%A-%a.out"] in directives(script)
+    assert script.endswith(
+        "folder=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" '/logs/sweep 5%/tasks')\n"
+        'exec python -m x "$folder" >> "$folder/job.out" 2>&1\n'
+    )

@@ -11,12 +11,13 @@ from dlmon.log.submitted import read_submitted
 from dlmon.records import Status, StopCause, encode
 from dlmon.slurm import watch as watching
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.queue import JobState
+from dlmon.slurm.queue import JobState, QueuedJob
 from dlmon.slurm.submit import OUTPUT_NAME
 from dlmon.slurm.watch import (
     LATE_S,
     SELDOM_S,
     JobWatch,
+    SharedQueue,
     SlurmFollower,
     Waiting,
     end_text,
@@ -278,3 +279,23 @@ def test_after_any_other_end_slurm_is_not_asked(followed, queue, monkeypatch):
     followed.follower.poll()
     assert next_session(followed.follower) is None
     write_label(followed.path, Label("base"))
+
+
+def test_the_tasks_of_an_array_ask_the_queue_once_for_all(monkeypatch):
+    monkeypatch.setattr(watching, "read_accounts", lambda number: None)
+    now, asked = [0.0], []
+
+    def read(arrays):
+        asked.append(set(arrays))
+        tasks = (QueuedJob(f"{20 + n}", JobState.RUNNING) for n in range(2))
+        return [replace(t, array_job="7", array_task=n) for n, t in enumerate(tasks)]
+
+    queue = SharedQueue(read, lambda: now[0])
+    assert [queue.job(f"7_{task}").id for task in range(2)] == ["20", "21"]
+    assert queue.job("7_9") is None
+    assert asked == [{"7"}]
+    queue.job("8_0")
+    assert asked[1:] == [{"7", "8"}]
+    now[0] = 2.0
+    queue.job("7_1")
+    assert len(asked) == 3

@@ -64,6 +64,9 @@ def used_in(session: Session, wall_s: float) -> Used:
     """Return what a session used of what its job was given, as far as it was measured."""
     machine, job = session.machine, session.header.slurm
     cpu_pct, memory = machine.run_cpu_pct.mean, machine.run_memory_peak_mib
+    if job is not None and (job.nodes or 1) > 1:
+        # These are of the first node alone.
+        cpu_pct = memory = None
     means = [series.mean for series in machine.gpu_utilization_pct.values()]
     busy = sorted((mean for mean in means if mean is not None), reverse=True)
     # Without control groups a job sees those of others too.
@@ -83,8 +86,8 @@ def usage_text(job: SlurmJob, used: Used) -> str:
     if job.cpus is not None:
         parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
     if job.memory_mib is not None:
-        of_memory = None if used.memory_mib is None else used.memory_mib / 1024
-        parts.append(_part(f"{job.memory_mib / 1024:.3g} GiB", "used", of_memory, ".2g"))
+        of_memory = None if used.memory_mib is None else units.gibibytes(used.memory_mib)
+        parts.append(_part(_memory(job.memory_mib), "used", of_memory, ""))
     if job.gpus:
         busy = None if used.gpu_busy_pct is None else units.percent(used.gpu_busy_pct)
         parts.append(_part(units.counted(job.gpus, "GPU"), "busy", busy, ""))
@@ -92,6 +95,10 @@ def usage_text(job: SlurmJob, used: Used) -> str:
         took = None if used.time_s is None else units.clock(used.time_s)
         parts.append(_part(units.clock(job.time_limit_s), "took", took, ""))
     return "; ".join(parts)
+
+
+def _memory(mib: float) -> str:
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.4g} GiB"
 
 
 def _part(asked: str, verb: str, used: float | str | None, form: str) -> str:

@@ -105,7 +105,10 @@ class _Showing:
             self._runs.cancel()
         else:
             self._run.stop()
-            print_error("stopping after the current batch; Ctrl-C again to leave now")
+            if self._run.writer.header.slurm is not None:
+                print_error("its jobs stay in Slurm")
+            else:
+                print_error("stopping after the current batch; Ctrl-C again to leave now")
 
     def _print_event(self, event: Event) -> None:
         plan = self._run.sweep.plan

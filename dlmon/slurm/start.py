@@ -53,7 +53,8 @@ def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
         made = _write_job(folder, job, options, text)
         script = folder / SCRIPT_NAME
         name, command = job.name or job.workload, [*_command(), str(folder)]
-        _write(script, batch_script(options, folder / OUTPUT_NAME, name, command))
+        in_each = job.script and options.has_several_tasks
+        _write(script, batch_script(options, folder / OUTPUT_NAME, name, command, in_each))
         number = submit(script, job.directory)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

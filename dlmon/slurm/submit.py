@@ -37,6 +37,7 @@ _SHORT = {
     "-W": "--wait",
     "-w": "--nodelist",
 }
+_COUNTS = ("nodes", "ntasks", "ntasks-per-node")
 # What would have sbatch do something else than hand in our script.
 _REFUSED = {
     "--wrap": "the command stands after --",
@@ -80,6 +81,13 @@ class SlurmOptions:
         return None if name is None else name.removeprefix("SIG")
 
     @property
+    def has_several_tasks(self) -> bool:
+        """Whether more than one node, or task, is asked for: each runs the command then."""
+        numbers = [self.value_of(f"--{name}") or "" for name in _COUNTS]
+        found = (re.match(r"\d{1,9}", number) for number in numbers)
+        return any(number is not None and int(number[0]) > 1 for number in found)
+
+    @property
     def time_limit_s(self) -> float | None:
         return duration_s(self.value_of("--time") or "")
 
@@ -113,7 +121,9 @@ def warning_s(time_limit_s: float | None) -> int:
     return max(LEAST_WARNING_S, min(WARNING_S, int(time_limit_s / 10)))
 
 
-def batch_script(options: SlurmOptions, output: Path, name: str, command: Sequence[str]) -> str:
+def batch_script(
+    options: SlurmOptions, output: Path, name: str, command: Sequence[str], in_each: bool = False
+) -> str:
     """Return the script that a job runs, to be handed in or read by a person.
 
     Args:
@@ -121,9 +131,11 @@ def batch_script(options: SlurmOptions, output: Path, name: str, command: Sequen
         output: where Slurm and the shell write what they have to say.
         name: what the job is called.
         command: what it runs.
+        in_each: run it in each of several tasks, by srun.
     """
     asked = [f"--job-name={name}", f"--output={_escaped(output)}", "--open-mode=append"]
-    return _script(options, asked, f"exec {shlex.join(command)}")
+    words = ["srun", *command] if in_each else command
+    return _script(options, asked, f"exec {shlex.join(words)}", is_step=in_each)
 
 
 def array_script(
@@ -146,8 +158,12 @@ def array_script(
     return _script(options, [*asked, "--open-mode=append"], f"{folder}\n{run}")
 
 
-def _script(options: SlurmOptions, asked: Sequence[str], commands: str) -> str:
-    warning = f"--signal=B:TERM@{warning_s(options.time_limit_s)}"
+def _script(
+    options: SlurmOptions, asked: Sequence[str], commands: str, is_step: bool = False
+) -> str:
+    # Where srun starts them, Slurm signals the tasks themselves.
+    to_batch = "" if is_step else "B:"
+    warning = f"--signal={to_batch}TERM@{warning_s(options.time_limit_s)}"
     ours = [*asked, *([warning] if options.value_of("--signal") is None else [])]
     lines = [f"#SBATCH {shlex.quote(word)}" for word in ours]
     lines += [f"#SBATCH {_line(words)}" for words in _with_values(options.words)]

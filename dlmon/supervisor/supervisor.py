@@ -384,7 +384,8 @@ class Supervisor:
             why=why,
         )
         part = None if self._task is None or folder is None else part_name(self._task.number)
-        name = part if job.session is None else LOG_NAME
+        # Whoever submitted it has made the folder.
+        name = LOG_NAME if part is None and job.session is not None else part
         self._writer = LogWriter(Path(job.log_dir), header, name)
         self._session = Session(header)
         if part is None:

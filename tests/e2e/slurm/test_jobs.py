@@ -331,3 +331,13 @@ def test_a_script_of_ones_own_that_runs_dlmon_knows_its_job(slurm, folder, sessi
     result = log.wait_for_end()
     assert (result.status, result.stopped_by) == (Status.STOPPED, StopCause.CANCELLED)
     assert log.header.slurm.job == job
+
+
+def test_a_script_on_two_nodes_is_one_session(execute, sessions):
+    viewer = execute("-N2 -t 10", "5")
+    assert viewer.exit_code() == 0, viewer.stderr
+    assert "2 processes on 2 machines" in viewer.stdout
+    [entry] = sessions()
+    assert entry.status == Status.COMPLETED
+    assert entry.path.with_name("part-1.jsonl").exists()
+    assert entry.header.slurm.nodes == 2

@@ -1,8 +1,21 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
+from fakes.recorded import folded, recorded_session
 from fakes.submitted import Queue
 
-from dlmon.figures.slurm import queued_text, start_text
+from dlmon.figures.slurm import (
+    job_end_text,
+    queued_text,
+    slurm_rows,
+    start_text,
+    usage_text,
+    used_in,
+)
+from dlmon.records import SlurmJob
 from dlmon.slurm.queue import JobState
+from dlmon.slurm.usage import Used
 
 NOW = 1_795_806_000.0  # 19:00 UTC
 
@@ -35,3 +48,46 @@ def test_when_it_starts(utc):
     assert start_text(NOW - 60, NOW) == "now"
     assert start_text(NOW + 60, NOW) == "at 19:01"
     assert start_text(NOW + 2 * 86_400, NOW) == "on 2026-11-29 19:00"
+
+
+JOB = SlurmJob("12", "gpu", "n1", 1, 8, 65536.0, 1, 7200.0, NOW + 1800)
+
+
+def test_what_was_asked_and_used():
+    used = Used(cpus=2.1, memory_mib=9216.0, gpu_busy_pct=31.2, gpus=1, time_s=2050.0)
+    assert usage_text(JOB, used) == (
+        "8 CPUs, used 2.1; 64 GiB, used 9.0 GiB; 1 GPU, busy 31 %; 2:00:00, took 34:10"
+    )
+    assert usage_text(SlurmJob("12", cpus=1, memory_mib=100.0), Used()) == "1 CPU; 100 MiB"
+    assert usage_text(SlurmJob("12"), used) == ""
+
+
+def test_the_rows_of_a_session():
+    records = recorded_session(samples=3_000)
+    session = folded([replace(records[0], slurm=JOB), *records[1:]])
+    assert slurm_rows(session, None) == [("Slurm", "job 12 on n1, partition gpu")]
+    rows = dict(slurm_rows(session, 2050.0))
+    assert rows["asked for"].startswith("8 CPUs")
+    assert rows["would have fitted"].endswith("--time=0:45:00")
+    assert slurm_rows(folded(records), 2050.0) == []
+
+
+def test_of_several_nodes_only_the_first_is_measured():
+    records = recorded_session(samples=3_000)
+    session = folded([replace(records[0], slurm=replace(JOB, nodes=2)), *records[1:]])
+    used = used_in(session, 10.0)
+    assert (used.cpus, used.memory_mib, used.time_s) == (None, None, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "says"),
+    [
+        (3600.0, "Slurm ends it at 19:30, before the run would (20:00)"),
+        (1700.0, ""),
+        (None, ""),
+    ],
+)
+def test_an_end_that_comes_before_that_of_the_run(utc, left_s, says):
+    progress = SimpleNamespace(run_left_s=left_s, end_left_s=None)
+    shown = SimpleNamespace(header=SimpleNamespace(slurm=JOB), progress=progress, wall=NOW)
+    assert job_end_text(shown) == says

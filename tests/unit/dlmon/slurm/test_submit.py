@@ -137,3 +137,17 @@ def test_the_script_of_an_array_finds_the_folder_of_its_task():
         "folder=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" '/logs/sweep 5%/tasks')\n"
         'exec python -m x "$folder" >> "$folder/job.out" 2>&1\n'
     )
+
+
+@pytest.mark.parametrize("text", ["-N2", "-N 2-4", "--nodes=2", "-n 8", "--ntasks-per-node=4"])
+def test_several_tasks_each_run_the_command_and_hear_of_the_end_themselves(text):
+    options = read_slurm_options(text)
+    assert options.has_several_tasks
+    script = batch_script(options, Path("/logs/job.out"), "train.py", ["python"], in_each=True)
+    assert "\nexec srun python\n" in script
+    assert "#SBATCH --signal=TERM@90\n" in script
+
+
+@pytest.mark.parametrize("text", ["", "-N1", "-n 1", "-N x", "-c 8"])
+def test_one_task_runs_it_alone(text):
+    assert not read_slurm_options(text).has_several_tasks

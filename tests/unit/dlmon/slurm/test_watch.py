@@ -287,8 +287,10 @@ def test_the_tasks_of_an_array_ask_the_queue_once_for_all(monkeypatch):
 
     def read(arrays):
         asked.append(set(arrays))
-        tasks = (QueuedJob(f"{20 + n}", JobState.RUNNING) for n in range(2))
-        return [replace(t, array_job="7", array_task=n) for n, t in enumerate(tasks)]
+        tasks = ((f"{20 + task}", task) for task in range(2))
+        return [
+            QueuedJob(id, JobState.RUNNING, array_job="7", array_task=task) for id, task in tasks
+        ]
 
     queue = SharedQueue(read, lambda: now[0])
     assert [queue.job(f"7_{task}").id for task in range(2)] == ["20", "21"]

@@ -49,6 +49,8 @@ def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b
             capture_output=True,
             timeout=timeout_s,
             env={**os.environ, **_ENVIRONMENT},
+            # In a job that is ended, what asks why is not ended with it.
+            start_new_session=True,
             check=False,
         )
     except FileNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from dlmon.slurm.queue import JobState, QueuedJob, read_queue
 
 # A warning may come up to a minute early, so says sbatch's --signal.
 NEAR_END_S = 60.0
+_TRIES_S = (0.0, 0.5, 1.0)
 
 
 def job_of(environment: Mapping[str, str]) -> str | None:
@@ -66,10 +68,14 @@ def ask_why(
     """
     # Of a task of an array, this is its own number.
     number = environment.get("SLURM_JOB_ID", "")
-    try:
-        found = next((job for job in read_queue([number]) if job.id == number), None)
-    except SlurmError:
-        return None, None
+    found = None
+    for wait_s in _TRIES_S:
+        time.sleep(wait_s)
+        # Slurm may end what asks, too.
+        with contextlib.suppress(SlurmError):
+            found = next((job for job in read_queue([number]) if job.id == number), None)
+        if found is not None:
+            break
     if found is None:
         return None, None
     now_wall = time.time()

@@ -334,7 +334,7 @@ def test_a_script_of_ones_own_that_runs_dlmon_knows_its_job(slurm, folder, sessi
 
 
 def test_a_script_on_two_nodes_is_one_session(execute, sessions):
-    viewer = execute("-N2 -t 10", "5")
+    viewer = execute("-N2 -t 10", "30")
     assert viewer.exit_code() == 0, viewer.stderr
     assert "2 processes on 2 machines" in viewer.stdout
     [entry] = sessions()

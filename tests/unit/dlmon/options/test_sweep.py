@@ -304,4 +304,5 @@ def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
     options = {spec.name for spec in fields(RunOptions)}
     assert options - taken == {"detach", "pcie"}
     own = {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii", "no_alerts"}
+    own |= {"slurm", "at_once"}
     assert taken - options == own

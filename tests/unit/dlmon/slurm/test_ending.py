@@ -53,6 +53,7 @@ def test_a_slurm_that_does_not_answer_leaves_it_unknown(monkeypatch):
     def refuse(ids):
         raise SlurmError("no")
 
+    monkeypatch.setattr(ending.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(ending, "read_queue", refuse)
     assert ask_why({"SLURM_JOB_ID": "12"}, 90) == (None, None)
     monkeypatch.setattr(ending, "read_queue", lambda ids: [])
@@ -64,3 +65,10 @@ def test_near_its_time_limit_it_is_known_how_long_is_left(monkeypatch):
     near = job(JobState.RUNNING, end_wall=NOW + 80)
     monkeypatch.setattr(ending, "read_queue", lambda ids: [near])
     assert ask_why({"SLURM_JOB_ID": "12"}, 90) == (StopCause.TIME_LIMIT, 80)
+
+
+def test_what_asks_may_be_ended_once_too(monkeypatch):
+    monkeypatch.setattr(ending.time, "sleep", lambda seconds: None)
+    answers = iter([[], [job(JobState.PENDING)]])
+    monkeypatch.setattr(ending, "read_queue", lambda ids: next(answers))
+    assert ask_why({"SLURM_JOB_ID": "12"}, 90) == (StopCause.REQUEUED, None)

@@ -12,6 +12,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
+from dlmon.records.sanitize import clean
 from dlmon.records.words import Status
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
@@ -101,14 +102,17 @@ def reading_screen(
     from tui.screens.starting import StartingScreen
     from tui.sessions.session_details import SessionDetails
 
-    name = entry.header.id
-    known = SessionDetails()
-    known.is_opening = True
-    known.show(entry)
+    name, is_queued = entry.header.id, entry.status == Status.QUEUED
+    known = None
+    if not is_queued:
+        # Of one that waits nothing is known yet.
+        known = SessionDetails()
+        known.is_opening = True
+        known.show(entry)
 
     async def read(waiting: StartingScreen) -> None:
         opened = follow
-        if entry.status == Status.QUEUED:
+        if is_queued:
             log = await _out_of_queue(app, waiting, entry)
             if log is None:
                 return
@@ -140,9 +144,11 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     submitted = read_submitted(entry.path)
     if submitted is None:
         return entry.path
-    queued = Waiting(entry.path, submitted)
+    queued, header = Waiting(entry.path, submitted), entry.header
+    what = f"{header.workload}\n{header.id}"
+    asked = f"asked of Slurm: {clean(submitted.options) or 'no options'}"
     log = await wait_for_log(
-        queued, lambda text: waiting.show_text(f"{entry.header.id}\n{text}\n{_LEFT_ALONE}")
+        queued, lambda text: waiting.show_text(f"{what}\n{asked}\n\n{text}\n\n{_LEFT_ALONE}")
     )
     if log is None:
         refuse_waiting(app, waiting, f"{queued.failure}", FAILED)

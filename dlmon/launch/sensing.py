@@ -85,7 +85,7 @@ class Sensing:
         self._failures = 0
         self._next_start_at = 0.0
         self._checked_at = time.monotonic()
-        self._watched_pid: int | None = None
+        self._watched_pids: list[int] = []
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -98,9 +98,10 @@ class Sensing:
         self._check_later()
 
     def watch(self, pid: int) -> None:
-        self._watched_pid = pid
+        """Have the processes of a run told from others: this one, and those that are told later."""
+        self._watched_pids.append(pid)
         for process in self._running():
-            process.watch(pid)
+            process.watch(pid, too=len(self._watched_pids) > 1)
 
     def reaped(self, pid: int, exit_code: int) -> None:
         """Take note that somebody else's waitpid caught one of our processes."""
@@ -139,8 +140,8 @@ class Sensing:
         # It leaves NVML alone then, and reports that reason in its place.
         process = _Process([*self._command, *(["--no-gpus", no_gpus] if no_gpus else [])])
         asyncio.get_running_loop().add_reader(process.fd, self._read, process)
-        if self._watched_pid is not None:
-            process.watch(self._watched_pid)
+        for number, pid in enumerate(self._watched_pids):
+            process.watch(pid, too=number > 0)
         return process
 
     def _read(self, process: _Process) -> None:
@@ -325,10 +326,10 @@ class _Process:
             self._unfinished = b""
         return lines
 
-    def watch(self, pid: int) -> None:
+    def watch(self, pid: int, too: bool) -> None:
         # A process that just died is noticed by its end of file.
         with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(f"watch {pid}\n".encode())
+            self._stdin.write(f"{'watch_too' if too else 'watch'} {pid}\n".encode())
 
     def end(self) -> bool:
         """Kill it without waiting; return whether it has still to be reaped."""

@@ -81,6 +81,8 @@ def _read_commands(until: int, process: ProcessProvider) -> bool:
         word, _, pid = line.partition(b" ")
         if word == b"watch" and pid.isdigit():
             process.watch(int(pid), time.monotonic_ns())
+        elif word == b"watch_too" and pid.isdigit():
+            process.watch_too(int(pid))
     return bool(text)
 
 

@@ -50,14 +50,21 @@ class Parts:
         folder: that of the session.
         header: that of the session's own log.
         write: takes the records.
+        trains_here: takes the pid of a process of another part that trains on this machine.
     """
 
     def __init__(
-        self, folder: Path, header: SessionHeader, write: Callable[[Record], None]
+        self,
+        folder: Path,
+        header: SessionHeader,
+        write: Callable[[Record], None],
+        trains_here: Callable[[int], None] = lambda pid: None,
     ) -> None:
         self._folder, self._header, self._write = folder, header, write
+        self._trains_here = trains_here
         self._parts: dict[int, _Part] = {}
-        self._hosts = {node_of(header)}
+        self._sampled_by: dict[str, _Part] = {}
+        """One machine may have several parts: it is shown by the first that has samples."""
         self._epoch_ends: dict[int, int] = {}
 
     def take_epoch(self, epoch: Epoch) -> None:
@@ -75,6 +82,12 @@ class Parts:
         # A disk that is shared may take its time.
         found = await asyncio.to_thread(lambda: list(self._new()))
         for part, record in found:
+            if isinstance(record, Trainer) and part.is_here:
+                self._trains_here(record.pid)
+            if isinstance(record, (Machine, Facts)) and (
+                part.is_here or self._sampled_by.setdefault(part.host, part) is not part
+            ):
+                continue
             for written in part.of_session(record, self._epoch_ends):
                 self._write(written)
         return len(found)
@@ -97,12 +110,7 @@ class Parts:
             if number not in self._parts:
                 # Its first line may not be whole yet.
                 with contextlib.suppress(LogError):
-                    follower = LogFollower(path)
-                    # One machine may have several parts, and has its sensors once.
-                    host = node_of(follower.header)
-                    is_first = host not in self._hosts
-                    self._hosts.add(host)
-                    self._parts[number] = _Part(number, follower, self._header, is_first)
+                    self._parts[number] = _Part(number, LogFollower(path), self._header)
         for part in self._parts.values():
             with contextlib.suppress(OSError):
                 for record in part.follower.new_records(MOST_AT_ONCE):
@@ -121,15 +129,14 @@ class _Part:
         number: which.
         follower: of its log.
         header: that of the session's own log.
-        shows_machine: whether its samples are those of its machine.
     """
 
-    def __init__(
-        self, number: int, follower: LogFollower, header: SessionHeader, shows_machine: bool
-    ) -> None:
-        self.follower, self._number, self._shows_machine = follower, number, shows_machine
+    def __init__(self, number: int, follower: LogFollower, header: SessionHeader) -> None:
+        self.follower, self._number = follower, number
         own = follower.header
         self.host = node_of(own)
+        self.is_here = self.host == node_of(header)
+        """Whether it is of the machine whose log the session's own is."""
         self.has_ended = False
         same_boot = own.host == header.host and own.boot_id == header.boot_id
         by_wall = header.t - own.t + round((own.wall - header.wall) * 1e9)
@@ -139,21 +146,22 @@ class _Part:
 
     def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
         """Yield what a record of its log is in the log of the session."""
-        if self._facts is not None and self._shows_machine:
-            facts, self._facts = self._facts, None
-            yield Node(self._time(self.follower.header.t), self.host, facts=facts)
         if isinstance(record, Trainer):
             number = NUMBERS * self._number + record.number
-            yield replace(record, number=number, host=self.host, t=self._time(record.t))
+            host = None if self.is_here else self.host
+            yield replace(record, number=number, host=host, t=self._time(record.t))
         elif isinstance(record, (Model, Batches, BatchSummary, Epoch)):
             if isinstance(record, Epoch) and record.epoch in epoch_ends:
                 yield from self._align(record, epoch_ends[record.epoch])
             number = NUMBERS * self._number + (record.trainer or 0)
             yield self._moved(replace(record, trainer=number))
-        elif isinstance(record, Machine) and self._shows_machine:
+        elif isinstance(record, Machine):
             moved = self._moved(record)
+            if self._facts is not None:
+                facts, self._facts = self._facts, None
+                yield Node(moved.t, self.host, facts=facts)
             yield Node(moved.t, self.host, machine=moved)
-        elif isinstance(record, Facts) and self._shows_machine:
+        elif isinstance(record, Facts):
             yield Node(self._time(record.t), self.host, facts=record.machine)
         elif isinstance(record, Notice):
             yield Notice(self._time(record.t), f"{self.host}: {record.text}")

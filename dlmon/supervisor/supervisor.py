@@ -393,7 +393,7 @@ class Supervisor:
         else:
             alerts = None
         if self._task is not None and part is None:
-            self._parts = Parts(self._writer.path.parent, header, self._write)
+            self._parts = Parts(self._writer.path.parent, header, self._write, self._sensing.watch)
             try:
                 self._announced = announce(Path(job.log_dir), self._task.step, header.id)
             except OSError as error:
@@ -421,7 +421,10 @@ class Supervisor:
             assert self._session is not None
             if not self._is_part:
                 await self._control.listen(self._session.header.id, self._writer.path.parent)
-        if self._workload.pid is not None:
+        if self._is_part and self._task is not None and not self._task.is_first_here:
+            # The first part of this machine samples it.
+            self._sensing.close()
+        elif self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         self._read_kernel_kills()
         ticking = asyncio.create_task(every_second(self._tick, self._notice))

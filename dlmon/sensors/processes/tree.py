@@ -155,8 +155,8 @@ class ProcessProvider(Provider):
 
     A descendant stays in the tree when its parent ends. Where the process leads a
     session (setsid), what else is in that session belongs to it too: a descendant
-    whose parent ended before it was seen. The scan that finds them sees every
-    process of the machine, watched or not.
+    whose parent ended before it was seen. Others may join it with theirs: the ranks of one run. The
+    scan that finds them sees every process of the machine, watched or not.
     """
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
@@ -164,8 +164,8 @@ class ProcessProvider(Provider):
         self.watching = False
         self._proc = str(proc)
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-        self._root = 0
-        self._leads_session = False
+        self._sessions: set[int] = set()
+        """Those that a process of ours leads."""
         self._members: dict[int, Stat] = {}
         self._thread_ticks: dict[tuple[int, int], int] = {}
         self._thread_delays: dict[tuple[int, int], int] = {}
@@ -195,7 +195,7 @@ class ProcessProvider(Provider):
             self._nothing = _unknown("no such process" if no_such else kernel_files.reason(error))
             return
         self._nothing = _unknown("the process has ended")
-        self._root, self._leads_session = pid, root.session == pid
+        self._sessions = {pid} if root.session == pid else set()
         self._members = {pid: root}
         self._t = t
         # By one of its own: an update so soon after another has no window to take a rate over.
@@ -203,6 +203,14 @@ class ProcessProvider(Provider):
         scan.update(t, self._members)
         self._find_members(scan.stats)
         self._read_threads(t)
+
+    def watch_too(self, pid: int) -> None:
+        """Have a process, and its descendants, count as of the same run from now on."""
+        with suppress(OSError, ValueError):
+            stat = read_stat(self._proc, pid)
+            self._members.setdefault(pid, stat)
+            if stat.session == pid:
+                self._sessions.add(pid)
 
     def fast(self, t: int) -> Reading:
         """Read the CPU time and memory of the processes known so far."""
@@ -260,11 +268,10 @@ class ProcessProvider(Provider):
         }
         parents = {pid: stat.parent for pid, stat in others.items()}
         # While somebody is left in a session, its leader's pid is not used again.
-        if self._leads_session and any(m.session == self._root for m in self._members.values()):
+        led = self._sessions & {member.session for member in self._members.values()}
+        if led:
             mate = next(iter(self._members))
-            parents.update(
-                {pid: mate for pid, stat in others.items() if stat.session == self._root}
-            )
+            parents.update({pid: mate for pid, stat in others.items() if stat.session in led})
         found = descendants(self._members, parents)
         self._members.update({pid: others[pid] for pid in found})
 

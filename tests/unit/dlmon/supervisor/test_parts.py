@@ -31,8 +31,8 @@ class Run:
     """A session whose other parts are written as a test says."""
 
     def __init__(self, folder):
-        self.folder, self.written = folder, []
-        self.parts = Parts(folder, HEADER, self.written.append)
+        self.folder, self.written, self.here = folder, [], []
+        self.parts = Parts(folder, HEADER, self.written.append, self.here.append)
 
     def part(self, *records, number=1, node="n1", t=7 * S, wall=5e8, **header):
         """Add to the log of a part, whose machine booted at another time."""
@@ -84,14 +84,23 @@ def test_the_processes_of_another_machine_train_beside_those_of_this_one(run):
 
 def test_each_machine_is_shown_once_with_its_facts(run):
     sample = Machine(9 * S, 5e8, cpu=Cpu(pct=50.0))
-    run.part(sample, machine=MachineFacts(cores=64))
-    # Another process of the same machine, and one of the machine whose log it is.
-    run.part(sample, number=2, node="n1")
-    run.part(sample, number=3, node="n0")
+    # Another process of the same machine, without sensors, and one of the machine whose log it is.
+    run.part(number=1, node="n1")
+    run.part(sample, number=2, node="n1", machine=MachineFacts(cores=64))
+    run.part(sample, number=3, node="n1")
+    run.part(sample, number=4, node="n0")
     facts, reading = run.read(Node)
     assert (facts.host, facts.facts.cores, facts.machine) == ("n1", 64, None)
     assert (reading.host, reading.t, reading.machine.t) == ("n1", 1002 * S, 1002 * S)
     assert reading.machine.cpu.pct == 50.0
+
+
+def test_a_process_of_the_same_machine_is_told_from_other_programs(run):
+    run.part(replace(TRAINER, pid=4711), node="n0")
+    run.part(replace(TRAINER, pid=4712), node="n1", number=2)
+    here, elsewhere = run.read(Trainer)
+    assert (here.number, here.host, elsewhere.host) == (1000, None, "n1")
+    assert run.here == [4711]
 
 
 def test_a_clock_that_is_wrong_is_set_by_the_end_of_an_epoch_that_both_have(run):
@@ -141,4 +150,4 @@ def test_the_last_records_of_all_parts_are_waited_for(run):
         await asyncio.wait_for(ending, 5)
 
     asyncio.run(end())
-    assert [type(one) for one in run.written] == [Node, Trainer, Epoch]
+    assert [type(one) for one in run.written] == [Trainer, Epoch]

@@ -171,6 +171,22 @@ def test_the_end_of_the_last_process_is_said(proc: Proc):
         assert tree(never, t).why == dict.fromkeys(FIELDS, "no such process")
 
 
+def test_other_processes_of_the_same_run_join_it_with_their_descendants(proc: Proc):
+    for pid, parent, session in ((10, 1, 10), (20, 1, 20), (21, 20, 20), (22, 1, 20), (30, 1, 30)):
+        proc.stat(pid, parent=parent, session=session)
+    provider = watching(proc, 10)
+    provider.watch_too(20)
+    provider.watch_too(4711)
+    provider.slow(SECOND)
+    assert sorted(provider.members) == [10, 20, 21, 22]
+    # The session of one of them goes on without those of the others.
+    proc.end(20)
+    proc.stat(23, session=20)
+    tree(provider, 2 * SECOND)
+    provider.slow(3 * SECOND)
+    assert sorted(provider.members) == [10, 21, 22, 23]
+
+
 def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
     proc.stat(10, threads={10: 50, 17: 900})
     provider = watching(proc, 10)

@@ -250,7 +250,8 @@ class Supervisor:
     async def _ask_slurm(self) -> None:
         cause, left_s = await asyncio.to_thread(ask_why, os.environ, WARNING_S)
         # A person may have asked before.
-        is_asked = self._stop_cause is StopCause.SIGNAL or self._end_passed_on
+        by_slurm = (StopCause.SIGNAL, StopCause.VIEWER_GONE)
+        is_asked = self._stop_cause in by_slurm or self._end_passed_on
         if cause is not None and is_asked:
             self._stop_cause, self._why_stopped = cause, CAUSE_TEXT[cause]
         if cause is not None and self._ended_t is None:
@@ -590,6 +591,9 @@ class Supervisor:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
                 self._stop_waiting.set()
+                if self._slurm_job is not None:
+                    # In a job of a person's own, Slurm may have ended the viewer.
+                    self._begin_asking_slurm()
                 self._stop(StopCause.VIEWER_GONE, CAUSE_TEXT[StopCause.VIEWER_GONE])
 
     def _stop(self, cause: StopCause, reason: str) -> None:

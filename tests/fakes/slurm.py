@@ -11,6 +11,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+import psutil
 from fakes.sessions import DEADLINE_S, eventually, is_alive
 from fakes.sshd import free_port
 
@@ -134,11 +135,21 @@ class Slurm:
         steps = eventually(lambda: self._steps_of(name), f"what runs on {name}")
         daemon.kill()
         daemon.wait()
-        for pid in steps:
+        # What looks after a step goes first: it would tell the controller of its end.
+        for pid in (*self._keepers_of(steps), *steps):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.run("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
         return steps
+
+    def _keepers_of(self, steps):
+        """Return the slurmstepd of each of these processes."""
+        keepers = set()
+        for pid in steps:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                parents = psutil.Process(pid).parents()
+                keepers |= {each.pid for each in parents if each.name() == "slurmstepd"}
+        return keepers
 
     def _steps_of(self, name):
         """Return the processes that have the node's name in their environment, and slurmstepd's."""

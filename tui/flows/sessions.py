@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 
-_LEFT_ALONE = "it stays in the queue when you leave; dlmon stop takes it out"
+_LEFT_ALONE = "it stays in the queue when you leave; s takes it out"
 
 
 def list_sessions(app: DlmonApp) -> None:
@@ -146,6 +147,12 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
         return entry.path
     queued, header = Waiting(entry.path, submitted), entry.header
     what = f"{header.workload}\n{header.id}"
+
+    def cancel() -> None:
+        app.run_worker(_cancel(app, entry.path), exit_on_error=False)
+
+    waiting.take_out_of_queue = cancel
+    waiting.refresh_bindings()
     asked = f"asked of Slurm: {clean(submitted.options) or 'no options'}"
     log = await wait_for_log(
         queued, lambda text: waiting.show_text(f"{what}\n{asked}\n\n{text}\n\n{_LEFT_ALONE}")
@@ -153,6 +160,18 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     if log is None:
         refuse_waiting(app, waiting, f"{queued.failure}", FAILED)
     return log
+
+
+async def _cancel(app: DlmonApp, log: Path) -> None:
+    """Take a session out of Slurm's queue; that it is gone is found where it is waited for."""
+    from dlmon.control import NotControlled
+    from dlmon.log.directory import read_entry
+    from dlmon.slurm.standing import stop_submitted
+
+    try:
+        await asyncio.to_thread(lambda: stop_submitted(read_entry(log)))
+    except (NotControlled, LogError) as error:
+        app.show_error(str(error))
 
 
 def session_screen(

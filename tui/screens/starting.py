@@ -15,6 +15,17 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.screens.base import HELP, BaseScreen
+from tui.screens.question import Answer, QuestionScreen, stay
+
+
+class OutOfQueueScreen(QuestionScreen):
+    """Answers `stop` or `stay`."""
+
+    QUESTION = "Take this job out of Slurm's queue?"
+    ANSWERS = (
+        Answer("stop", "s", "Take it out", "it is cancelled; nothing of it has run", "error"),
+        stay("Let it wait"),
+    )
 
 
 class StartingScreen(BaseScreen):
@@ -36,10 +47,14 @@ class StartingScreen(BaseScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         HELP,
+        Binding("s", "stop", "Stop", tooltip="Take it out of Slurm's queue; asks first"),
         Binding("q", "leave", "Quit", tooltip="Don't wait for it"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
     HELP_PAGES = (Path(__file__).with_name("starting.md"),)
+
+    take_out_of_queue: Callable[[], object] | None = None
+    """Cancels what waits in Slurm's queue; None for what does not."""
 
     def __init__(
         self,
@@ -65,6 +80,20 @@ class StartingScreen(BaseScreen):
     def _begin(self) -> None:
         if self.is_attached:
             self.run_worker(self._work(self))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to stop only what waits in a queue: all else begins at once."""
+        if action == "stop":
+            return self.take_out_of_queue is not None
+        return super().check_action(action, parameters)
+
+    def action_stop(self) -> None:
+        """Ask whether it is to wait no longer."""
+        self.ask(OutOfQueueScreen(), self._take_stop_answer)
+
+    def _take_stop_answer(self, answer: str) -> None:
+        if answer == "stop" and self.take_out_of_queue is not None:
+            self.take_out_of_queue()
 
     def show_text(self, sentence: str) -> None:
         """Show how far it has come, as long as this is shown."""

@@ -5,7 +5,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.screens import screen_text, until
 from fakes.submitted import Queue, submit
 
-from dlmon.slurm import watch
+from dlmon.slurm import standing, watch
 from dlmon.slurm.queue import JobState
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
@@ -54,3 +54,19 @@ async def test_a_job_that_was_cancelled_says_so(dlmon_app, log_dir, queue, sensi
         await until(pilot, lambda: "is queued" in screen_text(app))
         queue.becomes(JobState.CANCELLED)
         await until(pilot, lambda: "job 12 was cancelled before" in screen_text(app))
+
+
+async def test_a_job_that_waits_is_taken_out_of_the_queue_once_that_is_confirmed(
+    dlmon_app, log_dir, queue, monkeypatch
+):
+    cancelled = []
+    monkeypatch.setattr(standing, "stop_submitted", lambda entry: cancelled.append(entry.header.id))
+    log = submit(log_dir)
+    app = dlmon_app(log_dir, log)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "is queued" in screen_text(app))
+        await pilot.press("s", "n")
+        await until(pilot, lambda: "is queued" in screen_text(app))
+        assert cancelled == []
+        await pilot.press("s", "s")
+        await until(pilot, lambda: cancelled == [log.parent.name])

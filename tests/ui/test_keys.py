@@ -135,7 +135,7 @@ def test_no_letter_stops_a_run_without_a_question():
         if is_letter(key) and binding.action in ("answer('stop')", "answer('again')")
     }
     assert stopping == {
-        *("QuitScreen", "StopScreen", "AgainScreen"),
+        *("QuitScreen", "StopScreen", "AgainScreen", "OutOfQueueScreen"),
         "SweepStopScreen",
         "SweepGoOnScreen",
     }

@@ -31,7 +31,7 @@ class NodesScreen(CardsScreen):
         Binding("q", "leave", "Back", tooltip="Go back to the run"),
         THEME,
         HELP,
-        hidden("escape,w", "leave", "Back"),
+        hidden("escape", "leave", "Back"),
         PALETTE,
         QUIT,
         *MOVES,

@@ -59,7 +59,7 @@ LIVE_KEYS: list[BindingType] = [
     NEXT_VIEW,
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
-    Binding("w", "nodes", "Machines", tooltip="Show the machines of the run, a card each"),
+    Binding("M", "nodes", "Machines", tooltip="Show the machines of the run, a card each"),
     *CURSOR,
     ALONE,
     *EPOCH_KEYS,

@@ -39,7 +39,7 @@ async def test_the_live_screen_offers_the_machines_of_a_run_on_several(source):
     app = OneScreen(LiveScreen(source))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        await pilot.press("w")
+        await pilot.press("M")
         await pilot.pause()
         assert [type(request) for request in app.asked] == [ShowNodes]
         assert "2 processes on 2 machines" in screen_text(app)

@@ -108,10 +108,10 @@ async def draw_hosts() -> str:
     h100, a100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
     who: dict[str, tuple[str, int, int, dict[int, str], list[Any]]] = {
         "gpu1": (h100, 80, 8, {0: "ada", 1: "ada", 2: "ada", 5: "grace"}, [
-            session(1, workload="resnet50", name="night", epoch=12, epochs=90, gpu=0,
+            session(1, workload="resnet50", name="night", epoch=12, epochs=90, gpus=[0],
                     samples_per_second=2_410.0),
             session(2, workload="vgg16", epoch=None, phase="compiling", samples_per_second=None,
-                    gpu=5),
+                    gpus=[5]),
         ]),
         "gpu2": (a100, 80, 4, dict.fromkeys(range(4), "alan"), []),
         "gpu3": ("NVIDIA GeForce RTX 4090", 24, 2, {0: "grace"}, [
@@ -119,7 +119,7 @@ async def draw_hosts() -> str:
         ]),
         "gpu4": ("NVIDIA L40S", 48, 2, {}, []),
         "cpu1": ("", 0, 0, {}, [
-            session(4, workload="imdb-fasttext", epoch=2, samples_per_second=820.0, gpu=None),
+            session(4, workload="imdb-fasttext", epoch=2, samples_per_second=820.0, gpus=[]),
         ]),
     }  # fmt: skip
     hosts = [FakeHost(name, clock) for name in (*who, "lab@gpu5")]

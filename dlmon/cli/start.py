@@ -33,11 +33,27 @@ def _later(module: str, name: str, **given: Any) -> Callable[..., Any]:
     return make
 
 
+def _follow(path: Path, **more: Any) -> SessionFollower:
+    """Return what follows the session of a log, in a job of Slurm's or not.
+
+    Raises:
+        LogError: not a log that can be read.
+    """
+    from dlmon.log.submitted import is_of_slurm
+
+    # Who follows any other session waits for none of Slurm's modules.
+    if is_of_slurm(path):
+        from dlmon.slurm.watch import follow_session as follow
+    else:
+        from dlmon.session.follower import SessionFollower as follow
+    return follow(path, by_index=True, **more)
+
+
 @record(frozen=True)
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
-    follow: Callable[..., SessionFollower] = _later("slurm.watch", "follow_session", by_index=True)
+    follow: Callable[..., SessionFollower] = _follow
     replay: Callable[[Path], ReplaySource] = _later("session.replay", "ReplaySource")
     fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _later("remote.fleet", "Fleet")
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")

@@ -23,7 +23,6 @@ from dlmon.comparison.run import (
 )
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units
-from dlmon.launch.device import numbered
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words
 from dlmon.records import (
@@ -230,6 +229,8 @@ def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
     """Return how a run with these options would compare with published times."""
     defaults = default_conditions(workload)
+    from dlmon.launch.device import numbered
+
     devices = options.devices or len(numbered(options.device)) or 1
     conditions = replace(
         defaults,

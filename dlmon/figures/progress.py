@@ -12,7 +12,6 @@ from dlmon.figures.comparison import (
     unusual_settings,
 )
 from dlmon.figures.phases import phase_text
-from dlmon.figures.slurm import job_end_text
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
 from dlmon.session.limits.seen import MIN_SAMPLES
 from dlmon.session.reasons import (
@@ -196,3 +195,15 @@ def recent_notice(snapshot: Snapshot) -> str:
     newest = next(reversed(snapshot.notices), None)
     is_news = newest is not None and now_ns - newest.t <= NOTICE_S * 1e9
     return f"▲ {newest.text}" if newest is not None and is_news else ""
+
+
+def job_end_text(snapshot: Snapshot) -> str:
+    """Say when Slurm ends the job of a session that would run on; empty where it would not."""
+    job, progress = snapshot.header.slurm, snapshot.progress
+    if job is None or job.end_wall is None or progress is None:
+        return ""
+    left_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    if left_s is None or snapshot.wall + left_s <= job.end_wall:
+        return ""
+    end, own = (units.moment(t, snapshot.wall) for t in (job.end_wall, snapshot.wall + left_s))
+    return f"Slurm ends it at {end}, before the run would ({own})"

@@ -7,7 +7,6 @@ import time
 from dlmon.figures import units
 from dlmon.records import SlurmJob
 from dlmon.session.session import Session
-from dlmon.session.snapshot import Snapshot
 from dlmon.slurm.queue import JobState, QueuedJob
 from dlmon.slurm.usage import Used, fitting_options
 
@@ -46,18 +45,6 @@ def queued_text(
     if job.state.is_waiting and job.start_wall is not None:
         text += f", Slurm expects it to start {start_text(job.start_wall, now_wall)}"
     return text
-
-
-def job_end_text(snapshot: Snapshot) -> str:
-    """Say when Slurm ends the job of a session that would run on; empty where it would not."""
-    job, progress = snapshot.header.slurm, snapshot.progress
-    if job is None or job.end_wall is None or progress is None:
-        return ""
-    left_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
-    if left_s is None or snapshot.wall + left_s <= job.end_wall:
-        return ""
-    end, own = (units.moment(t, snapshot.wall) for t in (job.end_wall, snapshot.wall + left_s))
-    return f"Slurm ends it at {end}, before the run would ({own})"
 
 
 def used_in(session: Session, wall_s: float) -> Used:

@@ -36,7 +36,6 @@ from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
-from dlmon.figures.slurm import slurm_rows
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
 from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
@@ -229,6 +228,11 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
 
 
 def _in_slurm(outcome: Outcome) -> Iterator[Row]:
+    if outcome.session.header.slurm is None:
+        return
+    # Whoever looks at another run waits for none of Slurm's modules.
+    from dlmon.figures.slurm import slurm_rows
+
     result = outcome.snapshot.result
     yield from slurm_rows(outcome.session, None if result is None else result.wall_s)
 

@@ -15,7 +15,6 @@ from dlmon.exit_codes import UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import check_host
-from dlmon.slurm.step import node_of, step_command
 
 CONNECT_S = 15
 
@@ -118,6 +117,11 @@ def agent_command(host: str) -> list[str]:
         HostError: what is named can't be a host.
         SshError: there is no ssh here.
     """
+    if "/" not in host:
+        return ssh_command(host)
+    # No name of a host has a slash: it means a node of a job.
+    from dlmon.slurm.step import node_of, step_command
+
     node = node_of(host)
     if node is None:
         return ssh_command(host)

@@ -20,8 +20,8 @@ from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text, epoch_word
 from dlmon.figures.machine import identity, machine_line
 from dlmon.figures.phases import doing_text, phase_text, reading_text
+from dlmon.figures.progress import job_end_text
 from dlmon.figures.sessions import after_the_batch, called
-from dlmon.figures.slurm import job_end_text
 from dlmon.figures.stacks import stack_text
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options

@@ -5,8 +5,8 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.submitted import Queue
 
+from dlmon.figures.progress import job_end_text
 from dlmon.figures.slurm import (
-    job_end_text,
     queued_text,
     slurm_rows,
     start_text,

@@ -35,7 +35,6 @@ from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
-from dlmon.session.snapshot import Snapshot
 from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
@@ -43,6 +42,7 @@ from workloads.catalog import Workload
 
 if TYPE_CHECKING:
     from dlmon.remote.follower import ListedSweep
+    from dlmon.session.snapshot import Snapshot
 
 # The whole reason stands in the details.
 _IN_BRIEF = {

@@ -32,7 +32,6 @@ from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -52,9 +51,10 @@ from dlmon.sweep.results import (
     scaling_of,
     time_of,
 )
-from dlmon.sweep.runner import SweepRun
 
+# Who waits for the first screen waits for none of these.
 if TYPE_CHECKING:
+    from dlmon.session.snapshot import Snapshot
     from dlmon.sweep.runner import SweepRun
 
 _UNITS = {

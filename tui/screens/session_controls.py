@@ -80,6 +80,16 @@ class StopScreen(QuestionScreen):
         super().__init__(words.stop, follows=(words.stopped,))
 
 
+class OutOfQueueScreen(QuestionScreen):
+    """Answers `stop` or `stay`."""
+
+    QUESTION = "Take this job out of Slurm's queue?"
+    ANSWERS = (
+        Answer("stop", "s", "Take it out", "it is cancelled; nothing of it has run", "error"),
+        stay("Let it wait"),
+    )
+
+
 class AgainScreen(QuestionScreen):
     """Answers `again` or `stay`.
 

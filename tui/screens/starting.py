@@ -15,17 +15,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.screens.base import HELP, BaseScreen
-from tui.screens.question import Answer, QuestionScreen, stay
-
-
-class OutOfQueueScreen(QuestionScreen):
-    """Answers `stop` or `stay`."""
-
-    QUESTION = "Take this job out of Slurm's queue?"
-    ANSWERS = (
-        Answer("stop", "s", "Take it out", "it is cancelled; nothing of it has run", "error"),
-        stay("Let it wait"),
-    )
 
 
 class StartingScreen(BaseScreen):
@@ -89,6 +78,8 @@ class StartingScreen(BaseScreen):
 
     def action_stop(self) -> None:
         """Ask whether it is to wait no longer."""
+        from tui.screens.session_controls import OutOfQueueScreen
+
         self.ask(OutOfQueueScreen(), self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:

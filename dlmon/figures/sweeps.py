@@ -68,11 +68,15 @@ _MOST_VALUES = 8
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 
 
-def sweep_table(sweep: Sweep) -> Table:
+def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     """Return a row for each combination, in the order of the plan; of a price, where one is known.
 
     The best ones are marked. At its end a row says why there is no figure, or that it is a
     projection, and what speaks against its runs.
+
+    Args:
+        sweep: as far as it has come.
+        queued: the combinations that only wait for others to end, by their places in the plan.
     """
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     leaders = best_rows(sweep)
@@ -84,7 +88,10 @@ def sweep_table(sweep: Sweep) -> Table:
     for key in plan.varied:
         columns[option_name(key)] = [f"{row.combination.varied[key]}" for row in rows]
     columns["runs" if plan.repeats > 1 else "status"] = [
-        _status_text(row, plan, row.combination.index in running) for row in rows
+        "queued"
+        if plan.repeats == 1 and row.combination.index in queued
+        else _status_text(row, plan, row.combination.index in running)
+        for row in rows
     ]
     texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
     texts |= {"", "workload", "runs", "status"}

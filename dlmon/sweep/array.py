@@ -47,6 +47,13 @@ class ArrayRun(SweepRun):
         super().__init__(writer, make_job, refusal, poll_s=poll_s)
         self._queue = SharedQueue()
 
+    leaves_jobs = True
+
+    @property
+    def queued(self) -> frozenset[int]:
+        looked_at = {current.slot.combination for current in self.current.values()}
+        return frozenset(slot.combination for slot in self.sweep.running) - looked_at
+
     def _settle_orphans(self) -> None:
         """Leave them: they are followed on."""
 

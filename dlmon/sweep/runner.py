@@ -226,6 +226,14 @@ class SweepRun:
             self.writer.close()
             self.ended = True
 
+    leaves_jobs = False
+    """Whether its runs go on, or begin, without anybody who looks."""
+
+    @property
+    def queued(self) -> frozenset[int]:
+        """The combinations whose runs were handed over and have not begun, by their places."""
+        return frozenset()
+
     def stop(self) -> None:
         """Stop all runs, wherever they are made, and begin no other."""
         self.stopping = self.stops_after_run = True

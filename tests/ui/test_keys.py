@@ -138,4 +138,6 @@ def test_no_letter_stops_a_run_without_a_question():
         *("QuitScreen", "StopScreen", "AgainScreen", "OutOfQueueScreen"),
         "SweepStopScreen",
         "SweepGoOnScreen",
+        # Its jobs go on either way.
+        "SweepLeaveScreen",
     }

@@ -161,6 +161,17 @@ class SweepStopScreen(QuestionScreen):
     ON_CTRL_C = "stop"
 
 
+class SweepLeaveScreen(QuestionScreen):
+    """Answers `stop` or `stay`: its jobs are Slurm's, and go on either way."""
+
+    QUESTION = "Leave this sweep to Slurm?"
+    ANSWERS = (
+        Answer("stop", "s", "Leave it", "its jobs go on, or stay in the queue", "primary", "Leave"),
+        stay("Go on"),
+    )
+    ON_CTRL_C = "stop"
+
+
 class SweepGoOnScreen(QuestionScreen):
     """Asks where the sweep stops soon anyway; answers `stop`, `go_on` or `stay`."""
 
@@ -205,7 +216,8 @@ class SweepScreen(TickingScreen):
         super().__init__()
         self.run = run
         resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
-        self._rest = ("", f"The rest is run by  {resume}")
+        again = "It is taken up again by" if run.leaves_jobs else "The rest is run by"
+        self._rest = ("", f"{again}  {resume}")
         self._clock = clock
         self._begun_at = clock()
         self._ended_at: float | None = None
@@ -214,6 +226,7 @@ class SweepScreen(TickingScreen):
         self._follows = True
         self._leave_when_ended = False
         self._left = False
+        self._queued = run.queued
         run.on_event = self._take_event
 
     @property
@@ -262,8 +275,8 @@ class SweepScreen(TickingScreen):
         """Show the sweep as it stands."""
         if self._left:
             return
-        if self._changed:
-            self._changed = False
+        if self._changed or self.run.queued != self._queued:
+            self._changed, self._queued = False, self.run.queued
             self._paint_results()
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
         self.query_one(SweepTopLine).show(self.run, elapsed_s)
@@ -272,7 +285,7 @@ class SweepScreen(TickingScreen):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self.run.sweep
-        self._table.show(sweep_table(sweep))
+        self._table.show(sweep_table(sweep, self._queued))
         current = [*self.run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
@@ -359,8 +372,11 @@ class SweepScreen(TickingScreen):
 
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
-        last = self.run.stops_after_run
-        question = SweepGoOnScreen() if last else SweepStopScreen(after=(self._rest,))
+        question: QuestionScreen = SweepStopScreen(after=(self._rest,))
+        if self.run.leaves_jobs:
+            question = SweepLeaveScreen(after=(self._rest,))
+        elif self.run.stops_after_run:
+            question = SweepGoOnScreen()
         self.ask(question, partial(self._take_answer, False))
 
     def action_leave(self) -> None:
@@ -369,6 +385,8 @@ class SweepScreen(TickingScreen):
             self._go(interrupted=self.run.stopping)
         elif self._leave_when_ended:
             self._go(interrupted=True)
+        elif self.run.leaves_jobs:
+            self.ask(SweepLeaveScreen(after=(self._rest,)), partial(self._take_answer, True))
         else:
             question = "The sweep is still running."
             asked = SweepStopScreen(question, after=(ONCE_MORE, self._rest))

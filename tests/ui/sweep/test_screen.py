@@ -233,6 +233,23 @@ async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make
 
 
 @pytest.mark.parametrize("key", ["s", "q"])
+async def test_a_sweep_of_slurms_jobs_is_left_and_not_stopped(make_run, show, key):
+    run = make_run()
+    run.leaves_jobs = True
+    run.begin(None)
+    async with show(run) as shown:
+        await shown.press(key)
+        for said in ("Leave this sweep to Slurm?", "its jobs go on, or stay in the queue"):
+            assert said in shown.text
+        assert "It is taken up again by" in shown.text
+        assert "counts as not run" not in shown.text
+        await shown.press("escape")
+        assert not run.stopping
+        await shown.press(key, "s")
+        assert run.stopping
+
+
+@pytest.mark.parametrize("key", ["s", "q"])
 async def test_s_and_q_stop_the_run_and_q_leaves_at_its_end(make_run, show, key):
     run = make_run()
     async with show(run) as shown:

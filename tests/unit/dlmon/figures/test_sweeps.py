@@ -211,6 +211,14 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
 # ---- a run, and a plan ----
 
 
+def test_a_run_that_only_waits_for_others_to_end_is_not_said_to_run():
+    sweep = sweep_of(plan_of(SIZES))
+    for slot in sweep.plan.order:
+        sweep.fold(Began(slot, f"s{slot.combination}", 1.0))
+    statuses = [row[2] for row in sweep_table(sweep, queued={1, 2}).rows]
+    assert statuses == ["running", "queued", "queued"]
+
+
 def test_more_devices_have_a_speed_up_and_an_efficiency():
     sweep = thrice({"devices": [1, 2, 4]}, ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.12] * 3))
     assert headings(sweep)[-3:-1] == ["speed-up", "efficiency"]

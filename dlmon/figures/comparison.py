@@ -271,8 +271,8 @@ def trainers_text(snapshot: Snapshot) -> str:
     count = f"{len(rates)} processes{on}"
     if len(known) < 2:
         return count
-    each = f"{units.rate(min(known))} to {units.rate(max(known))} each"
-    return f"{count}, {each}{slowest_text(snapshot)}"
+    ends = dict.fromkeys(map(units.rate, (min(known), max(known))))
+    return f"{count}, {' to '.join(ends)} each{slowest_text(snapshot)}"
 
 
 def slowest_text(snapshot: Snapshot) -> str:
@@ -282,10 +282,8 @@ def slowest_text(snapshot: Snapshot) -> str:
     if len(rates) < 3 or rates[0] > SLOWER * median(rates):
         return ""
     _, slowest = min(known, key=lambda pair: pair[0])
-    trainer = slowest.trainer
-    which = f"process {trainer.number}" if trainer.rank is None else f"rank {trainer.rank}"
-    on = f" on {trainer.host}" if trainer.host is not None else ""
-    return f", the slowest {which}{on}"
+    on = "" if slowest.trainer.host is None else f" on {slowest.trainer.host}"
+    return f", the slowest {slowest.trainer.name}{on}"
 
 
 def device_text(snapshot: Snapshot) -> str:

@@ -67,6 +67,10 @@ class NamedPause:
         return (self.end - self.t) / 1e9
 
 
+NUMBERS_OF_A_PART = 1000
+"""The processes of another part of a run are numbered from so many times its own number on."""
+
+
 @record(frozen=True)
 class Trainer:
     """A process of a script that trains: written when it begins to, and when it ends.
@@ -98,6 +102,12 @@ class Trainer:
     world_size: int | None = None
     ended: bool | None = None
     host: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called on its machine: its rank, else its number there."""
+        here = f"process {self.number % NUMBERS_OF_A_PART}"
+        return here if self.rank is None else f"rank {self.rank}"
 
 
 @record(frozen=True)

@@ -34,7 +34,7 @@ def _snapshot_of(
             model = snapshot.model if not trainer.number else models[trainer.number].now.model
             rank = RunningSession(
                 session=str(trainer.number),
-                workload=f"rank {trainer.number if trainer.rank is None else trainer.rank}",
+                workload=trainer.name,
                 samples_per_second=one.samples_per_second,
                 gpus=() if model is None else model.gpus,
                 counts_steps=snapshot.counts_steps,

@@ -14,6 +14,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.log.parts import parts_in
 from dlmon.records import (
+    NUMBERS_OF_A_PART,
     Batches,
     BatchSummary,
     Epoch,
@@ -31,8 +32,6 @@ from dlmon.records import (
 )
 
 READ_S = 0.5
-NUMBERS = 1000
-"""The processes of a part are numbered from so many times its own number on."""
 # So long part 0 waits for the last of the others once its own script has ended, while they write.
 END_S = 10.0
 # Clocks of machines that are set by a server agree better than this.
@@ -147,13 +146,13 @@ class _Part:
     def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
         """Yield what a record of its log is in the log of the session."""
         if isinstance(record, Trainer):
-            number = NUMBERS * self._number + record.number
+            number = NUMBERS_OF_A_PART * self._number + record.number
             host = None if self.is_here else self.host
             yield replace(record, number=number, host=host, t=self._time(record.t))
         elif isinstance(record, (Model, Batches, BatchSummary, Epoch)):
             if isinstance(record, Epoch) and record.epoch in epoch_ends:
                 yield from self._align(record, epoch_ends[record.epoch])
-            number = NUMBERS * self._number + (record.trainer or 0)
+            number = NUMBERS_OF_A_PART * self._number + (record.trainer or 0)
             yield self._moved(replace(record, trainer=number))
         elif isinstance(record, Machine):
             moved = self._moved(record)

@@ -128,6 +128,7 @@ def test_what_was_measured_is_shown(changes, shown):
     ("rates", "said"),
     [
         ([600.0, 610.0, 605.0], ", 600 to 610 each"),
+        ([600.0, 600.2, 599.9], ", 600 each"),
         ([600.0, 610.0, 480.0], ", 480 to 610 each, the slowest rank 2 on n1"),
         ([480.0, 610.0, 605.0], ", 480 to 610 each, the slowest rank 0"),
         # Of two, either may be the one that is not as usual.

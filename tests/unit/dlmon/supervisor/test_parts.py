@@ -72,6 +72,7 @@ def test_the_processes_of_another_machine_train_beside_those_of_this_one(run):
     )
     run.part(TRAINER, number=2, node="n2")
     first, second, third = run.read(Trainer)
+    assert (second.name, replace(second, rank=None).name) == ("rank 2", "process 1")
     assert (first.number, first.host, first.rank, first.t) == (1000, "n1", 1, 1001 * S)
     assert (second.number, second.rank) == (1001, 2)
     assert (third.number, third.host) == (2000, "n2")

@@ -88,7 +88,8 @@ async def test_one_that_hangs_is_ended_with_all_that_it_started(script, tmp_path
 def is_running(pid):
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    # It may end between the opening of the file and the reading.
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 

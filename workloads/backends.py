@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from dlmon.launch.device import ONE_ON_TORCH
 from dlmon.records import TITLES, gpu_name
 from workloads.failure import Refused, one_line
 
@@ -113,10 +114,7 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     _check_keras(_imported("keras", name))
     devices = there if asked is None else asked
     if devices > 1 and name == "torch":
-        raise Refused(
-            "with the backend torch, Keras trains on one device: run a script of your own on "
-            "several, dlmon exec -- torchrun --nproc-per-node N train.py"
-        )
+        raise Refused(ONE_ON_TORCH)
     if wanted == "cpu" or found != "cpu":
         if devices > there:
             raise Refused(

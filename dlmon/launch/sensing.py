@@ -98,7 +98,7 @@ class Sensing:
         self._check_later()
 
     def watch(self, pid: int) -> None:
-        """Have the processes of a run told from others: this one, and those that are told later."""
+        """Count a process and its descendants as those of the run; further ones join the first."""
         self._watched_pids.append(pid)
         for process in self._running():
             process.watch(pid, too=len(self._watched_pids) > 1)

@@ -14,13 +14,11 @@ class Task:
     Attributes:
         step: what the step is called, the same for all of them and for no other.
         number: which of them it is, from 0.
-        count: how many there are.
         is_first_here: whether it is the first of its machine.
     """
 
     step: str
     number: int
-    count: int
     is_first_here: bool = True
 
 
@@ -39,4 +37,4 @@ def task_of(environment: Mapping[str, str]) -> Task | None:
     restarts = environment.get("SLURM_RESTART_COUNT", "0")
     again = f".{restarts}" if restarts.isascii() and restarts.isdecimal() else ""
     is_first_here = environment.get("SLURM_LOCALID", "0") == "0"
-    return Task(f"{job}.{step}{again}", number, count, is_first_here)
+    return Task(f"{job}.{step}{again}", number, is_first_here)

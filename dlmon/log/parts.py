@@ -56,7 +56,7 @@ def announced(log_dir: Path, step: str, number: int) -> Path | None:
 
 
 def parts_in(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the number and the log of each part but part 0 that has begun."""
+    """Yield the number and the log of each further part that has begun."""
     for path in folder.glob("part-*.jsonl"):
         number = path.stem.partition("-")[2]
         if number.isascii() and number.isdecimal():

@@ -34,7 +34,7 @@ class Submitted:
         options: what was asked of Slurm, as it was typed.
         slurm_job: the number of Slurm's job; None where Slurm has not answered yet.
         time_limit_s: what was asked for; None where that is the partition's.
-        restart: how often Slurm had started it anew before this session.
+        restart: how often Slurm had restarted it before this session.
     """
 
     session: str

@@ -291,10 +291,9 @@ class RunOptions:
             for name in (OPTIONS if names is None else names)
         }
         if "devices" in problems and self.wants_several and self.backend == "torch":
-            problems["devices"] = (
-                "with the backend torch, Keras trains on one device: run a script of your own on "
-                "several, dlmon exec -- torchrun --nproc-per-node N train.py"
-            )
+            from dlmon.launch.device import ONE_ON_TORCH
+
+            problems["devices"] = ONE_ON_TORCH
         return {name: problem for name, problem in problems.items() if problem is not None}
 
     @property

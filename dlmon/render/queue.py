@@ -1,6 +1,6 @@
 """Show a session of Slurm's without the screen: a line whenever it stands otherwise, then its own.
 
-What Slurm starts anew goes on as another session, and is followed too.
+What Slurm restarts is another session, which is followed too.
 """
 
 from __future__ import annotations

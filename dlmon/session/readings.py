@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from statistics import fmean
 from typing import NamedTuple
 
@@ -91,11 +92,9 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         # Where one is not known, neither is what they come to.
         known = [value for value in values if value is not None]
         found[name] = join(known) if known and len(known) == len(gpus) else None
-    told = [gpu.throttle for gpu in rows if gpu.throttle is not None]
-    if told:
-        slowed = {
-            THROTTLES[reason] for reasons in told for reason in reasons if reason in THROTTLES
-        }
+    throttles = [gpu.throttle for gpu in rows if gpu.throttle is not None]
+    if throttles:
+        slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}
         found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
         found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
     if sample.processes is not None and gpus:

@@ -163,8 +163,8 @@ def _write(path: Path, text: str) -> None:
 def submitted_job(folder: Path, environment: Mapping[str, str]) -> Job:
     """Return what is to be run in this job of Slurm's.
 
-    A job that Slurm starts anew has a session of its own each time: the log of an earlier one is
-    kept as it is.
+    A job that Slurm restarts has a session of its own each time: the log of an earlier one is kept
+    as it is.
 
     Args:
         folder: of the session that was submitted.

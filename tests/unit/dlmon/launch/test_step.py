@@ -11,10 +11,10 @@ STEP = {
 
 
 def test_what_srun_sets_says_which_task_of_which_step_it_is():
-    assert task_of(STEP) == Task("77.0.0", 2, 8)
+    assert task_of(STEP) == Task("77.0.0", 2)
     assert not task_of({**STEP, "SLURM_LOCALID": "1"}).is_first_here
     # A job that was requeued makes a session of its own.
-    assert task_of({**STEP, "SLURM_RESTART_COUNT": "1"}) == Task("77.0.1", 2, 8)
+    assert task_of({**STEP, "SLURM_RESTART_COUNT": "1"}) == Task("77.0.1", 2)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.launch.device import ONE_ON_TORCH
-from dlmon.records import TITLES, gpu_name
+from dlmon.records import ONE_ON_TORCH, TITLES, gpu_name
 from workloads.failure import Refused, one_line
 
 

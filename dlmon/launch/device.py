@@ -12,10 +12,6 @@ from dlmon.records.sanitize import quoted
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ALL = "all"
 MOST_DEVICES = 1024
-ONE_ON_TORCH = (
-    "with the backend torch, Keras trains on one device: run a script of your own on several, "
-    "dlmon exec -- torchrun --nproc-per-node N train.py"
-)
 _ASKED = re.compile(r"auto|cpu|gpu(:(\d{1,4}(\+\d{1,4})*|all))?", re.ASCII)
 
 

@@ -27,6 +27,7 @@ from dlmon.options.checks import (
 )
 from dlmon.options.option import Option, Scope, as_text, option, seconds_of, whole_number_of
 from dlmon.records.record import record
+from dlmon.records.words import ONE_ON_TORCH
 
 if TYPE_CHECKING:
     from workloads.catalog import Workload
@@ -291,8 +292,6 @@ class RunOptions:
             for name in (OPTIONS if names is None else names)
         }
         if "devices" in problems and self.wants_several and self.backend == "torch":
-            from dlmon.launch.device import ONE_ON_TORCH
-
             problems["devices"] = ONE_ON_TORCH
         return {name: problem for name, problem in problems.items() if problem is not None}
 

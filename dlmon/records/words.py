@@ -8,6 +8,11 @@ from typing import Any
 
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """What the frameworks that Keras runs on are called."""
+ONE_ON_TORCH = (
+    "with the backend torch, Keras trains on one device: run a script of your own on several, "
+    "dlmon exec -- torchrun --nproc-per-node N train.py"
+)
+"""Why a workload can't be divided among devices with PyTorch."""
 FRAMEWORKS = {
     "accelerate": "Accelerate",
     "lightning": "Lightning",

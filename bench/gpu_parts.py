@@ -209,17 +209,20 @@ def screens(day: Day) -> tuple[str, str]:
     after so many seconds and ends the app (TEXTUAL_SCREENSHOT).
     """
     workload = "mnist-mlp-small" if day.dry else "cifar10-cnn"
-    run = ["run", workload, "--device", day.device, "--epochs", "1000", "--log-dir", str(day.logs)]
+    run = ["run", workload, "--device", day.device, "--backend", day.backends[0]]
+    run += ["--data", "synthetic", "--epochs", "1000", "--log-dir", str(day.logs)]
     shots = {"watch-gpu": (["watch"], "g", 5)}
     if not day.dry:
         shots |= {"live": (run, "", 25), "watch-processes": (["watch"], "p", 12)}
+    without = []
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         for name, (command, keys, after_s) in shots.items():
             for size in ((120, 40), (80, 24)):
+                picture = Path(path) / f"{name}-{size[0]}x{size[1]}.svg"
                 environment = {
                     "TEXTUAL_SCREENSHOT": str(after_s),
                     "TEXTUAL_SCREENSHOT_LOCATION": path,
-                    "TEXTUAL_SCREENSHOT_FILENAME": f"{name}-{size[0]}x{size[1]}.svg",
+                    "TEXTUAL_SCREENSHOT_FILENAME": picture.name,
                 }
                 words = [harness.dlmon_command(), *command]
                 with Terminal(words, environment=environment, size=size) as terminal:
@@ -228,9 +231,12 @@ def screens(day: Day) -> tuple[str, str]:
                     # It is killed below if it doesn't end by itself.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         terminal.process.wait(after_s + 30.0)
+                    if not picture.exists():
+                        without.append(f"no {picture.name}: {terminal.last_output}")
         pictures = sorted(Path(path).glob("*.svg"))
         pack(day.out / "screens.tar.xz", pictures, Path(path))
-        return ", ".join(picture.name for picture in pictures), f"{len(pictures)} pictures"
+        said = [", ".join(picture.name for picture in pictures), *without]
+        return "\n\n".join(said), f"{len(pictures)} pictures"
 
 
 PARTS: dict[str, Part] = {

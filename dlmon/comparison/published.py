@@ -255,7 +255,9 @@ class PublishedDevice:
 
     Attributes:
         boost_mhz: a GPU's boost clock, a processor's maximum turbo clock.
-        tflop_s: the most float32 operations at that clock, in 10¹² a second.
+        tflop_s_float32: the most operations at that clock, in 10¹² a second: of float32 outside
+            Tensor Cores, and of dense matrices (without sparsity) in TF32 and half precision.
+        measured_tflop_s_bfloat16: the most that somebody published of a product of matrices.
         printed_tflop_s: what the article of its numbers prints for that.
         price_usd: then, in US dollars.
         source: where the figures stand.
@@ -269,7 +271,11 @@ class PublishedDevice:
     memory: str | None
     memory_gb: float | None
     bandwidth_gb_s: float | None
-    tflop_s: float | None
+    tflop_s_float32: float | None
+    tflop_s_tf32: float | None
+    tflop_s_bfloat16: float | None
+    tflop_s_float16: float | None
+    measured_tflop_s_bfloat16: float | None
     printed_tflop_s: float | None
     price_usd: float | None
     source: str
@@ -281,17 +287,24 @@ class PublishedDevice:
         Operations are those of direct convolutions. A library that has faster ones (cuDNN from
         version 4 on, Nervana's neon) can therefore exceed the device's peak.
         """
-        if self.tflop_s is None:
+        if self.tflop_s_float32 is None:
             return None, self.note or NOT_KNOWN
-        if precision != "float32":
+        peak = self.peak_tflop_s(precision)
+        if peak is None:
             return None, f"the peak of this device in {precision} is not known"
-        share = flop_s / (self.tflop_s * 1e12)
+        share = flop_s / (peak * 1e12)
         return (share, None) if share <= 1 else (None, FEWER_OPERATIONS)
+
+    def peak_tflop_s(self, precision: str) -> float | None:
+        """Return the maker's peak in a precision of `--precision`, or in `tf32`; None unknown."""
+        peak: float | None = getattr(self, f"tflop_s_{precision.removeprefix('mixed_')}", None)
+        return peak
 
 
 def find_device(name: str) -> PublishedDevice | None:
-    """Return what is known of a device by its name in `published.csv`."""
-    return _devices().get(name)
+    """Return what is known of a device by its name in `published.csv`, or by its driver's."""
+    # Older drivers leave the maker out.
+    return _devices().get(name) or _devices().get(f"NVIDIA {name}")
 
 
 @cache

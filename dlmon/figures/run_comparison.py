@@ -389,13 +389,13 @@ def _device_text(device: PublishedDevice) -> str:
     memory = " ".join(part for part in (size, device.memory) if part)
     bandwidth = device.bandwidth_gb_s
     printed = device.printed_tflop_s
-    as_printed = printed is not None and printed != device.tflop_s
+    as_printed = printed is not None and printed != device.tflop_s_float32
     parts = [
         "" if device.cores is None else f"{device.cores:,} cores",
         f"{' to '.join(f'{mhz:,}' for mhz in clocks)} MHz" if clocks else "",
         memory,
         "" if bandwidth is None else f"{bandwidth:g} GB/s",
-        "" if device.tflop_s is None else f"{device.tflop_s:g} TFLOP/s float32",
+        "" if device.tflop_s_float32 is None else f"{device.tflop_s_float32:g} TFLOP/s float32",
         f"the article prints {printed:g}" if as_printed else "",
         "" if device.price_usd is None else f"{device.price_usd:,.0f} USD then",
     ]

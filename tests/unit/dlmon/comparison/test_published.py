@@ -11,6 +11,7 @@ from dlmon.comparison.published import (
     FEWER_OPERATIONS,
     MORE_OPERATIONS_PCT,
     Published,
+    find_device,
     published,
 )
 from dlmon.figures.run_comparison import operations, peak_share
@@ -95,7 +96,7 @@ def test_every_device_of_a_published_number_is_in_the_table_once():
     names = [row["name"] for row in table()]
     assert len(set(names)) == len(names)
     assert {row.device for row in ROWS} <= set(names)
-    assert set(names) - {row.device for row in ROWS} == {"NVIDIA Tesla K40"}
+    assert find_device("NVIDIA Tesla K40") is not None
 
 
 def test_every_device_names_its_source_and_what_is_not_known_is_empty_never_zero():
@@ -108,12 +109,36 @@ def test_every_device_names_its_source_and_what_is_not_known_is_empty_never_zero
 
 
 def test_a_peak_is_that_of_all_cores_at_the_highest_clock():
-    known = [row for row in table() if row["tflop_s"] and row["boost_mhz"]]
-    assert len(known) > 5
+    known = [row for row in table() if row["tflop_s_float32"] and row["boost_mhz"]]
+    assert len(known) > 30
     for row in known:
-        of_a_clock = 2 if row["name"].startswith("NVIDIA") else 32
+        of_a_clock = {"Intel": 32, "AMD": 4}.get(row["name"].partition(" ")[0], 2)
         peak = int(row["cores"]) * of_a_clock * int(row["boost_mhz"]) / 1e6
-        assert float(row["tflop_s"]) == pytest.approx(peak, rel=0.005), row
+        assert float(row["tflop_s_float32"]) == pytest.approx(peak, rel=0.005), row
+
+
+def test_half_precision_doubles_tf32_and_nothing_measured_exceeds_it():
+    devices = [find_device(row["name"]) for row in table()]
+    assert sum(device.tflop_s_bfloat16 is not None for device in devices) > 25
+    for device in devices:
+        half = device.tflop_s_float16
+        assert device.tflop_s_bfloat16 in (None, half), device
+        if device.tflop_s_bfloat16 and device.name != "AMD Instinct MI300X":
+            assert half / device.tflop_s_tf32 == pytest.approx(2, rel=0.02), device
+        if device.measured_tflop_s_bfloat16:
+            assert 0.5 * half < device.measured_tflop_s_bfloat16 < half, device
+
+
+def test_a_device_is_found_by_what_its_driver_calls_it_and_its_peak_by_the_precision():
+    h100 = find_device("NVIDIA H100 80GB HBM3")
+    assert h100.peak_tflop_s("mixed_bfloat16") == h100.peak_tflop_s("float16") == 989.4
+    assert (h100.peak_tflop_s("float32"), h100.peak_tflop_s("tf32")) == (66.9, 494.7)
+    assert find_device("Tesla T4").peak_tflop_s("bfloat16") is None
+    assert h100.peak_tflop_s("float64") is None
+    # Drivers before 2021 leave the maker out.
+    assert find_device("GeForce RTX 2080 Ti") is find_device("NVIDIA GeForce RTX 2080 Ti")
+    assert find_device("NVIDIA GeForce RTX 3090 Laptop GPU") is None
+    assert find_device("NVIDIA H100 80GB HBM3 MIG 1g.10gb") is None
 
 
 def test_the_share_of_the_peak_lies_within_0_and_1_or_its_reason_is_given():

@@ -19,6 +19,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.machine import identity
+from dlmon.figures.ranks import rank_table
 from dlmon.figures.redact import Redaction
 from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of
 from dlmon.figures.sections import (
@@ -182,6 +183,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
         metric_table(metric_figures(snapshot.epochs, session.learning), epoch_word(header)),
         loop_table(snapshot),
+        rank_table(session, snapshot),
         epoch_table(snapshot.epochs, snapshot.model),
         *(
             section

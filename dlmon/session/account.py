@@ -8,6 +8,7 @@ name, as saving, is taken out of the part that it lay in.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from dlmon.records import (
     NamedPause,
     Phase,
 )
+from dlmon.records.record import record
 from dlmon.session.gaps import Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
@@ -298,6 +300,18 @@ def _move(
     return moved_s
 
 
+@record(frozen=True)
+class StepWait:
+    """How long a step waited for its data, and the standard error of that."""
+
+    mean_ms: float
+    error_ms: float
+
+
+LEAST_FOR_ERROR = 8
+"""Records of batches, below which how far they spread says little."""
+
+
 class DataWait:
     """Folds batches of which is known how long each waited for its data.
 
@@ -309,7 +323,7 @@ class DataWait:
         self._kept_ns = int(kept_s * 1e9)
         self.waited_us: int | None = None
         """Of all batches; None where it was not measured."""
-        self._recent = deque[tuple[int, int, int]](maxlen=MAX_RECORDS)
+        self._recent = deque[tuple[int, int, int, int]](maxlen=MAX_RECORDS)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the newest: who goes on from an index reads them again."""
@@ -321,7 +335,7 @@ class DataWait:
         took_us, end = record.time_us, record.t_last
         waited_us = min(record.wait_us, took_us)
         self.waited_us = (self.waited_us or 0) + waited_us
-        self._recent.append((end, took_us, waited_us))
+        self._recent.append((end, took_us, waited_us, record.count))
         while self._recent[0][0] < end - self._kept_ns:
             self._recent.popleft()
 
@@ -332,6 +346,18 @@ class DataWait:
         """
         before = [record for record in self._recent if record[0] <= at_ns]
         oldest_ns = before[-1][0] - int(WINDOW_S * 1e9) if before else 0
-        recent = [(took, waited) for end, took, waited in before if end >= oldest_ns]
+        recent = [(took, waited) for end, took, waited, _ in before if end >= oldest_ns]
         took_us = sum(took for took, _ in recent)
         return sum(waited for _, waited in recent) / took_us if took_us else None
+
+    def per_step(self) -> StepWait | None:
+        """Return how long the newest steps waited; None where too little of it is known."""
+        waits = [(waited / steps, steps) for _, _, waited, steps in self._recent]
+        steps = sum(count for _, count in waits)
+        if len(waits) < LEAST_FOR_ERROR:
+            return None
+        mean_us = sum(wait * count for wait, count in waits) / steps
+        # Each record is one observation, which weighs as much as the steps that it holds.
+        squares = sum((count * (wait - mean_us)) ** 2 for wait, count in waits)
+        error_us = math.sqrt(squares * len(waits) / (len(waits) - 1)) / steps
+        return StepWait(mean_us / 1000, error_us / 1000)

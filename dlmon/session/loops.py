@@ -9,6 +9,7 @@ from typing import Any
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
 from dlmon.records.record import record
+from dlmon.session.account import DataWait, StepWait
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
 
@@ -180,10 +181,19 @@ MAX_TRAINERS = 1024
 
 @record(frozen=True)
 class TrainerRate:
-    """A process that trains, and its own steady throughput; None before it is steady."""
+    """A process that trains, and its own steady throughput; None before it is steady.
+
+    Attributes:
+        step_ms: the mean time of its steady steps.
+        wait: how long the newest of its steps waited for data, where that is measured.
+        gpus: NVML's numbers of the GPUs that it trains on, on its machine.
+    """
 
     trainer: Trainer
     samples_per_second: float | None
+    step_ms: float | None = None
+    wait: StepWait | None = None
+    gpus: tuple[int, ...] = ()
 
 
 class Trainers:
@@ -193,6 +203,7 @@ class Trainers:
         self.known: dict[int, Trainer] = {}
         self.loops: defaultdict[int, Loops] = defaultdict(Loops)
         """Of each but number 0."""
+        self._waits: defaultdict[int, DataWait] = defaultdict(DataWait)
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
     def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch) -> None:
@@ -209,6 +220,7 @@ class Trainers:
             self.loops[number].begin(record)
         else:
             self.loops[number].now.add(record)
+            self._waits[number].fold(record)
 
     def with_samples(self, epoch: Epoch) -> Epoch:
         """Return an epoch of number 0 with the samples of all of them."""
@@ -255,11 +267,24 @@ class Trainers:
             band=sum(bands) if len(bands) == len(everyone) else None,
         )
 
-    def rates(self, own: SamplesPerSecond | None, loop: Loop) -> tuple[TrainerRate, ...]:
+    def rates(
+        self, own: SamplesPerSecond | None, loop: Loop, own_wait: DataWait
+    ) -> tuple[TrainerRate, ...]:
         """Return each process, with its throughput in a loop; `own` is that of number 0."""
         found, others = [], self._like(loop)
         for number, trainer in sorted(self.known.items()):
-            like = others.get(number)
-            rate = own if number == 0 else like.steady.samples_per_second() if like else None
-            found.append(TrainerRate(trainer, None if rate is None else rate.mean))
+            like = loop if number == 0 else others.get(number)
+            if like is None:
+                found.append(TrainerRate(trainer, None))
+                continue
+            rate = like.steady.samples_per_second() if number else own
+            mean_us, wait = like.steady.mean_step_us, self._waits[number] if number else own_wait
+            each = TrainerRate(
+                trainer,
+                samples_per_second=None if rate is None else rate.mean,
+                step_ms=None if mean_us is None else mean_us / 1000,
+                wait=wait.per_step(),
+                gpus=() if like.model is None else like.model.gpus,
+            )
+            found.append(each)
         return tuple(found)

@@ -60,9 +60,10 @@ from dlmon.session.limits.find import (
     loss_is_no_number,
     unmeasured_wait,
 )
+from dlmon.session.limits.ranks import rank_holds_up
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.seen import Evidence, Limit, Seen
-from dlmon.session.loops import Loop, Loops, Trainers, network_of
+from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.readings import Reading, TrainingReadings, values_of
@@ -442,6 +443,7 @@ class Session:
         seconds_per_epoch = self._seconds_per_epoch(loop, ended, why)
         own_rate = loop.steady.samples_per_second()
         samples_per_second = self.trainers.together(own_rate, loop)
+        trainers = self.trainers.rates(own_rate, loop, self.data_wait)
         rough_step_us = loop.steady.rough_step_us
         compiled = [one.compile_s for one in seen if one.compile_s is not None]
         compile_s = math.fsum(compiled) if compiled else None
@@ -493,7 +495,7 @@ class Session:
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=run_seconds,
             epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
-            trainers=self.trainers.rates(own_rate, loop),
+            trainers=trainers,
             counts_steps=self.counts_steps,
             loops=tuple(self._loop_result(one, loop, ended) for one in seen),
             measured_model=self._measured_model(loop),
@@ -503,7 +505,7 @@ class Session:
             output=tuple(self._output),
             notices=tuple(self._notices),
             pauses=tuple(self._pauses),
-            limit=self._limit(ended),
+            limit=self._limit(ended, trainers),
             account=account,
             validity=self._validity(account, ended),
             gaps=self.gaps.found([one.steady for one in self.loops.all]),
@@ -584,7 +586,7 @@ class Session:
         if not self._looks.are_enough and not self.header.is_machine_recording:
             self._first_looks.add(sample)
 
-    def _limit(self, ended: bool) -> Limit | None:
+    def _limit(self, ended: bool, trainers: Sequence[TrainerRate]) -> Limit | None:
         loss, latest = self.bad_loss(ended), self.machine.latest
         known = (self.facts, self.model, ended)
         if loss is None and not ended and not self._looks.are_enough:
@@ -598,7 +600,7 @@ class Session:
             return self._look(samples, at_ns, ended, is_lost=lost is not None)
 
         looks = self._looks.take((*known, lost is not None), look_at)
-        return limit_of(looks, ended, (loss, lost))
+        return limit_of(looks, ended, (loss, lost, rank_holds_up(trainers, ended)))
 
     def _look_at_start(self, samples: tuple[Machine, ...], at_ns: int) -> Look:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s

@@ -60,6 +60,7 @@ LIVE_KEYS: list[BindingType] = [
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
     Binding("M", "nodes", "Machines", tooltip="Show the machines of the run, a card each"),
+    Binding("W", "ranks", "Ranks", tooltip="Show the processes that train together, a row each"),
     *CURSOR,
     ALONE,
     *EPOCH_KEYS,
@@ -479,6 +480,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "nodes":
             return bool(self._source.session.nodes)
+        if action == "ranks":
+            return len(self._source.session.trainers.known) > 1
         if action == "stacks":
             return self._source.running or bool(self._source.session.stacks.of_processes)
         if action == "profile":
@@ -523,6 +526,11 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
     def action_nodes(self) -> None:
         self.post_message(ShowNodes(self._source))
+
+    def action_ranks(self) -> None:
+        from tui.live.ranks_screen import RanksScreen
+
+        self.app.push_screen(RanksScreen(self._source))
 
     def action_metrics(self) -> None:
         """Show every metric, the throughput and the machine in charts."""

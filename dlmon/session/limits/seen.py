@@ -291,6 +291,7 @@ class LimitKind(Word):
 KINDS = {
     "loss": LimitKind.LOSS,
     "gpu-lost": LimitKind.UNCLEAR,
+    "ranks": LimitKind.DATA,
     "data-wait": LimitKind.DATA,
     **dict.fromkeys(
         ("gpu", "gpu-near-power", "gpu-thermal", "gpu-power-brake", "gpu-slowdown"), LimitKind.GPU

@@ -9,6 +9,7 @@ from fakes.screens import OneScreen, screen_text
 from dlmon.records import Batches, Machine, Model, Node, Trainer
 from dlmon.session.follower import SessionFollower
 from tui.hosts.nodes_screen import NodesScreen
+from tui.live.ranks_screen import RanksScreen
 from tui.live.screen import LiveScreen
 from tui.requests import ShowNodes
 from tui.watch.screen import WatchScreen
@@ -43,6 +44,25 @@ async def test_the_live_screen_offers_the_machines_of_a_run_on_several(source):
         await pilot.pause()
         assert [type(request) for request in app.asked] == [ShowNodes]
         assert "2 processes on 2 machines" in screen_text(app)
+
+
+async def test_the_ranks_of_a_run_are_a_table_that_is_sorted_and_filtered(source):
+    app = OneScreen(LiveScreen(source))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("W")
+        await pilot.pause()
+        assert isinstance(app.screen, RanksScreen)
+        table = app.screen.table
+        assert [(row.name, row.host) for row in table.shown] == [("rank 0", "n0"), ("rank 1", "n1")]
+        assert "Ranks 2" in screen_text(app)
+        assert [table.shown[0].share, table.shown[1].gpus] == [0.5, (0,)]
+        await pilot.press("slash", *"n1", "enter")
+        await pilot.pause()
+        assert [row.name for row in table.shown] == ["rank 1"]
+        await pilot.press("escape", "q")
+        await pilot.pause()
+        assert isinstance(app.screen, LiveScreen)
 
 
 async def test_each_machine_has_a_card_with_its_ranks_and_opens_in_full(source):

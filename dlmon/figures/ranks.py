@@ -1,0 +1,126 @@
+"""The processes that train together, a row each, and the one that the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from dlmon.figures import units
+from dlmon.figures.processes import gpus_text
+from dlmon.figures.sections import Table
+from dlmon.records.record import record
+from dlmon.session.limits.ranks import straggler_of
+
+if TYPE_CHECKING:
+    from dlmon.session.loops import TrainerRate
+    from dlmon.session.session import Session
+    from dlmon.session.snapshot import Snapshot
+
+MOST_RANKS = 64
+"""A report lists so many."""
+
+
+@record(frozen=True)
+class RankRow:
+    """One process that trains.
+
+    Attributes:
+        name: its rank, else its number on its machine.
+        order: what ranks are in order by.
+        host: the machine that it is on.
+        per_second: samples, or steps where these are counted.
+        wait_ms: how long the newest of its steps waited for data.
+        memory_mib: what is in use of the memory of its GPUs.
+        share: its part of the throughput of all.
+        holds_up: whether the others wait for it.
+    """
+
+    name: str
+    order: int
+    host: str
+    gpus: tuple[int, ...]
+    per_second: float | None
+    step_ms: float | None
+    wait_ms: float | None
+    memory_mib: float | None
+    share: float | None
+    holds_up: bool
+
+
+def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
+    """Return the processes of a session that train, by rank; none where only one does."""
+    ranks = snapshot.trainers
+    if len(ranks) < 2:
+        return ()
+    rates = [one.samples_per_second for one in ranks]
+    total = sum(rate for rate in rates if rate is not None) if None not in rates else None
+    straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
+    rows = []
+    for one in ranks:
+        trainer, rate = one.trainer, one.samples_per_second
+        row = RankRow(
+            name=trainer.name,
+            order=trainer.number if trainer.rank is None else trainer.rank,
+            host=trainer.host or own_host,
+            gpus=one.gpus,
+            per_second=rate,
+            step_ms=one.step_ms,
+            wait_ms=None if one.wait is None else one.wait.mean_ms,
+            memory_mib=_memory_mib(session, one),
+            share=rate / total if rate is not None and total else None,
+            holds_up=straggler is not None and straggler.rank is one,
+        )
+        rows.append(row)
+    return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
+
+
+def _memory_mib(session: Session, one: TrainerRate) -> float | None:
+    node = session.nodes.get(one.trainer.host or "")
+    latest = (session.machine if node is None else node.history).latest
+    on_the_host = one.trainer.host is None or node is not None
+    gpus = (latest.gpus or ()) if latest is not None and on_the_host else ()
+    used = {gpu.index: gpu.memory_used_mib for gpu in gpus}
+    known = [used.get(number) for number in one.gpus]
+    return sum(each or 0 for each in known) if known and None not in known else None
+
+
+def _known(text: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: "–" if value is None else text(value)
+
+
+CELLS: dict[str, Callable[[RankRow], str]] = {
+    "rank": lambda row: row.name.removeprefix("rank "),
+    "machine": lambda row: row.host,
+    "GPU": lambda row: gpus_text(row.gpus) or "–",
+    "rate": lambda row: _known(units.rate)(row.per_second),
+    "step": lambda row: _known(units.step_time)(row.step_ms),
+    "data wait": lambda row: _known(units.step_time)(row.wait_ms),
+    "GPU memory": lambda row: _known(units.gibibytes)(row.memory_mib),
+    "share": lambda row: _known(units.share)(row.share),
+}
+"""What stands under each heading."""
+
+
+def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
+    """Return the table of a report; None where only one process trains."""
+    rows = rank_rows(session, snapshot)
+    if not rows:
+        return None
+    unit = units.rate_unit(snapshot.counts_steps)
+    cells = {unit if name == "rate" else name: of for name, of in CELLS.items()}
+    shown = _first_ones(rows)
+    return Table(
+        tuple(cells),
+        tuple(tuple(of(row) for of in cells.values()) for row in shown),
+        (False, False, False, *(True,) * (len(cells) - 3)),
+        left_out=len(rows) - len(shown),
+        heading="Ranks",
+        levels=tuple("bad" if row.holds_up else "" for row in shown),
+        dropped=("GPU memory", "GPU"),
+    )
+
+
+def _first_ones(rows: Sequence[RankRow]) -> list[RankRow]:
+    """Return as many as a report lists, the one that the others wait for among them."""
+    first = list(rows[:MOST_RANKS])
+    return first + [row for row in rows[MOST_RANKS:] if row.holds_up]

@@ -1,0 +1,150 @@
+"""The processes that train together: a table of the ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from dlmon.figures import units
+from dlmon.figures.ranks import CELLS, RankRow, rank_rows
+from dlmon.session.source import SLICE_S, SessionSource
+from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
+from tui.screens.filtered import (
+    CLEAR_FILTER,
+    FILTER,
+    REVERSE,
+    ROW_KEYS,
+    SORT,
+    SORT_KEYS,
+    FilteredScreen,
+)
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, TextRow, fit, wrapped
+from tui.widgets.tables import Column, SortedTable, in_order
+
+COLUMNS = (
+    Column("rank", attrgetter("order"), cells=12),
+    Column("machine", attrgetter("host"), cells=14),
+    Column("GPU", lambda row: row.gpus or None, cells=7),
+    Column("rate", attrgetter("per_second"), False, 11, is_text=False),
+    Column("step", attrgetter("step_ms"), True, 8, is_text=False),
+    Column("data wait", attrgetter("wait_ms"), True, 9, is_text=False),
+    Column("GPU memory", attrgetter("memory_mib"), True, 10, is_text=False),
+    Column("share", attrgetter("share"), False, 7, is_text=False),
+)
+_LEAST_WIDTHS = {"GPU memory": 95, "GPU": 84}
+
+
+class RankList(SortedTable[RankRow]):
+    """The ranks; the one that the others wait for stands out."""
+
+    DEFAULT_CLASSES = "panel"
+    FRONT = 2
+    _unit = ""
+    _holds_up = ""
+    _by = "rank"
+
+    def show(self, rows: tuple[RankRow, ...], unit: str, holds_up: str) -> None:
+        """Take the ranks as they are now, the unit of their rates, and who holds them up."""
+        if (rows, unit, holds_up) != (self.all_rows, self._unit, self._holds_up):
+            self.all_rows, self._unit, self._holds_up = rows, unit, holds_up
+            self.rearrange()
+
+    def columns(self, width: int) -> list[Column]:
+        """Return those that there is room for, the rate under its unit."""
+        return [
+            replace(one, title=self._unit) if one.name == "rate" else one
+            for one in COLUMNS
+            if width >= _LEAST_WIDTHS.get(one.name, 0)
+        ]
+
+    def found(self) -> list[RankRow]:
+        """Return the ranks of which a name or a machine has what is typed."""
+        words = self._typed.lower().split()
+        rows = self.all_rows or ()
+        texts = {row: f"{row.name} {row.host}".lower() for row in rows}
+        found = [row for row in rows if all(word in texts[row] for word in words)]
+        column = next(one for one in COLUMNS if one.name == self.sorted_by)
+        return in_order(found, column, self._reversed)
+
+    def key_of(self, row: RankRow) -> object:
+        return row.name, row.host
+
+    def put_titles(self) -> None:
+        self.set_titles(f"Ranks {len(self.all_rows or ())}", self._holds_up, right=self.order)
+
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        text = (
+            "No rank matches that. Esc clears the filter."
+            if self.all_rows
+            else "One process trains."
+        )
+        return [((f" {line}", MUTED),) for line in wrapped(text, width - 2, height)]
+
+    def row_of(self, index: int, width: int) -> TextRow:
+        row = self.shown[index]
+        runs = [("▸ " if index == self.index else "  ", PLAIN)]
+        for column in self.columns(width):
+            text = CELLS[column.name](row)
+            if not column.is_text:
+                text = " " * (column.cells - cell_len(text)) + text
+            style = STRONG if column.name == self.sorted_by else PLAIN
+            runs.append((fit(text, column.cells) + " " * self.GAP, BAD if row.holds_up else style))
+        return tuple(runs)
+
+
+class RanksScreen(FilteredScreen, TickingScreen):
+    """The ranks of a run, live or as they were recorded.
+
+    Args:
+        source: the session.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        FILTER,
+        SORT,
+        REVERSE,
+        # Before the way back, which has the same key where there is no filter.
+        CLEAR_FILTER,
+        HELP,
+        hidden("q,escape", "leave", "Back"),
+        THEME,
+        PALETTE,
+        QUIT,
+        *SORT_KEYS,
+        *ROW_KEYS,
+    ]
+    HELP_PAGES = (Path(__file__).with_name("ranks.md"),)
+    USES_SENSORS_BELOW = True
+    AUTO_FOCUS = ""
+
+    def __init__(self, source: SessionSource) -> None:
+        """Take the session; nothing is read before the screen is shown."""
+        super().__init__()
+        self._source = source
+
+    def compose_parts(self) -> ComposeResult:
+        yield self.filter_field
+        yield RankList(id="ranks")
+
+    @property
+    def table(self) -> RankList:
+        return self.query_one(RankList)
+
+    def paint(self) -> None:
+        """Read on, and show the ranks as they are."""
+        self._source.poll(SLICE_S)
+        snapshot = self._source.snapshot()
+        evidence = snapshot.limit.evidence if snapshot.limit is not None else ()
+        held = next((one.text for one in evidence if one.rule == "ranks"), "")
+        unit = units.rate_unit(snapshot.counts_steps)
+        self.table.show(rank_rows(self._source.session, snapshot), unit, held)
+
+    def action_leave(self) -> None:
+        """Go back to the run."""
+        self.dismiss()

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.memory import MemoryReader
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Requests
@@ -77,7 +78,8 @@ class Emitter:
         self._unsent = bytearray()
         self.reads = Reads()
         self.reads.is_due = True
-        self._read_ns = time.monotonic_ns()
+        self._read_ns = self._memory_ns = time.monotonic_ns()
+        self._memory = MemoryReader()
         self._closing = threading.Event()
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
@@ -177,6 +179,9 @@ class Emitter:
             self._requests = None
         now = time.monotonic_ns()
         self._profiles.tick(now)
+        if now - self._memory_ns >= READ_NS:
+            self._memory_ns = now
+            self._queue.extend(self._memory.read(now))
         collector = self._collector
         stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, now)
         if stack is not None:

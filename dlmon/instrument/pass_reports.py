@@ -106,6 +106,8 @@ class Pass:
         self.most = 1
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
+        # When the batch under way ran out of memory; 0 where nothing did, or it trained after all.
+        self.failed_at = 0
         # When another thread stepped with what this one read.
         self.foreign: deque[int] = deque()
         # Batches that wait for the one that steps.
@@ -408,6 +410,8 @@ class PassReports:
     def _report_ahead(self, read: Pass) -> None:
         """Report batches as what took one step together, as far as each is measured."""
         ahead, read.ahead = read.ahead, []
+        if not ahead:
+            return
         known = all(isinstance(one.samples, int) and one.wait_ns is not None for one in ahead)
         for item in [_together(ahead)] if len(ahead) > 1 and known else ahead:
             self.reporter.batch_ended(item)
@@ -416,6 +420,15 @@ class PassReports:
         if read.foreign:
             self.take_foreign(read)
         updates: int | None = read.updates
+        if read.failed_at:
+            read.failed_at = 0
+            if not updates and read.state != VALIDATING:
+                read.lose_batch()
+                read.in_hand = False
+                self._report_ahead(read)
+                self.send(read, Interruption(max(read.last_end, read.opened), now))
+                read.last_end = now
+                return
         number = read.number
         if not number:
             read.first_end = now

@@ -205,6 +205,11 @@ class Passes:
             self.reports.step_late(last)
         self._done()
 
+    def ran_out_of_memory(self) -> None:
+        """Note that the batch under way has failed, unless something trains on it after all."""
+        for read in self.thread().stack[-1:]:
+            read.failed_at, read.goes_backward = self._clock(), False
+
     def went_backward(self, device: Any, began: int) -> None:
         """Note that `backward`, which began then, has ended: a pass trains by it.
 
@@ -228,8 +233,12 @@ class Passes:
             self._busy = True
             self._undecided_step(thread, BACKWARD, began)
             self._done()
+        if is_read and began <= stack[-1].failed_at:
+            # It ran out of memory itself.
+            return
         now = self._clock()
         for read in stack[-1:] if not is_read else stack:
+            read.failed_at = 0
             read.last_active = now
             read.goes_backward = read.has_gone_backward = True
 

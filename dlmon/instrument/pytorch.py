@@ -20,6 +20,10 @@ from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
 from dlmon.instrument.requests import answer
+from dlmon.records.memory import read_out_of_memory
+
+# A script may go on after any number of errors that say that memory ran out.
+MOST_ERRORS = 100
 
 
 @cache
@@ -187,6 +191,36 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
         return norm
 
     module.clip_grad_norm_ = clip_grad_norm_  # type: ignore[attr-defined]
+
+
+def watch_memory(module: ModuleType, reporter: Reporter) -> None:
+    """Note each error that says that a GPU's memory ran out; `module` is torch.cuda.memory.
+
+    A script may catch it and go on with a smaller batch: then nothing else tells of it. Python
+    makes the error in the thread that raises it, at the latest as that catches it.
+    """
+    torch: Any = sys.modules["torch._C"]
+    kind = getattr(torch, "OutOfMemoryError", None) or getattr(torch, "_OutOfMemoryError", None)
+    if kind is None:
+        return
+    following, passes, errors = kind.__init__, passes_of(reporter), 0
+
+    def __init__(self: Any, *arguments: Any) -> None:
+        nonlocal errors
+        following(self, *arguments)
+        try:
+            text = str(arguments[0]) if arguments else ""
+            # That of another thread is made once more, with more words, to be raised here.
+            if reporter.is_on and not text.startswith("Caught "):
+                errors += 1
+                passes.ran_out_of_memory()
+                said = read_out_of_memory(text, time.monotonic_ns())
+                if said is not None and errors <= MOST_ERRORS:
+                    reporter.send(said)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+
+    kind.__init__ = __init__
 
 
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:

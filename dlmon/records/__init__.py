@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dlmon.records.codec import *  # noqa: F403
     from dlmon.records.machine import *  # noqa: F403
+    from dlmon.records.memory import *  # noqa: F403
     from dlmon.records.session import *  # noqa: F403
     from dlmon.records.stacks import *  # noqa: F403
     from dlmon.records.sweep import *  # noqa: F403
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dlmon.records.words import *  # noqa: F403
 
 # What needs the others comes after them.
-_MODULES = ("words", "machine", "session", "training", "stacks", "sweep", "codec")
+_MODULES = ("words", "machine", "session", "training", "memory", "stacks", "sweep", "codec")
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts, Node
+from dlmon.records.memory import FrameworkMemory, OutOfMemory
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
@@ -60,6 +61,8 @@ Record = (
     SessionHeader
     | Facts
     | WorkloadRecord
+    | FrameworkMemory
+    | OutOfMemory
     | Machine
     | Node
     | Output

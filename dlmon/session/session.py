@@ -24,6 +24,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
+    FrameworkMemory,
     LoopResult,
     Machine,
     Metrics,
@@ -31,6 +32,7 @@ from dlmon.records import (
     NamedPause,
     Node,
     Notice,
+    OutOfMemory,
     Output,
     Phase,
     ProcessStack,
@@ -66,6 +68,7 @@ from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
+from dlmon.session.memory import MemoryHistory, out_of_memory_text
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
 from dlmon.statistics.projection import epoch_interval, project_epoch
@@ -121,6 +124,8 @@ class Session:
         self.account = TimeAccount(header.t, self.gaps, header.is_script)
         self.samples_rate, self.steps_rate = Series(), Series()
         self.learning = Learning()
+        self.memory = MemoryHistory()
+        """What frameworks hold of GPUs."""
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
@@ -181,6 +186,10 @@ class Session:
             self.profiles.append(record)
         elif isinstance(record, (Stack, ProcessStack)):
             self.stacks.fold(record)
+        elif isinstance(record, (FrameworkMemory, OutOfMemory)):
+            self.memory.fold(record)
+            if isinstance(record, OutOfMemory):
+                self.fold(Notice(record.t, out_of_memory_text(record)))
         elif getattr(record, "trainer", None):
             self._fold_of_another(record)
         elif isinstance(record, (Batches, BatchSummary)):
@@ -388,6 +397,7 @@ class Session:
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
         self.learning.fold(record)
+        self.memory.end_epoch(record)
         self.account.end_epoch(record)
         self._mark_epoch(record.epoch, record.begin)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0

@@ -42,9 +42,11 @@ from dlmon.records import (
     Evaluation,
     Failure,
     FailureKind,
+    FrameworkMemory,
     Metrics,
     Model,
     Notice,
+    OutOfMemory,
     Phase,
     Record,
     Stack,
@@ -110,7 +112,7 @@ RECORDS_FD = "DLMON_RECORDS_FD"
 # What a workload may send; everything else in a log is the supervisor's own.
 WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
+    *(Metrics, Epoch, Evaluation, Notice, Failure, Stack, FrameworkMemory, OutOfMemory),
 )
 
 

@@ -19,11 +19,13 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Facts,
+    FrameworkMemory,
     Machine,
     MachineFacts,
     Model,
     Node,
     Notice,
+    OutOfMemory,
     Record,
     Result,
     SessionHeader,
@@ -149,7 +151,9 @@ class _Part:
             number = NUMBERS_OF_A_PART * self._number + record.number
             host = None if self.is_here else self.host
             yield replace(record, number=number, host=host, t=self._time(record.t))
-        elif isinstance(record, (Model, Batches, BatchSummary, Epoch)):
+        elif isinstance(
+            record, (Model, Batches, BatchSummary, Epoch, FrameworkMemory, OutOfMemory)
+        ):
             if isinstance(record, Epoch) and record.epoch in epoch_ends:
                 yield from self._align(record, epoch_ends[record.epoch])
             number = NUMBERS_OF_A_PART * self._number + (record.trainer or 0)

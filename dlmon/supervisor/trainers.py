@@ -17,11 +17,13 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Evaluation,
+    FrameworkMemory,
     GpuFacts,
     Metrics,
     Model,
     NamedPause,
     Notice,
+    OutOfMemory,
     Phase,
     Record,
     Stack,
@@ -34,7 +36,7 @@ from dlmon.supervisor.connection import Connection
 LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
+    *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack, FrameworkMemory, OutOfMemory),
 )
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
@@ -151,7 +153,9 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, (Evaluation, Metrics, NamedPause, Stack)):
+        elif isinstance(
+            record, (Evaluation, Metrics, NamedPause, Stack, FrameworkMemory, OutOfMemory)
+        ):
             record = replace(record, trainer=number)
         self._write(record)
         if isinstance(record, Epoch):

@@ -125,6 +125,7 @@ def _dlmon_watch(place, packages):
         "torch._dynamo.callback": "pauses.watch_compiler",
         "torch._dynamo.guards": "pauses.watch_guards",
         "torch.nn.utils.clip_grad": "pytorch.watch_clipping",
+        "torch.cuda.memory": "pytorch.watch_memory",
         "jax._src.monitoring": "pauses.watch_jax",
         "xgboost.training": "boosting.watch_xgboost",
         "lightgbm.engine": "boosting.watch_lightgbm",

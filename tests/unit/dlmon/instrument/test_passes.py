@@ -519,3 +519,64 @@ def test_whatever_is_nested_zipped_or_left_every_sample_batch_and_step_is_counte
     reported = script.reported()
     assert reported.counts == epochs.counts
     assert sum(len(batches.dt_us) for batches in reported.of(Batches)) == epochs.steps
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_step_that_runs_out_of_memory_is_none_and_takes_no_time_of_others(script, failing):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(40, 10, wait_ms=2)):
+        script.took(5)
+        if number == failing:
+            script.backward()
+            script.passes.ran_out_of_memory()
+            script.took(700)
+            continue
+        script.backward()
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)]
+    assert reported.dt_ms == [9] * 3
+    assert [epoch.whole for epoch in reported.epochs] == [True]
+
+
+def test_a_batch_that_is_tried_again_in_smaller_parts_counts_once(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(30, 10)):
+        if number == 1:
+            script.took(5)
+            script.passes.ran_out_of_memory()
+            for _ in range(2):
+                script.backward()
+        script.took(5)
+        script.step(optimizer)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+def test_memory_that_runs_out_in_a_validation_leaves_the_batch_around_it_alone(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(30, 10)):
+        script.took(5)
+        script.step(optimizer)
+        if number == 1:
+            with script.no_grad():
+                for _ in script.loader(20, 10):
+                    script.took(3)
+                    script.passes.ran_out_of_memory()
+                    break
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)]
+
+
+def test_batches_whose_gradients_were_added_up_count_though_the_next_one_fails(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(60, 10)):
+        script.took(5)
+        if number == 3:
+            script.passes.ran_out_of_memory()
+            continue
+        script.backward()
+        if number % 2:
+            script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(50, 5, 2)]
+    assert min(reported.took_ms) > 0

@@ -1,0 +1,81 @@
+"""Whether what is held grows, and what is known of memory that ran out."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+
+from dlmon.records import Epoch, FrameworkMemory, OutOfMemory
+from dlmon.session.memory import MemoryHistory
+
+SECOND = 10**9
+
+
+def history(floors: list[float], *, limit_mib: int | None = 40_000) -> MemoryHistory:
+    """Return what is known after epochs of which each held so much at least, and more at times."""
+    found = MemoryHistory()
+    for epoch, floor in enumerate(floors):
+        for second, above in enumerate((800, 0, 300)):
+            t = (3 * epoch + second) * SECOND
+            held, peak = round(floor) + above, round(max(floors[: epoch + 1])) + 900
+            found.fold(FrameworkMemory(t, "torch", 0, held, peak, peak, limit_mib))
+        end = (3 * epoch + 3) * SECOND
+        found.end_epoch(Epoch(epoch, end - 1, end, end, True, 10, {}))
+    return found
+
+
+def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
+    growth = history([1000 + 120 * epoch for epoch in range(9)]).growth
+    assert growth is not None
+    assert growth.epoch_mib == 120
+    assert growth.epochs == 8
+    assert growth.full_in == pytest.approx((40_000 - 1000 - 8 * 120 - 900) / 120)
+
+
+def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
+    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).growth
+    assert growth is not None
+    assert growth.full_in is None
+
+
+@pytest.mark.parametrize(
+    "floors",
+    [
+        [1000.0] * 12,
+        # Few epochs
+        [1000.0 + 120 * epoch for epoch in range(6)],
+        # The optimiser's state comes in the first epoch, a layer is thawed later.
+        [1000, *[3000.0] * 10],
+        [1000.0] * 6 + [1400.0] * 6,
+        # It settles.
+        list(accumulate([1000.0, *(1000 / 2**epoch for epoch in range(10))])),
+        # It comes and goes.
+        [1000.0 + 100 * (epoch % 3) + 20 * epoch for epoch in range(12)],
+        # Hardly anything
+        [1000.0 + epoch for epoch in range(10)],
+        [3000.0 - 120 * epoch for epoch in range(12)],
+    ],
+)
+def test_what_does_not_grow_steadily_is_no_leak(floors: list[float]) -> None:
+    assert history(floors).growth is None
+
+
+def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
+    found = MemoryHistory()
+    first = FrameworkMemory(1, "torch", 0, 100, 200)
+    second = FrameworkMemory(1, "torch", 1, 90, 900)
+    other = FrameworkMemory(1, "torch", 1, 5000, 9000, trainer=2)
+    for each in (first, second, other):
+        found.fold(each)
+    assert found.main == second
+    assert found.latest[2, "torch", 1] == other
+
+
+def test_a_forged_log_with_any_number_of_gpus_or_errors_stays_small() -> None:
+    found = MemoryHistory()
+    for number in range(3000):
+        found.fold(FrameworkMemory(1, "torch", number, 100, 200))
+        found.fold(OutOfMemory(number, 2048.0))
+    assert len(found.latest) < 2000
+    assert len(found.errors) < 2000

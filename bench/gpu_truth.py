@@ -36,6 +36,7 @@ SETTLE_S = 6.0
 # A field of ours, what nvidia-smi calls it, and its unit.
 FIELDS = (
     ("utilization_pct", "utilization.gpu", " %"),
+    ("memory_busy_pct", "utilization.memory", " %"),
     ("memory_used_mib", "memory.used", " MiB"),
     ("power_w", "power.draw", " W"),
     ("power_limit_w", "enforced.power.limit", " W"),

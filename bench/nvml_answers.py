@@ -24,6 +24,7 @@ from typing import Any
 import harness
 from harness import CannotRun
 
+from dlmon.sensors.nvidia.activity import Activity
 from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, OF_INSTANCES, Missing, NvLinks
 from dlmon.sensors.nvidia.provider import NvidiaProvider, load_pynvml
 from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Query
@@ -72,8 +73,10 @@ class Recorder:
         address = _address(answer)
         if address is None:
             return plain(answer)
-        # Instances of a divided GPU are counted on behind the GPUs.
-        index = arguments[0] if name == "nvmlDeviceGetHandleByIndex" else 1000 + arguments[-1]
+        # Instances of a divided GPU are counted on behind the GPUs, then the driver's buffers.
+        by_index = name.endswith("ByIndex")
+        index = arguments[-1] if by_index else 2000 + len(self._gpus)
+        index += 1000 if name == "nvmlDeviceGetMigDeviceHandleByIndex" else 0
         self._gpus[address] = index
         return {"gpu": index}
 
@@ -95,6 +98,12 @@ def plain(value: Any) -> Any:
         return UUID.sub(_masked, value)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, ctypes._Pointer):
+        return None
+    if isinstance(value, ctypes.Structure) and hasattr(value, "numMetrics"):
+        return [
+            [row.metricId, row.nvmlReturn, row.value] for row in value.metrics[: value.numMetrics]
+        ]
     if isinstance(value, ctypes.Structure | ctypes.Union):
         return {name: plain(getattr(value, name)) for name, *_ in value._fields_}
     if isinstance(value, ctypes.Array):
@@ -152,6 +161,7 @@ def _queries() -> Iterable[Query]:
     return (
         *(*FACTS, *FAST, *ENERGY, MIG, *SLOW, *PCIE, COMPUTE, GRAPHICS, OF_INSTANCES),
         *NvLinks().queries,
+        *Activity().queries,
     )
 
 

@@ -286,6 +286,12 @@ class Gpu:
         nvlink_receive_mib_s: what it receives over all of them.
         nvlink_send_mib_s: what it sends over all of them.
         state: as in `GpuFacts`.
+        memory_busy_pct: the share of time in which its memory was read or written.
+        sm_active_pct: how many of its processors (SMs) had work, on average since the sample
+            before; this and what follows is measured from Hopper on.
+        sm_occupancy_pct: how many threads (warps) they ran, of as many as they can.
+        tensor_pct: how much of the time their tensor cores worked.
+        dram_pct: how much of its memory's bandwidth was used.
     """
 
     index: int
@@ -312,6 +318,11 @@ class Gpu:
     nvlink_receive_mib_s: float | None = None
     nvlink_send_mib_s: float | None = None
     state: GpuState | None = None
+    memory_busy_pct: int | None = None
+    sm_active_pct: float | None = None
+    sm_occupancy_pct: float | None = None
+    tensor_pct: float | None = None
+    dram_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, LOST = 3, 4, 15
+DENIED = dict.fromkeys(("utilization_pct", "memory_busy_pct"), "denied")
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 
 
@@ -373,6 +374,11 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
             nvlink_receive_mib_s=0.0,
             nvlink_send_mib_s=0.0,
             state=GpuState.ANSWERS,
+            memory_busy_pct=45 + index,
+            sm_active_pct=round(61.2 + index / 10, 1),
+            sm_occupancy_pct=38.4,
+            tensor_pct=22.5,
+            dram_pct=48.7,
             why=NOT_MEASURED,
         )
         for index in range(count)
@@ -394,11 +400,11 @@ def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start
     first = sensors.sample()
     assert first.gpus is not None
     assert first.gpus[0].why == NOT_MEASURED | {
-        "utilization_pct": "denied",
+        **DENIED,
         "memory_used_mib": "not supported",
     }
     assert first.gpus[1].why == NOT_MEASURED | {
-        "utilization_pct": "denied",
+        **DENIED,
         "power_w": "not supported",
     }
     assert first.gpus[1].temperature_c == 61

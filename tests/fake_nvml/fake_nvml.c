@@ -10,7 +10,9 @@
  *   process GPU PID MIB [graphics]
  *                                a process on it, that computes or draws; a MIB
  *                                of -1 is memory that the driver does not know
- *   instance GPU PID MIB         one that computes on an instance of a MIG GPU
+ *   instance GPU PID MIB [NUMBER]
+ *                                one that computes on an instance of a MIG GPU
+ *   xid GPU CODE                 an error of the driver, told to who listens by then
  *   answer FUNCTION GPU CODE     return this nvmlReturn_t; GPU may be *
  *   hang FUNCTION                never return
  *   crash FUNCTION               die of SIGSEGV
@@ -36,23 +38,24 @@ enum {
     NOT_SUPPORTED = 3,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
+    TIMEOUT = 10,
     ARGUMENT_VERSION_MISMATCH = 25
 };
 
-enum { MOST_GPUS = 16, GENERATIONS = 256, NO_GPU = -2 };
+enum { MOST_GPUS = 16, MOST_INSTANCES = 8, GENERATIONS = 256, NO_GPU = -2 };
 
 typedef int nvmlReturn_t;
 typedef struct {
     int index;
     unsigned generation;
-    int is_instance;
+    int instance; /* from 1 on; 0 of a whole GPU */
 } * nvmlDevice_t;
 
 static struct {
     int index;
     unsigned generation;
-    int is_instance;
-} devices[GENERATIONS][MOST_GPUS], instances[GENERATIONS][MOST_GPUS];
+    int instance;
+} devices[GENERATIONS][MOST_GPUS], instances[GENERATIONS][MOST_GPUS][MOST_INSTANCES];
 
 static unsigned generation = 1;
 static int users = 0;
@@ -180,6 +183,11 @@ static unsigned long long value_of(int gpu, const char *name)
         {"decoder_pct", 8, 0},            {"mig", 0, 0},
         {"nvlinks", 4, 0},                {"nvlinks_down", 1, 0},
         {"nvlink_receive_kib", 0, 0},     {"nvlink_send_kib", 0, 0},
+        {"memory_busy_pct", 45, 1},       {"gpm", 1, 0},
+        {"sm_active_permille", 612, 1},   {"sm_occupancy_permille", 384, 0},
+        {"tensor_permille", 225, 0},      {"dram_permille", 487, 0},
+        {"mig_instances", 1, 0},          {"mig_memory_total_mib", 9856, 0},
+        {"mig_memory_used_mib", 5120, 0},
     };
     struct value value = {gpu, name, 0};
     if (each_line(read_value, &value))
@@ -318,6 +326,8 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length)
 {
     DEVICE_CALL(device);
     struct name wanted = {device->index, name, length};
+    if (device->instance)
+        return text(name, length, "NVIDIA Fake 100 MIG 1g.10gb");
     if (each_line(read_name, &wanted))
         return SUCCESS;
     return text(name, length, "NVIDIA Fake 100");
@@ -355,6 +365,13 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct memory_v2 *m
     DEVICE_CALL(device);
     if (memory->version != (sizeof *memory | 2u << 24))
         return ARGUMENT_VERSION_MISMATCH;
+    if (device->instance) {
+        memory->total = mib(device->index, "mig_memory_total_mib");
+        memory->used = mib(device->index, "mig_memory_used_mib");
+        memory->reserved = 0;
+        memory->free = memory->total - memory->used;
+        return SUCCESS;
+    }
     memory->total = mib(device->index, "memory_total_mib");
     memory->reserved = mib(device->index, "memory_reserved_mib");
     memory->used = mib(device->index, "memory_used_mib");
@@ -370,7 +387,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, struct utilizati
 {
     DEVICE_CALL(device);
     utilization->gpu = value_of(device->index, "utilization_pct");
-    utilization->memory = utilization->gpu / 2;
+    utilization->memory = value_of(device->index, "memory_busy_pct");
     return SUCCESS;
 }
 
@@ -558,7 +575,163 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct fie
     return SUCCESS;
 }
 
-/* ---- MIG: one instance ---- */
+/* ---- GPM: what counts is on between two samples ---- */
+
+struct sample {
+    int is_free, gpu;
+    unsigned taken;
+};
+
+static unsigned samples_taken = 0;
+
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, unsigned support[2])
+{
+    DEVICE_CALL(device);
+    if (support[0] != 1)
+        return ARGUMENT_VERSION_MISMATCH;
+    support[1] = value_of(device->index, "gpm");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleAlloc(struct sample **sample)
+{
+    SYSTEM_CALL();
+    *sample = calloc(1, sizeof **sample);
+    return SUCCESS;
+}
+
+static void check_sample(const struct sample *sample)
+{
+    if (sample && !sample->is_free)
+        return;
+    fprintf(stderr, "fake NVML: a sample that is not valid\n");
+    abort();
+}
+
+/* Never really freed, so that whoever uses it again is found out. */
+nvmlReturn_t nvmlGpmSampleFree(struct sample *sample)
+{
+    SYSTEM_CALL();
+    check_sample(sample);
+    sample->is_free = 1;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, struct sample *sample)
+{
+    DEVICE_CALL(device);
+    check_sample(sample);
+    sample->gpu = device->index;
+    sample->taken = ++samples_taken;
+    return SUCCESS;
+}
+
+struct metric {
+    unsigned id;
+    nvmlReturn_t code;
+    double value;
+    const char *names[3];
+};
+
+struct metrics {
+    unsigned version, count;
+    struct sample *first, *second;
+    struct metric metrics[];
+};
+
+nvmlReturn_t nvmlGpmMetricsGet(struct metrics *wanted)
+{
+    static const char *const names[] = {[2] = "sm_active_permille",
+                                        [3] = "sm_occupancy_permille",
+                                        [5] = "tensor_permille",
+                                        [10] = "dram_permille"};
+    SYSTEM_CALL();
+    check_sample(wanted->first);
+    check_sample(wanted->second);
+    if (wanted->version != 1)
+        return ARGUMENT_VERSION_MISMATCH;
+    if (!wanted->first->taken || wanted->first->taken >= wanted->second->taken ||
+        wanted->first->gpu != wanted->second->gpu)
+        return INVALID_ARGUMENT;
+    for (unsigned i = 0; i < wanted->count; i++) {
+        struct metric *metric = &wanted->metrics[i];
+        int is_known = metric->id < sizeof names / sizeof *names && names[metric->id];
+        metric->code = is_known ? SUCCESS : NOT_SUPPORTED;
+        if (is_known)
+            metric->value = value_of(wanted->second->gpu, names[metric->id]) / 10.0;
+    }
+    return SUCCESS;
+}
+
+/* ---- events: Xid errors, those that come after somebody listens ---- */
+
+struct event_set {
+    int gpu;
+    int told;
+};
+
+struct event {
+    nvmlDevice_t device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+struct xids {
+    int gpu, skipped;
+    unsigned long long code;
+};
+
+static int read_xid(const char *line, void *wanted)
+{
+    struct xids *xids = wanted;
+    int gpu;
+    if (sscanf(line, "xid %d %llu", &gpu, &xids->code) != 2 || gpu != xids->gpu)
+        return 0;
+    return xids->skipped-- == 0;
+}
+
+nvmlReturn_t nvmlEventSetCreate(struct event_set **set)
+{
+    SYSTEM_CALL();
+    *set = calloc(1, sizeof **set);
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types,
+                                      struct event_set *set)
+{
+    enum { XID = 8 };
+    struct xids before = {device->index, -1, 0};
+    DEVICE_CALL(device);
+    if (types != XID)
+        return INVALID_ARGUMENT;
+    set->gpu = device->index;
+    each_line(read_xid, &before);
+    set->told = -1 - before.skipped;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(struct event_set *set, struct event *event, unsigned timeout_ms)
+{
+    struct xids next = {set->gpu, set->told, 0};
+    SYSTEM_CALL();
+    (void)timeout_ms;
+    if (!each_line(read_xid, &next))
+        return TIMEOUT;
+    set->told++;
+    *event = (struct event){(nvmlDevice_t)&devices[generation % GENERATIONS][set->gpu], 8,
+                            next.code, ~0u, ~0u};
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetFree(struct event_set *set)
+{
+    SYSTEM_CALL();
+    free(set);
+    return SUCCESS;
+}
+
+/* ---- MIG: `mig_instances`, from index 1 on ---- */
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, unsigned *pending)
 {
@@ -571,14 +744,30 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
                                                  nvmlDevice_t *instance)
 {
     DEVICE_CALL(device);
-    if (index != 1)
+    if (index < 1 || index > value_of(device->index, "mig_instances") || index >= MOST_INSTANCES)
         return NOT_FOUND;
-    nvmlDevice_t slot = (nvmlDevice_t)&instances[generation % GENERATIONS][device->index];
+    nvmlDevice_t slot = (nvmlDevice_t)&instances[generation % GENERATIONS][device->index][index];
     slot->index = device->index;
     slot->generation = generation;
-    slot->is_instance = 1;
+    slot->instance = index;
     *instance = slot;
     return SUCCESS;
+}
+
+enum { FIRST_GPU_INSTANCE = 7 };
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned *id)
+{
+    DEVICE_CALL(device);
+    *id = FIRST_GPU_INSTANCE - 1 + device->instance;
+    return device->instance ? SUCCESS : INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned *id)
+{
+    DEVICE_CALL(device);
+    *id = 0;
+    return device->instance ? SUCCESS : INVALID_ARGUMENT;
 }
 
 /* ---- processes ---- */
@@ -591,7 +780,7 @@ struct process {
 
 struct processes {
     const char *word;
-    int gpu, draws;
+    int gpu, instance, draws;
     unsigned found, room;
     struct process *list;
 };
@@ -608,17 +797,21 @@ static int read_process(const char *line, void *wanted)
     if (strcmp(word, processes->word) || gpu != processes->gpu ||
         processes->draws != !strcmp(kind, "graphics"))
         return 0;
+    if (processes->instance && processes->instance != (*kind ? atoi(kind) : 1))
+        return 0;
     if (processes->found < processes->room)
         processes->list[processes->found] =
-            (struct process){pid, mib < 0 ? ~0ull : (unsigned long long)mib << 20, 0, 0};
+            (struct process){pid, mib < 0 ? ~0ull : (unsigned long long)mib << 20,
+                             processes->instance ? FIRST_GPU_INSTANCE - 1 + processes->instance : 0,
+                             0};
     processes->found++;
     return 0;
 }
 
-static nvmlReturn_t list(const char *word, int gpu, int draws, unsigned *count,
+static nvmlReturn_t list(const char *word, nvmlDevice_t device, int draws, unsigned *count,
                          struct process *found)
 {
-    struct processes processes = {word, gpu, draws, 0, *count, found};
+    struct processes processes = {word, device->index, device->instance, draws, 0, *count, found};
     each_line(read_process, &processes);
     *count = processes.found;
     return processes.found > processes.room ? INSUFFICIENT_SIZE : SUCCESS;
@@ -627,10 +820,10 @@ static nvmlReturn_t list(const char *word, int gpu, int draws, unsigned *count,
 #define PROCESSES(function, draws)                                                       \
     nvmlReturn_t function(nvmlDevice_t device, unsigned *count, struct process *processes) \
     {                                                                                    \
-        if (device && device->is_instance)                                               \
-            return list("instance", device->index, draws, count, processes);             \
+        if (device && device->instance)                                                  \
+            return list("instance", device, draws, count, processes);                    \
         DEVICE_CALL(device);                                                             \
-        return list("process", device->index, draws, count, processes);                  \
+        return list("process", device, draws, count, processes);                         \
     }
 
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, 0)

@@ -27,6 +27,7 @@ ANSWERS = {
     "driver_version": lambda gpu: nvml.nvmlSystemGetDriverVersion(),
     "memory.total": lambda gpu: f"{memory(gpu).total >> 20} MiB",
     "power.limit": lambda gpu: f"{nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000:.2f} W",
+    "utilization.memory": lambda gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).memory,
     "utilization.gpu": lambda gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
     "memory.used": lambda gpu: memory(gpu).used >> 20,
     "power.draw": lambda gpu: f"{nvml.nvmlDeviceGetPowerUsage(gpu) / 1000:.2f}",

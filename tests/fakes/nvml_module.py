@@ -33,7 +33,7 @@ ANSWERS = {
     "nvmlDeviceGetMaxMigDeviceCount": ("instances", lambda nvml, gpu: 7),
     "nvmlDeviceGetUtilizationRates": (
         "utilization",
-        lambda nvml, gpu: SimpleNamespace(gpu=nvml.values["utilization"]),
+        lambda nvml, gpu: SimpleNamespace(gpu=nvml.values["utilization"], memory=48),
     ),
     "nvmlDeviceGetMemoryInfo": (
         "memory_v{0}",

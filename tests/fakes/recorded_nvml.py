@@ -8,6 +8,9 @@ from types import SimpleNamespace
 
 import pynvml
 
+# What these hold lies in the driver's memory, and can't be recorded.
+_IN_MEMORY = ("nvmlGpm", "nvmlEvent", "nvmlDeviceRegisterEvents")
+
 
 class RecordedNvml:
     """Every call's answers in the order they were given; the last one stands from then on."""
@@ -25,6 +28,8 @@ class RecordedNvml:
             return getattr(pynvml, name)
 
         def call(*arguments, **named):
+            if name.startswith(_IN_MEMORY):
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
             answers = self._answers[name, _key([*arguments, *named.values()])]
             assert answers, f"no answer of {name}{arguments} was recorded"
             answer = answers.pop(0) if len(answers) > 1 else answers[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlmon.records import Gpu, GpuFacts, GpuState
+from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
@@ -157,7 +158,7 @@ def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
 
 
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
-_READINGS = (*(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
+_READINGS = (*ACTIVITY_NAMES, *(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ class Device:
     _mig: bool = False
     _settled: dict[str, Reader | Missing] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
+    _activity: Activity = field(default_factory=Activity)
     _measured: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -205,14 +207,21 @@ class Device:
         return self.handle is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
+        self.release()
         self.handle, self.uuid = handle, uuid or self.uuid
         self.is_due = True
         self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
+        self._activity = Activity()
         self._mig = self._ask(nvml, MIG) is True
 
     def detach(self, missing: Missing) -> None:
         """Ask no more; `missing` says why not."""
+        self.release()
         self.handle, self.missing = None, missing
+
+    def release(self) -> None:
+        """Give back what the driver holds for it, which no shutdown of NVML does."""
+        self._activity.close()
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
@@ -223,10 +232,14 @@ class Device:
         return GpuFacts(index=self.index, **values, state=state, why=why)
 
     def read(self, nvml: Any, queries: tuple[Query, ...], slow: bool = False) -> Gpu:
-        """Ask `queries`, and of its links if `slow`; of everything where that is due."""
-        if self.is_due:
-            queries, slow, self.is_due = _ALL_QUERIES, True, False
-        if slow:
+        """Ask `queries`, of its links if `slow`, else how busy it is; of everything where due."""
+        is_due, self.is_due = self.is_due, False
+        if is_due:
+            queries = _ALL_QUERIES
+        if is_due or not slow:
+            self._activity.begin()
+            queries = (*self._activity.queries, *queries)
+        if is_due or slow:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)
         self.answered = bool(values) and not self.is_lost

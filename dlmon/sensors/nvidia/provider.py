@@ -146,7 +146,7 @@ class NvidiaProvider(Provider):
         return notices
 
     def fast(self, t: int) -> Reading:
-        """Read utilisation, memory, power, temperature, clock, throttle reasons; of few, energy.
+        """Read how busy they are, memory, power, heat, clock, throttle reasons; of few, energy.
 
         With `pcie` one GPU's link is measured too, each in its turn.
         """
@@ -238,6 +238,8 @@ class NvidiaProvider(Provider):
             return
         if self._initialised:
             self._initialised = False
+            for device in self._devices:
+                device.release()
             # A driver that is gone can't be shut down either; starting it again will show.
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()

@@ -55,7 +55,12 @@ THROTTLE_WORDS = {
 }
 
 # NVML does not report them for a GPU that is divided (nvml.h, of each of these calls).
-NOT_UNDER_MIG = frozenset({"utilization_pct", "encoder_pct", "decoder_pct"})
+NOT_UNDER_MIG = frozenset(
+    {
+        *("utilization_pct", "encoder_pct", "decoder_pct", "memory_busy_pct"),
+        *("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct"),
+    }
+)
 UNDER_MIG = "not reported while MIG is on"
 
 _MIB = (0, 2**26)
@@ -183,11 +188,6 @@ FACTS = (
     Query("pcie_max_width", call("nvmlDeviceGetMaxPcieLinkWidth"), within=_WIDTH),
 )
 FAST = (
-    Query(
-        "utilization_pct",
-        lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
-        within=(0, 100),
-    ),
     Query("memory_used_mib", *_of_memory("used"), within=_MIB),
     Query("power_w", _thousandths("nvmlDeviceGetPowerUsage"), within=_WATTS),
     Query(

@@ -1,0 +1,141 @@
+"""How busy a GPU is: by its utilisation and, from Hopper on, by NVML's performance monitoring.
+
+GPM counts in hardware (GPU performance monitoring, nvml.h): a value is of the time between two
+samples, which the driver keeps in buffers that whoever asked for them has to free.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from dlmon.sensors.nvidia.queries import NOT_SUPPORTED, Query
+
+_METRICS = {
+    "sm_active_pct": "NVML_GPM_METRIC_SM_UTIL",
+    "sm_occupancy_pct": "NVML_GPM_METRIC_SM_OCCUPANCY",
+    "tensor_pct": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
+    "dram_pct": "NVML_GPM_METRIC_DRAM_BW_UTIL",
+}
+# The driver refreshes what it samples no more often (nvml.h, of nvmlGpmSampleGet).
+_LEAST_APART_NS = 100_000_000
+# Two counters that are not read at the same instant may come to a little more than all.
+_MOST_PCT = 102.0
+
+
+class Gpm:
+    """Two samples of a GPU, and what its counters say of the time between them."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._nvml: Any = None
+        self._samples: list[Any] = []
+        """The older one first."""
+        self._sampled_at: int | None = None
+        self._request: Any = None
+        self._values: dict[str, tuple[int, float]] = {}
+
+    def read(self, nvml: Any, gpu: Any) -> dict[str, tuple[int, float]]:
+        """Take a sample; return NVML's code and the value of each metric since the one before.
+
+        What comes sooner than the driver samples has the values of before.
+
+        Raises:
+            nvml.NVMLError: the driver gives none.
+            ValueError: there is no time to take them over; the message says why.
+        """
+        if not self._samples:
+            self._open(nvml, gpu)
+        now, before = self._clock(), self._sampled_at
+        if before is not None and now - before < _LEAST_APART_NS:
+            if not self._values:
+                raise ValueError("no earlier reading yet")
+            return self._values
+        # Until it is taken, what this sample held is gone.
+        self._sampled_at, self._values = None, {}
+        older, newer = self._samples
+        nvml.nvmlGpmSampleGet(gpu, older)
+        self._samples, self._sampled_at = [newer, older], now
+        if before is None:
+            raise ValueError("no earlier reading yet")
+        request = self._request
+        request.sample1, request.sample2 = self._samples
+        nvml.nvmlGpmMetricsGet(request)
+        self._values = {
+            name: (metric.nvmlReturn, metric.value)
+            for name, metric in zip(_METRICS, request.metrics, strict=False)
+        }
+        return self._values
+
+    def close(self) -> None:
+        """Free the samples; they are worthless once NVML was shut down."""
+        for sample in self._samples:
+            with suppress(self._nvml.NVMLError):
+                self._nvml.nvmlGpmSampleFree(sample)
+        self._samples, self._sampled_at, self._values = [], None, {}
+
+    def _open(self, nvml: Any, gpu: Any) -> None:
+        if not nvml.nvmlGpmQueryDeviceSupport(gpu).isSupportedDevice:
+            raise nvml.NVMLError(NOT_SUPPORTED)
+        self._nvml = nvml
+        self._request = request = nvml.c_nvmlGpmMetricsGet_t()
+        request.version, request.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_METRICS)
+        for number, constant in enumerate(_METRICS.values()):
+            request.metrics[number].metricId = getattr(nvml, constant)
+        samples = [nvml.nvmlGpmSampleAlloc()]
+        try:
+            samples.append(nvml.nvmlGpmSampleAlloc())
+        finally:
+            self._samples = samples
+            if len(samples) == 1:
+                self.close()
+
+
+class Activity:
+    """Answers what `ACTIVITY_NAMES` name: a call that answers several is made once a reading."""
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._gpm = Gpm(clock)
+        self._answers: dict[str, Any] = {}
+        self.queries = (
+            Query("utilization_pct", partial(self._utilization, "gpu"), within=(0, 100)),
+            Query("memory_busy_pct", partial(self._utilization, "memory"), within=(0, 100)),
+            *(Query(name, partial(self._metric, name), within=(0, 100)) for name in _METRICS),
+        )
+
+    def begin(self) -> None:
+        """Begin a reading."""
+        self._answers.clear()
+
+    def close(self) -> None:
+        """Give back what the driver holds for it."""
+        self._gpm.close()
+
+    def _utilization(self, of_what: str, nvml: Any, gpu: Any) -> int:
+        rates = self._once("rates", nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(gpu))
+        return int(getattr(rates, of_what))
+
+    def _metric(self, name: str, nvml: Any, gpu: Any) -> float:
+        code, pct = self._once("gpm", nvml, lambda: self._gpm.read(nvml, gpu))[name]
+        if code:
+            raise nvml.NVMLError(code)
+        pct = 100.0 if 100 < pct < _MOST_PCT else pct
+        return round(pct, 1)
+
+    def _once(self, call: str, nvml: Any, ask: Callable[[], Any]) -> Any:
+        """Return the answer of this reading, or raise its error again."""
+        if call not in self._answers:
+            try:
+                self._answers[call] = ask()
+            except (nvml.NVMLError, ValueError, AttributeError) as error:
+                self._answers[call] = error
+        answer = self._answers[call]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+ACTIVITY_NAMES = tuple(query.name for query in Activity().queries)

@@ -1,26 +1,48 @@
-"""Data-parallel training over gloo, started by torchrun."""
+"""Data-parallel training over gloo, started by torchrun: with DDP, or as the first argument says.
+
+A second argument is the rank whose data takes longer.
+"""
 
 import json
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
+wrapper, slow_rank = sys.argv[1:] or ("ddp", "")
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-data = TensorDataset(torch.randn(101, 4), torch.randn(101, 1))
+is_slow, epochs = slow_rank == str(dist.get_rank()), 20 if slow_rank else 2
+
+
+class Data(TensorDataset):
+    """Samples, of which each takes its time where this rank is the slow one."""
+
+    def __getitem__(self, index):
+        if is_slow:
+            time.sleep(0.003)
+        return super().__getitem__(index)
+
+
+data = Data(torch.randn(101, 4), torch.randn(101, 1))
 sampler = DistributedSampler(data)
 loader = DataLoader(data, batch_size=8, sampler=sampler)
-model = DistributedDataParallel(nn.Linear(4, 1))
+if wrapper == "fsdp":
+    model = nn.Linear(4, 1)
+    fully_shard(model)
+else:
+    model = DistributedDataParallel(nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 samples = steps = 0
 losses = []
-for epoch in range(2):
+for epoch in range(epochs):
     sampler.set_epoch(epoch)
     for a, b in loader:
         optimizer.zero_grad()
@@ -29,7 +51,7 @@ for epoch in range(2):
         optimizer.step()
         samples, steps = samples + len(a), steps + 1
         losses.append(error.item())
-counts = {"samples": samples, "steps": steps, "updates": steps, "epochs": 2}
+counts = {"samples": samples, "steps": steps, "updates": steps, "epochs": epochs}
 # In one write, so that the lines of two processes can't mix.
 line = json.dumps({"rank": dist.get_rank(), "losses": losses, "pid": os.getpid(), **counts})
 sys.stdout.write(line + "\n")

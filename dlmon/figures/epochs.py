@@ -112,7 +112,7 @@ def epoch_comparison_text(
         first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
     is_first = it.epoch.epoch == 0
     named = [_part_text(part, compiles, is_first) for part in it.parts]
-    if it.rest_s:
+    if round(it.rest_s, 2):
         rest = f"{units.seconds(abs(it.rest_s))} {'more' if it.rest_s > 0 else 'less'}"
         named.append(f"all else {rest} than usual")
     parts = ", ".join(named)

@@ -738,7 +738,8 @@ class Supervisor:
             )
         snapshot = self._session.snapshot(now, ended=True)
         energy = self._session.machine.energy
-        return make_result(self._job, log, snapshot, energy, ending, now, time.time())
+        nodes = {host: node.history.energy for host, node in self._session.nodes.items()}
+        return make_result(self._job, log, snapshot, energy, ending, now, time.time(), nodes)
 
 
 def _exit_code(ending: Ending, result: Result) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import signal
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,8 +98,12 @@ def make_result(
     ending: Ending,
     now_ns: int,
     wall: float,
+    nodes: Mapping[str, EnergyMeter] | None = None,
 ) -> Result:
-    """Return the result record of a session that has ended, with what it cost by then."""
+    """Return the result record of a session that has ended, with what it cost by then.
+
+    Of a run on several machines, `nodes` has the energy of the others, by their names.
+    """
     header, model, validity = snapshot.header, snapshot.measured_model, snapshot.validity
     batch_size = model.batch_size if model is not None else job.options.get("batch_size")
     status, error, kind = _status(ending, batch_size)
@@ -106,9 +111,8 @@ def make_result(
     peak_flop_s, why_no_peak = _peak(job, snapshot)
     measured = measure(
         model,
-        snapshot.gpus,
+        [(energy, snapshot.gpus), *_of_other_machines(snapshot, nodes or {})],
         snapshot.epochs,
-        energy,
         snapshot.samples_per_second,
         wall_s,
         None if price is None else str(price),
@@ -116,9 +120,6 @@ def make_result(
         peak_flop_s,
         why_no_peak,
     )
-    if any(one.trainer.host is not None for one in snapshot.trainers):
-        measured["energy_j_per_epoch"] = None
-        measured["why"]["energy_j_per_epoch"] = OTHER_MACHINES
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
@@ -389,9 +390,8 @@ NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 
 def measure(
     model: Model | None,
-    gpus: Sequence[int],
+    energy: Sequence[MachineEnergy],
     epochs: Sequence[Epoch],
-    energy: EnergyMeter,
     samples_per_second: SamplesPerSecond | None,
     wall_s: float,
     price: str | None,
@@ -403,9 +403,8 @@ def measure(
 
     Args:
         model: what runs; its `flops_per_sample` are those of its mode.
-        gpus: those that were trained on, by NVML's numbers.
+        energy: of each machine that trained.
         epochs: that have ended.
-        energy: has folded the session's samples.
         samples_per_second: of the steady state.
         wall_s: the run's wall time.
         price: as it was typed.
@@ -418,7 +417,7 @@ def measure(
     if flop_s is not None:
         share, why_no_share = peak_share(flop_s, peak_flop_s, why_no_peak)
     cost, why_no_cost = _cost_usd(price, wall_s, cpus)
-    energy_j_per_epoch, why = _energy_by_device(model, gpus, epochs, energy)
+    energy_j_per_epoch, why = _energy_by_device(model, energy, epochs)
     reasons = {
         "effective_flop_s": why_no_flop_s,
         "peak_share": why_no_share,
@@ -434,7 +433,8 @@ def measure(
     }
 
 
-OTHER_MACHINES = "it trained on several machines, and the energy of this one alone is known"
+MachineEnergy = tuple[EnergyMeter, Sequence[int]]
+"""What has folded a machine's samples, and the GPUs that were trained on, by NVML's numbers."""
 
 _Figure = tuple[float | None, str | None]
 """A figure, or None and why it is unknown."""
@@ -479,8 +479,19 @@ def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:
     return cost, None
 
 
+def _of_other_machines(
+    snapshot: Snapshot, nodes: Mapping[str, EnergyMeter]
+) -> Iterator[MachineEnergy]:
+    gpus: defaultdict[str, set[int]] = defaultdict(set)
+    for one in snapshot.trainers:
+        if one.trainer.host is not None:
+            gpus[one.trainer.host].update(one.gpus)
+    for host, numbers in gpus.items():
+        yield nodes.get(host) or EnergyMeter(), sorted(numbers)
+
+
 def _energy_by_device(
-    model: Model | None, gpus: Sequence[int], epochs: Sequence[Epoch], energy: EnergyMeter
+    model: Model | None, energy: Sequence[MachineEnergy], epochs: Sequence[Epoch]
 ) -> tuple[dict[str, float] | None, dict[str, str]]:
     """Return joules per epoch by device, and why those that are missing are unknown."""
     if model is not None and model.why_no_epochs is not None:
@@ -488,9 +499,10 @@ def _energy_by_device(
     whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
     if not whole:
         return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
-    counters = {"cpu": [energy.cpu]}
+    counters = {"cpu": [meter.cpu for meter, _ in energy]}
     if model is not None and model.device is not None and model.device.startswith("gpu"):
-        counters = {"gpu": [energy.gpu(number) for number in gpus or (None,)], **counters}
+        of_gpus = [meter.gpu(number) for meter, gpus in energy for number in gpus or (None,)]
+        counters = {"gpu": of_gpus, **counters}
     measured: dict[str, float] = {}
     reasons: dict[str, str] = {}
     for name, each in counters.items():

@@ -107,8 +107,8 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
     shown, session, header = source.snapshot(), source.session, source.session.header
     model, rate, epochs = shown.measured_model, shown.samples_per_second, shown.epochs
     price, cores, peak = header.options.get("price"), header.machine.cores, None
-    energy, price = session.machine.energy, price and str(price)
-    cost = measure(model, shown.gpus, epochs, energy, rate, shown.elapsed_s, price, cores, peak)
+    energy, price = [(session.machine.energy, shown.gpus)], price and str(price)
+    cost = measure(model, energy, epochs, rate, shown.elapsed_s, price, cores, peak)
     limit, progress, gpus = shown.limit, shown.progress, shown.machine and shown.machine.gpus
     return {
         **{name: getattr(shown, name) for name in PLAIN},

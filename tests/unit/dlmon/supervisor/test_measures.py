@@ -76,16 +76,23 @@ def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[
     return [(t, start_j + power_w * t) for t in range(seconds + 1)]
 
 
-def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, **more):
+def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, others=(), **more):
     given_too = {"wall_s": 60.0, "price": None, "cpus": 2, "peak_flop_s": None} | more
-    return SimpleNamespace(
-        **measure(
-            model, model.gpus if model else (), epochs, energy or EnergyMeter(), rate, **given_too
-        )
-    )
+    of_machines = [(energy or EnergyMeter(), model.gpus if model else ()), *others]
+    return SimpleNamespace(**measure(model, of_machines, epochs, rate, **given_too))
 
 
 # Energy
+
+
+def test_energy_of_several_machines_is_that_of_all_or_unknown():
+    own, other = cpu_meter(*steady(40, 10)), cpu_meter(*steady(60, 10))
+    made = [epoch(0, 2, 6)]
+    found = measured(epochs=made, energy=own, others=[(other, ())])
+    assert found.energy_j_per_epoch == {"cpu": pytest.approx(400)}
+    unread = measured(epochs=made, energy=own, others=[(EnergyMeter(), ())])
+    assert unread.energy_j_per_epoch is None
+    assert "energy_j_per_epoch" in unread.why
 
 
 @pytest.mark.parametrize(

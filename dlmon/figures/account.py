@@ -9,7 +9,7 @@ from dataclasses import replace
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
 from dlmon.figures.stacks import stack_text
-from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause
+from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause, StepParts
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in, stacks_in
 from dlmon.session.snapshot import Snapshot
@@ -44,6 +44,15 @@ BRIEF_NAMES = {
     AccountPart.GAPS: "between",
     AccountPart.SCRIPT: "outside",
 }
+STEP_NAMES = {
+    "wait_us": "waiting for data",
+    "copy_us": "copy to the device",
+    "forward_us": "forward",
+    "backward_us": "backward",
+    "optimizer_us": "optimiser",
+    "rest_us": "the rest",
+}
+_BRIEF_STEP_NAMES = {"wait_us": "data wait", "copy_us": "copy", "rest_us": "rest"}
 # From so much of the time on, waiting is worth a word.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
@@ -123,6 +132,21 @@ def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
     rest = PartRow(AccountPart.UNKNOWN, PART_NAMES[AccountPart.UNKNOWN], seconds, share)
     short = (replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in named)
     return (*short, *[rest] * bool(rest.percent))
+
+
+def step_rows(parts: StepParts) -> tuple[tuple[str, float, float], ...]:
+    """Return what a step is made of: each part's field, its milliseconds, its share, 0 to 1."""
+    known = ((name, parts.share(name)) for name in STEP_NAMES)
+    step_ms = parts.step_us / parts.steps / 1000
+    return tuple((name, share * step_ms, share) for name, share in known if share is not None)
+
+
+def step_parts_text(parts: StepParts) -> str:
+    """Say in a line what a step is made of: forward 31 %, backward 44 %, optimiser 19 %."""
+    return ", ".join(
+        f"{_BRIEF_STEP_NAMES.get(name, STEP_NAMES[name])} {units.share(share)}"
+        for name, _, share in step_rows(parts)
+    )
 
 
 def regular_steps_text(steps: RegularSteps) -> str:

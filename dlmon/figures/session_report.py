@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
-from dlmon.figures.account import gap_of_session, longest_gaps
+from dlmon.figures.account import gap_of_session, longest_gaps, step_rows
 from dlmon.figures.comparison import (
     earlier_sessions,
     epoch_word,
@@ -41,6 +41,7 @@ from dlmon.figures.summary import (
     VALID,
     Outcome,
     account_section,
+    step_section,
     summary_numbers,
     summary_rows,
 )
@@ -176,6 +177,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         comparison_bars(comparison) if comparison.rows else None,
         OverTime(),
         account_section(snapshot),
+        step_section(snapshot),
         _under(
             "The longest times without a batch",
             [(units.clock(mark.at_s), mark.text) for mark in gaps],
@@ -313,6 +315,7 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
         "limit": None if snapshot.limit is None else snapshot.limit.text,
         "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
         "account": {str(part): seconds for part, seconds in snapshot.account.items()},
+        **_step_json(snapshot),
         "valid": None if validity is None else validity.is_valid,
         "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
         "comparison": [
@@ -333,6 +336,15 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
         ],
         "command": _command(snapshot),
     }
+
+
+def _step_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a step is made of, where a script's framework was asked; else nothing."""
+    if snapshot.step_parts is None:
+        return {"step_parts": None, "why_no_parts": why} if (why := snapshot.why_no_parts) else {}
+    rows = step_rows(snapshot.step_parts)
+    parts = {name.replace("_us", "_ms"): ms for name, ms, _ in rows}
+    return {"step_parts": {"batches": snapshot.step_parts.steps, **parts}}
 
 
 def _profile_json(profile: Profile, it: Outcome) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from dlmon.comparison.compare import find_match, missing_part
 from dlmon.figures import units
 from dlmon.figures.account import (
     PART_NAMES,
+    STEP_NAMES,
     account_rows,
     gap_of_session,
     longest_gaps,
     names_of,
     regular_steps_text,
+    step_rows,
 )
 from dlmon.figures.comparison import (
     basis_of_epoch,
@@ -301,6 +303,7 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
     for section in (
         loop_table(snapshot, _SHOWN_LOOPS),
         account_section(snapshot),
+        step_section(snapshot),
         _gaps(snapshot),
     ):
         if section is not None:
@@ -317,6 +320,20 @@ def account_section(snapshot: Snapshot) -> Bars | None:
     parts = account_rows(snapshot.account, names_of(snapshot))
     bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
     return Bars("Where the time went", bars, are_parts=True) if bars else None
+
+
+def step_section(snapshot: Snapshot) -> Bars | Note | None:
+    """Return what a step is made of, or why that could not be measured; None without a word."""
+    parts = snapshot.step_parts
+    if parts is None:
+        why = snapshot.why_no_parts
+        return Note((f"What a step is made of is not known: {why}.",)) if why else None
+    bars = tuple(
+        Bar(STEP_NAMES[name], ms, f"{units.step_time(ms)}, {units.share(share)}")
+        for name, ms, share in step_rows(parts)
+    )
+    measured = units.counted(parts.steps, "batch")
+    return Bars(f"What a step is made of (of {measured})", bars, are_parts=True)
 
 
 def _gaps(snapshot: Snapshot) -> Note | None:

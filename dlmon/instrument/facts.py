@@ -32,6 +32,17 @@ def device_of_training(trained_by: Any) -> dict[str, Any]:
         return _unknown(f"PyTorch does not say it ({type(error).__name__})")
 
 
+def facts_of_training(trained_by: Any) -> dict[str, Any]:
+    """Return where PyTorch trains, and what its optimiser is: an optimiser, or only a device."""
+    groups = getattr(trained_by, "param_groups", None)
+    if not groups:
+        return device_of_training(trained_by)
+    # Only what can be fused has the option; None is the default.
+    fused = {"fused": groups[0]["fused"] is True} if "fused" in groups[0] else {}
+    named = {"optimizer": type(trained_by).__name__}
+    return {**named, **fused, **device_of_training(trained_by)}
+
+
 def device_of_keras(backend: str) -> dict[str, Any]:
     """Return what Keras's backend computes on by default."""
     try:

@@ -46,6 +46,7 @@ class Loader:
         inferred: how the samples of a batch are found, where the loader does not say them.
         skipped: batches that the next pass leaves out, as a run does that goes on from within an
             epoch.
+        pin_memory: whether it puts batches where a GPU copies them from directly.
         why: reasons of what is None, by the names of `Model`.
     """
 
@@ -58,6 +59,7 @@ class Loader:
     inferred: str | None = None
     has_passes: bool = True
     skipped: int = field(default=0, compare=False)
+    pin_memory: bool | None = field(default=None, compare=False)
     why: dict[str, str] = field(default_factory=dict, compare=False)
 
     def limited(self, steps: int) -> Loader:
@@ -97,6 +99,7 @@ def describe(loader: Any) -> Loader:
     if batch_size is None and (is_plain or is_shard):
         batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
     workers = getattr(loader, "num_workers", None)
+    pinned = getattr(loader, "pin_memory", None)
     is_iterated = getattr(loader, "_dataset_kind", 0) == _OF_A_DATASET
     steps: int | None
     samples: int | None = None
@@ -132,6 +135,7 @@ def describe(loader: Any) -> Loader:
         is_collated=is_collated,
         workers=workers if isinstance(workers, int) else None,
         skipped=skipped,
+        pin_memory=pinned if isinstance(pinned, bool) else None,
         inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )

@@ -19,6 +19,7 @@ from dlmon.instrument.queued import (
     Pause,
 )
 from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.step_parts import StepMarks
 from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
 
 OWNER = "torch"
@@ -190,6 +191,7 @@ class PassReports:
     ) -> None:
         self.reporter, self.owner, self._framework = reporter, owner, framework
         self.losses = Losses(reporter, clock)
+        self.marks = StepMarks(reporter, clock, is_watched=owner == OWNER)
         self._version, self._device_of, self.clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self._asked_after = 0
@@ -204,6 +206,7 @@ class PassReports:
         self.forget()
 
     def forget(self) -> None:
+        self.marks.forget()
         self.stepped_by: Callable[[], Any] = lambda: None
         """The optimiser that stepped last outside of an epoch that counts."""
         self.gone_backward_on: Any = None
@@ -299,6 +302,7 @@ class PassReports:
             self.drop(read)
             return
         read.state = VALIDATING
+        self.marks.drop()
         self.reporter.enter(read.phase, read.begin)
 
     def train(self, read: Pass) -> None:
@@ -384,10 +388,12 @@ class PassReports:
                 "workers": loader.workers,
                 "inferred": loader.inferred,
                 "has_epochs": None if loader.has_passes else False,
+                "pin_memory": loader.pin_memory,
                 **device,
                 **asked,
             }
             why = {name: text for name, text in why.items() if known.get(name) is None}
+            self.marks.begin_loop(optimizer, self.gone_backward_on)
             self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
             self._loops = self.reporter.loops
 

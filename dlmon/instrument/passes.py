@@ -35,6 +35,7 @@ from dlmon.instrument.pass_reports import (
     Thread,
 )
 from dlmon.instrument.queued import Interruption, MeasuredBatch, Pause
+from dlmon.instrument.step_parts import BEFORE, OPTIMIZER, REST, WAIT
 from dlmon.records import SCRIPT_PHASE
 
 # A loop asks an iterator of its own for the first batch within this time. One that waits for longer
@@ -76,6 +77,7 @@ class Passes:
     def __init__(self, reports: PassReports, in_worker: Callable[[], bool] = lambda: False) -> None:
         self.reports, self._in_worker = reports, in_worker
         self._reporter, self._clock = reports.reporter, reports.clock
+        self.marks = reports.marks
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
@@ -99,6 +101,7 @@ class Passes:
         for thread in tuple(self.reports.open):
             while thread.stack:
                 self._abandon(thread.stack[-1])
+        self.marks.close()
 
     # What the hooks call.
 
@@ -124,6 +127,8 @@ class Passes:
         if read.state == TRAINING and thread.stack[-1] is read:
             # As nearly always.
             now = read.asked = self._clock()
+            if now >= self.marks.due_ns:
+                self.marks.begin_batch(read, now, WAIT, self.reports.has_optimizers)
             if read.in_hand:
                 self.reports.end_batch(read, now)
             self._events = read.fetched_after = self._events + 1
@@ -140,11 +145,15 @@ class Passes:
             if self._is_epoch(read):
                 self.reports.train(read)
         self._events = read.fetched_after = self._events + 1
+        if self.marks.is_on and read.thread is self.marks.thread:
+            self.marks.enter(WAIT)
         self._done()
 
     def fetched(self, read: Pass, size: int | None) -> None:
         """Note that it came, with so many samples."""
         wait_ns = self._clock() - read.asked
+        if self.marks.is_on and read.thread is self.marks.thread:
+            self.marks.enter(BEFORE)
         if read.state == BESIDE:
             if read.thread.stack:
                 read.thread.stack[-1].wait_ns += wait_ns
@@ -162,6 +171,8 @@ class Passes:
             self._end(read, now, whole=True, end=now)
         else:
             read.state = OVER
+        if self.marks.is_on and read.thread is self.marks.thread:
+            self.marks.enter(BEFORE)
         self._done()
 
     def abandoned(self, read: Pass) -> None:
@@ -182,6 +193,8 @@ class Passes:
         thread.stepping, stack = id(optimizer), thread.stack
         if not stack or stack[-1].state != TRAINING or stack[-1].optimizer is not None:
             self._undecided_step(thread, optimizer, self._clock())
+        if self.marks.is_on and thread is self.marks.thread:
+            self.marks.enter(OPTIMIZER)
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
@@ -189,6 +202,8 @@ class Passes:
         if thread.stepping != id(optimizer):
             return
         thread.stepping, stack = None, thread.stack
+        if self.marks.is_on and thread is self.marks.thread:
+            self.marks.enter(REST)
         if stack:
             top = stack[-1]
             top.last_active = self._clock()
@@ -380,6 +395,8 @@ class Passes:
             end: when it ended; None for the end of its last batch.
         """
         thread = read.thread
+        if read is self.marks.read:
+            self.marks.drop()
         self._leave_inner(read, now)
         if read.foreign:
             self.reports.take_foreign(read)
@@ -414,6 +431,7 @@ class Passes:
                 return
             if not self.reports.claim(read.thread):
                 return
+            self.marks.drop()
             self._reporter.enter(read.phase, read.begin)
         if not stack:
             self.reports.validated(read, now, whole)
@@ -495,6 +513,10 @@ class Passes:
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now
+        if now >= self.marks.due_ns and stretch.state == TRAINING:
+            # Of `backward` it is known once it has ended.
+            part = OPTIMIZER if self.reports.has_optimizers else REST
+            self.marks.begin_batch(stretch, now, part, self.reports.has_optimizers)
         self._go_on(stretch, now)
         if looks and (stretch.waits or stretch.state == HELD):
             source = looks[0].source()

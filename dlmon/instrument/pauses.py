@@ -41,6 +41,8 @@ class Pauses:
         self._local = threading.local()
         self.reasons: list[Any] = []
         """Why `torch.compile` compiles next, if that was compiled before."""
+        self.has_compiled = False
+        """Whether it has compiled anything."""
 
     def report(self, name: str, begin: int, **known: Any) -> None:
         """Report a pause of the running thread, which ends now."""
@@ -135,6 +137,7 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
     def began(*arguments: Any) -> None:
         nonlocal begin, breaks_before
         begin, breaks_before = pauses.clock(), count_breaks()
+        pauses.has_compiled = True
 
     def ended(*arguments: Any) -> None:
         nonlocal begin

@@ -14,12 +14,13 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
-from dlmon.instrument.facts import device_of_training
+from dlmon.instrument.facts import facts_of_training
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
 from dlmon.instrument.requests import answer
+from dlmon.instrument.step_parts import BACKWARD
 from dlmon.records.memory import read_out_of_memory
 
 # A script may go on after any number of errors that say that memory ran out.
@@ -29,7 +30,7 @@ MOST_ERRORS = 100
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(PassReports(reporter, _version, device_of_training), _in_worker)
+    return Passes(PassReports(reporter, _version, facts_of_training), _in_worker)
 
 
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
@@ -131,12 +132,14 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     `module` is torch.autograd; `Tensor.backward` calls it too.
     """
     passes = passes_of(reporter)
-    losses = passes.reports.losses
+    losses, marks = passes.reports.losses, passes.marks
     torch, depth = sys.modules["torch"], 0
 
     def began(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> int | None:
         nonlocal depth
         depth += 1
+        if depth == 1 and marks.is_on and marks.is_of_this_thread():
+            marks.enter(BACKWARD)
         if depth > 1 or named.get("inputs") is not None:
             # What computes gradients of some inputs alone is no step of training.
             return None
@@ -155,6 +158,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         depth -= 1
         if began_ns is not None:
             passes.went_backward(getattr(tensors, "device", None), began_ns)
+        if depth == 0 and marks.is_on and marks.is_of_this_thread():
+            marks.end_backward()
 
     wrap(module, "backward", reporter, before=began, after=ended, always=True)
 

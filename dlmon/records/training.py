@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dlmon.records.record import record
 from dlmon.records.words import WITHOUT_EPOCHS
@@ -155,6 +155,9 @@ class Model:
         length_from: what says `epochs` or `steps` where what trains does not, such as the script's
             command line: they may be wrong.
         trainer: as in `Phase`.
+        optimizer: the class of PyTorch's optimiser.
+        fused: whether it steps in one kernel; absent where its class can't.
+        pin_memory: whether PyTorch's loader puts batches where a GPU copies them from directly.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -189,6 +192,9 @@ class Model:
     has_epochs: bool | None = None
     steps: int | None = None
     length_from: str | None = None
+    optimizer: str | None = None
+    fused: bool | None = None
+    pin_memory: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -358,6 +364,60 @@ class Metrics:
 
 
 @record(frozen=True)
+class StepParts:
+    """What some steps of PyTorch's went into, about four a second; at most once a second.
+
+    Each is measured from one batch to the next that follows a step of the optimiser: on a GPU by
+    its own events, so what it did and waited for, else by the clock. What is absent was not seen.
+
+    Attributes:
+        t: when the last of them ended.
+        steps: how many batches they have.
+        step_us: the time of all of them, of which the others are parts; what is left is the rest.
+        wait_us: from asking the loader for a batch until it came; absent without a loader.
+        copy_us: on a GPU, from then until the network began to compute.
+        forward_us: until `backward` began, the loss included.
+        backward_us: within `backward`.
+        optimizer_us: in steps of optimisers, without what they call to go forward or backward.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "step_parts"
+    t: int
+    steps: int
+    step_us: int
+    wait_us: int | None = None
+    copy_us: int | None = None
+    forward_us: int | None = None
+    backward_us: int | None = None
+    optimizer_us: int | None = None
+    trainer: int | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rest_us(self) -> int:
+        """The time that is in none of the parts."""
+        return self.step_us - sum(getattr(self, name) or 0 for name in STEP_PARTS)
+
+    def share(self, name: str) -> float | None:
+        """Return a part of the step, 0 to 1, by its field; None where it is not known."""
+        part_us: int | None = getattr(self, name)
+        return None if part_us is None or not self.step_us else part_us / self.step_us
+
+    def plus(self, other: StepParts) -> StepParts:
+        """Return the sums of both, the later one `other`."""
+        sums: dict[str, Any] = {}
+        for name in ("steps", "step_us", *STEP_PARTS):
+            known = [n for n in (getattr(self, name), getattr(other, name)) if n is not None]
+            sums[name] = sum(known) if known else None
+        return replace(other, **sums)
+
+
+STEP_PARTS = ("wait_us", "copy_us", "forward_us", "backward_us", "optimizer_us")
+"""The parts that are measured, in their order."""
+
+
+@record(frozen=True)
 class Validation:
     """The validation of an epoch: one pass, or several after each other.
 
@@ -464,6 +524,15 @@ class Evaluation:
 
 
 WorkloadRecord = (
-    Phase | NamedPause | Trainer | Model | Batches | BatchSummary | Metrics | Epoch | Evaluation
+    Phase
+    | NamedPause
+    | Trainer
+    | Model
+    | Batches
+    | BatchSummary
+    | StepParts
+    | Metrics
+    | Epoch
+    | Evaluation
 )
 """What a workload reports of its training."""

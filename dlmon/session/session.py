@@ -44,6 +44,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
     Stack,
+    StepParts,
     Trainer,
 )
 from dlmon.records.changes import newest_facts
@@ -71,6 +72,7 @@ from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, s
 from dlmon.session.memory import MemoryHistory, out_of_memory_text
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
+from dlmon.session.step_parts import StepPartSums
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
@@ -139,6 +141,7 @@ class Session:
         self._evaluation: Evaluation | None = None
         self.readings = TrainingReadings()
         self.data_wait = DataWait(looked_back_s(self.machine.interval_s))
+        self.step_parts = StepPartSums(looked_back_s(self.machine.interval_s))
         self.epoch_uses = EpochUses()
         self.trainers = Trainers()
         interval_s = self.machine.interval_s
@@ -201,6 +204,8 @@ class Session:
                 self._mark(Mark(record.t, MarkKind.THROTTLING, *key))
         elif isinstance(record, Node):
             self._fold_node(record)
+        elif isinstance(record, StepParts):
+            self.step_parts.fold(record)
         elif isinstance(record, Metrics):
             # What was read before the phase is of another stretch.
             since = self.phase_spans[-1].start if self.phase_spans else self.header.t
@@ -525,6 +530,8 @@ class Session:
             result=self.result,
             why=why,
             lacking=lacking,
+            step_parts=self.step_parts.total,
+            why_no_parts=self.step_parts.why,
         )
 
     def _pause(self, now: int) -> Gap | None:
@@ -630,6 +637,8 @@ class Session:
             waited_share=share,
             workers=model.workers if model is not None else None,
             unmeasured=unmeasured_wait(backend) if share is None else None,
+            parts=self.step_parts.before(at_ns),
+            model=model,
             ended=ended,
             on_cpu=model is not None and model.device == "cpu",
             is_lost=is_lost,

@@ -27,6 +27,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
     Stack,
+    StepParts,
     StepTime,
 )
 from dlmon.records.record import record
@@ -132,6 +133,9 @@ class Snapshot:
     why: dict[str, str]
     lacking: dict[str, Requirement]
     """What the run lacks for figures that are unknown, by their names."""
+    step_parts: StepParts | None = None
+    """What the steps that were measured went into."""
+    why_no_parts: str | None = None
 
     @property
     def compiles(self) -> bool:

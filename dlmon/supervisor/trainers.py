@@ -27,6 +27,7 @@ from dlmon.records import (
     Phase,
     Record,
     Stack,
+    StepParts,
     Trainer,
 )
 from dlmon.supervisor.connection import Connection
@@ -36,7 +37,8 @@ from dlmon.supervisor.connection import Connection
 LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack, FrameworkMemory, OutOfMemory),
+    *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
+    *(FrameworkMemory, OutOfMemory, StepParts),
 )
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
@@ -154,7 +156,8 @@ class Trainers:
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
         elif isinstance(
-            record, (Evaluation, Metrics, NamedPause, Stack, FrameworkMemory, OutOfMemory)
+            record,
+            (Evaluation, Metrics, NamedPause, Stack, FrameworkMemory, OutOfMemory, StepParts),
         ):
             record = replace(record, trainer=number)
         self._write(record)

@@ -16,6 +16,7 @@ from dlmon.figures.account import (
     in_short,
     longest_gaps,
     names_of,
+    step_parts_text,
 )
 from dlmon.figures.comparison import (
     device_text,
@@ -151,6 +152,7 @@ _STYLES = {
     LimitKind.CPU: "bold $text-primary",
     LimitKind.MEMORY: "bold $text-secondary",
     LimitKind.OTHERS: "bold $text-warning",
+    LimitKind.STEP: "bold $text-primary",
     LimitKind.WAITING: "bold $text-warning",
     LimitKind.UNCLEAR: _UNCLEAR,
 }
@@ -285,7 +287,7 @@ def _with_progress(snapshot: Snapshot, times: str, width: int) -> TextRow:
     return joined(left, ((times, PLAIN),) if times else (), width)
 
 
-_TIME, _LONGEST, _HERE = "Time  ", "Longest pause  ", "Pause here  "
+_TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause here  "
 _LARGEST = 2
 """So many are named beside the steps."""
 _LONGEST_ACCOUNT, _SHORTEST_ACCOUNT = 40, 10
@@ -325,7 +327,12 @@ class AccountLine(GrowingLines):
         pauses = _gap_rows(snapshot, here, width, max(1, height - 1))
         if height == 1 and here:
             return pauses
-        return [self._bar_row(snapshot, width), *pauses]
+        step = (
+            [((_STEP, MUTED), (step_parts_text(parts), PLAIN))]
+            if (parts := snapshot.step_parts)
+            else []
+        )
+        return [self._bar_row(snapshot, width), *step, *pauses][:height]
 
     show = shows(rows)
 

@@ -123,6 +123,7 @@ def _dlmon_watch(place, packages):
             "pauses.watch_saves AsyncCheckpointer.save"
         ),
         "torch._dynamo.callback": "pauses.watch_compiler",
+        "torch._dynamo.eval_frame": "step_parts.watch_compiled",
         "torch._dynamo.guards": "pauses.watch_guards",
         "torch.nn.utils.clip_grad": "pytorch.watch_clipping",
         "torch.cuda.memory": "pytorch.watch_memory",

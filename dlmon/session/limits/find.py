@@ -20,12 +20,14 @@ from dlmon.session.learning import LOSS, Metric, metric_of
 from dlmon.session.limits.rules import (
     WAITED_SHARE,
     all_cores_busy,
+    copy_share,
     fewer_others,
     gpu_shared,
     gpu_works,
     mostly_idle,
     one_core,
     one_thread_of_the_cpu,
+    optimizer_share,
     other_programs,
     own_cpus,
     own_threads,
@@ -109,7 +111,7 @@ def _rules_of_training(seen: Seen) -> Sequence[Rule]:
         *(_data_wait, gpu_works, quota, other_programs, own_cpus, own_threads, all_cores_busy),
         *(_swapping, _memory_pressure, _steal),
         one_thread_of_the_cpu if seen.on_cpu else one_core,
-        *(_io_pressure, gpu_shared, mostly_idle),
+        *(optimizer_share, copy_share, _io_pressure, gpu_shared, mostly_idle),
     )
 
 
@@ -135,7 +137,7 @@ def limit_of(
     for looked in looks:
         held, missing = _held_after(looked, held, missing)
         leader = _leader(held, leader)
-    if before or len(held) > 1:
+    if before or any(KINDS[rule] is not LimitKind.STEP for rule in held.keys() - {IDLE}):
         # Only where nothing else is known does it wait for something else.
         held.pop(IDLE, None)
     order = {rule: number for number, rule in enumerate(KINDS)}

@@ -448,6 +448,55 @@ def one_core(seen: Seen) -> Evidence | None:
     )
 
 
+# From so much of a step on, a part of it is worth a word; so many steps say what it is.
+OPTIMIZER_SHARE, COPY_SHARE, LEAST_STEPS = 0.15, 0.1, 5
+# Others that have the option can't be fused on every device.
+FUSABLE = ("Adam", "AdamW", "SGD")
+
+
+def optimizer_share(seen: Seen) -> Evidence | None:
+    """Hold when a good part of a step is the optimiser's, and that could step in one kernel."""
+    share, model = _share_of_step(seen, "optimizer_us"), seen.model
+    if share is None or model is None or model.fused is not False:
+        return None
+    if model.optimizer not in FUSABLE or not seen.reaches(share, OPTIMIZER_SHARE):
+        return None
+    name, took = model.optimizer, f"optimiser {100 * share:.0f} %"
+    backward = _share_of_step(seen, "backward_us")
+    beside = "" if backward is None else f"backward {100 * backward:.0f} %, "
+    return Evidence(
+        "optimizer",
+        f"{took} of a step",
+        f"The optimiser {seen.verb('takes', 'took')} a good part of a step",
+        (f"{beside}{took}", f"{name} is not fused"),
+        f"try {name}(…, fused=True): the optimiser {seen.verb('takes', 'took')} "
+        f"{100 * share:.0f} % of a step",
+        share,
+    )
+
+
+def copy_share(seen: Seen) -> Evidence | None:
+    """Hold when the GPU waits for batches to be copied from memory that isn't pinned."""
+    share, model = _share_of_step(seen, "copy_us"), seen.model
+    if share is None or model is None or model.pin_memory is not False:
+        return None
+    if not seen.reaches(share, COPY_SHARE):
+        return None
+    return Evidence(
+        "copy",
+        f"copy {100 * share:.0f} % of a step",
+        f"Time {seen.verb('goes', 'went')} by before the network runs",
+        (f"{100 * share:.0f} % of a step, the copy of the batch in it", "pin_memory is False"),
+        "try pin_memory=True in the loader, and non_blocking=True where the batch is copied",
+        share,
+    )
+
+
+def _share_of_step(seen: Seen, name: str) -> float | None:
+    parts = seen.parts
+    return None if parts is None or parts.steps < LEAST_STEPS else parts.share(name)
+
+
 def gpu_shared(seen: Seen) -> Evidence | None:
     """Hold when another program has memory on the GPU that is trained on."""
     if seen.is_lost:

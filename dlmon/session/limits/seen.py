@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
-from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.words import Word, gpu_name
@@ -83,6 +83,8 @@ class Seen:
         on_cpu: whether it is known to train on the CPU.
         is_lost: whether the GPU gives no readings any more: what it did before says nothing.
         interval_s: how far apart samples are taken.
+        parts: what steps of that time went into, where that is measured.
+        model: what trains.
         holds: whether a rule is asked that has held before, for which nearly is enough.
     """
 
@@ -98,6 +100,8 @@ class Seen:
     on_cpu: bool = False
     is_lost: bool = False
     interval_s: float = 1.0
+    parts: StepParts | None = None
+    model: Model | None = None
     holds: bool = False
 
     @property
@@ -283,6 +287,7 @@ class LimitKind(Word):
     CPU = "CPU"
     MEMORY = "memory"
     DISK = "disk"
+    STEP = "parts of a step"
     OTHERS = "other programs"
     WAITING = "waiting"
     UNCLEAR = "not clear"
@@ -301,6 +306,8 @@ KINDS = {
     "other-programs": LimitKind.OTHERS,
     **dict.fromkeys(("cpu", "threads", "cores"), LimitKind.CPU),
     **dict.fromkeys(("swap", "memory-pressure"), LimitKind.MEMORY),
+    "optimizer": LimitKind.STEP,
+    "copy": LimitKind.STEP,
     "steal": LimitKind.OTHERS,
     "thread": LimitKind.CPU,
     "io-pressure": LimitKind.DISK,
@@ -388,8 +395,10 @@ class Limit:
 
     @property
     def advice(self) -> str:
-        """What to try against the strongest; empty for nothing."""
-        return self.evidence[0].advice if self.evidence else ""
+        """What to try against the strongest, else in a step; empty for nothing."""
+        first, *others = self.evidence or (Evidence("", "", ""),)
+        in_step = [one.advice for one in others if KINDS.get(one.rule) is LimitKind.STEP]
+        return next(filter(None, (first.advice, *in_step)), "")
 
 
 def is_below(value: float, most: float, holds: bool) -> bool:

@@ -26,6 +26,7 @@ from dlmon.records import (
 from dlmon.records.record import record
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.seen import is_below
+from dlmon.session.memory import amount
 from dlmon.session.session import STEADY_PHASES, Session
 
 Key = tuple[AlertEvent, int | None]
@@ -375,7 +376,38 @@ def _disk(known: Known) -> Iterator[Cause]:
     )
 
 
-_RULES: tuple[Callable[[Known], Iterator[Cause]], ...] = (_nan, _stalled, _slower, _gpus, _disk)
+FULL_WITHIN = 100
+"""Of a run of which nobody knows how many epochs it has, so many more count."""
+
+
+def _memory(known: Known) -> Iterator[Cause]:
+    """See GPU memory that would be full before the last epoch has ended."""
+    session = known.session
+    use, epochs = session.memory.use, session.model.epochs_in_all if session.model else None
+    growth = use.growth
+    if use.newest is None:
+        return
+    left = FULL_WITHIN if epochs is None else max(0, epochs - session.counts[0])
+    full_in = None if growth is None else growth.full_in
+    text, figures = "", tuple[str, ...]()
+    if growth is not None and full_in is not None:
+        mib, after = amount(growth.epoch_mib), max(1, round(full_in))
+        times = _counted(after, "epoch")
+        text = f"GPU memory grows {mib} an epoch: full in about {times}"
+        of = "" if use.newest.limit_mib is None else f" of {amount(use.newest.limit_mib)}"
+        figures = (f"peak {amount(use.newest.peak_mib)}{of}",)
+    yield Cause(
+        AlertEvent.MEMORY,
+        full_in is not None and full_in < left,
+        text,
+        "GPU memory no longer grows so that it would be full",
+        figures,
+    )
+
+
+_RULES: tuple[Callable[[Known], Iterator[Cause]], ...] = (
+    *(_nan, _stalled, _slower, _gpus, _disk, _memory),
+)
 
 
 def host_cause(host: str, problem: str | None, settings: AlertSettings) -> Cause:

@@ -244,6 +244,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
         ):
             if index in of_gpus:
                 others.append((f"GPU {index}{name}", unit, of_gpus[index]))
+    others.append(("memory of tensors", "MiB", session.memory.allocated_mib))
     for name, unit, series in others:
         if series.end_ns is not None:
             curves.setdefault(name, Curve(series, start_ns, unit=unit))

@@ -11,6 +11,7 @@ from dlmon.figures.comparison import (
     trainers_text,
     unusual_settings,
 )
+from dlmon.figures.memory import against_failure
 from dlmon.figures.phases import phase_text
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
 from dlmon.session.limits.seen import MIN_SAMPLES
@@ -95,7 +96,8 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
         batch_size = model.batch_size if model is not None else None
-        return "Try", "use a smaller batch" if (batch_size or 0) > 1 else ""
+        smaller = "use a smaller batch" if (batch_size or 0) > 1 else ""
+        return "Try", against_failure(snapshot) or smaller
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
     # A script's own exception is in the reason already.
     return "Output", "" if last in (result.error or "") else last

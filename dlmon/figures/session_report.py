@@ -19,6 +19,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.machine import identity
+from dlmon.figures.memory import memory_numbers
 from dlmon.figures.ranks import rank_table
 from dlmon.figures.redact import Redaction
 from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of
@@ -311,7 +312,7 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
         "result": None
         if result is None
         else {name: value for name, value in to_json(result).items() if name not in hidden},
-        "figures": summary_numbers(it),
+        "figures": {**summary_numbers(it), **memory_numbers(snapshot)},
         "limit": None if snapshot.limit is None else snapshot.limit.text,
         "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
         "account": {str(part): seconds for part, seconds in snapshot.account.items()},

@@ -35,6 +35,7 @@ from dlmon.figures.comparison import (
     why_no_time,
 )
 from dlmon.figures.epochs import epoch_text_of
+from dlmon.figures.memory import memory_text, out_of_memory_rows
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
@@ -129,6 +130,7 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
     if unusual:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
+    yield from out_of_memory_rows(outcome.snapshot)
     if model is not None and model.length_from is not None:
         noun = "step" if model.epochs is None else "epoch"
         length = units.counted(model.epochs or model.steps or 0, noun)
@@ -188,6 +190,11 @@ def _learned(outcome: Outcome) -> Iterator[Row]:
         yield "evaluation", evaluation_text(snapshot.evaluation)
 
 
+def _memory(outcome: Outcome) -> Iterator[Row]:
+    if text := memory_text(outcome.snapshot.memory):
+        yield "GPU memory", text
+
+
 def _held_up(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     yield from _slow_epochs(outcome.session, snapshot)
@@ -240,7 +247,7 @@ def _in_slurm(outcome: Outcome) -> Iterator[Row]:
 
 
 _ROWS = (
-    *(_what_ran, _compared, _throughput, _step, _learned, _held_up, _judged, _of_result),
+    *(_what_ran, _compared, _throughput, _step, _learned, _memory, _held_up, _judged, _of_result),
     _in_slurm,
 )
 """What is said of a run, in this order."""

@@ -221,6 +221,8 @@ class AlertEvent(OpenWord):
     GPU_HOT = "gpu_hot"
     DISK = "disk"
     HOST_LOST = "host_lost"
+    MEMORY = "memory"
+    """Of a GPU: what is held grows, and would be full before the end."""
     UNKNOWN = "unknown"
 
 

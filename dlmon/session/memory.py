@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -24,8 +25,8 @@ BEYOND_SPREAD = 4.0
 
 
 def amount(mib: float) -> str:
-    """Write an amount of memory as errors do: 640 MiB, 2.00 GiB."""
-    return f"{mib:,.0f} MiB" if mib < 1024 else f"{mib / 1024:,.2f} GiB"
+    """Write an amount of memory: 640 MiB, 2.0 GiB."""
+    return f"{mib:,.0f} MiB" if mib < 1023.5 else f"{mib / 1024:,.1f} GiB"
 
 
 def out_of_memory_text(error: OutOfMemory) -> str:
@@ -68,6 +69,7 @@ class Floors:
         self._least: float | None = None
         self._newest: float | None = None
         self.of_epochs = deque[Floor](maxlen=MOST_EPOCHS)
+        self.growth: MemoryGrowth | None = None
 
     def add(self, mib: float) -> None:
         self._least = mib if self._least is None else min(self._least, mib)
@@ -79,13 +81,10 @@ class Floors:
         self._least = None
         if least is not None and (not self.of_epochs or self.of_epochs[-1].epoch < epoch):
             self.of_epochs.append(Floor(epoch, least))
+            self.growth = self._find_growth()
 
-    def growth(self, left_mib: float | None) -> MemoryGrowth | None:
-        """Return by how much it grows, where every epoch after the first adds to it; else None.
-
-        Args:
-            left_mib: how much more there is room for; None where that is not known.
-        """
+    def _find_growth(self) -> MemoryGrowth | None:
+        """Return by how much it grows, where every epoch after the first adds to it; else None."""
         floors = [floor for floor in self.of_epochs if floor.epoch > 0]
         if len(floors) < LEAST_EPOCHS:
             return None
@@ -105,8 +104,28 @@ class Floors:
         spread = max(abs(floor.mib - slope * floor.epoch - at) for floor in floors)
         if grown < BEYOND_SPREAD * spread:
             return None
-        full_in = None if left_mib is None else max(0.0, left_mib) / slope
-        return MemoryGrowth(slope, len(floors), full_in)
+        return MemoryGrowth(slope, len(floors))
+
+
+@record(frozen=True)
+class MemoryUse:
+    """What is known of the memory of the process that is shown in full.
+
+    Attributes:
+        newest: what it holds of the GPU where it held most; None where no framework said it.
+        growth: whether that grows from epoch to epoch.
+        first: the least that was held in the first epoch that is kept.
+        last: the same of the last one.
+        error: the last time that memory ran out in any process.
+        errors: how often it did.
+    """
+
+    newest: FrameworkMemory | None = None
+    growth: MemoryGrowth | None = None
+    first: Floor | None = None
+    last: Floor | None = None
+    error: OutOfMemory | None = None
+    errors: int = 0
 
 
 class MemoryHistory:
@@ -118,7 +137,10 @@ class MemoryHistory:
         self.allocated_mib = Series()
         """Of the process that is shown in full."""
         self.errors = deque[OutOfMemory](maxlen=MOST_ERRORS)
-        self.floors = Floors()
+        self._floors = Floors()
+        self._main: FrameworkMemory | None = None
+        self._retries = deque[tuple[int, int]](maxlen=MOST_KEPT)
+        """How many retries there were by a time, where there were more than before."""
 
     def fold(self, record: FrameworkMemory | OutOfMemory) -> None:
         if isinstance(record, OutOfMemory):
@@ -129,25 +151,37 @@ class MemoryHistory:
         if before is None and len(self.latest) >= MOST_KEPT:
             return
         self.latest[key] = record
-        if self.main is record:
-            if before is not None and before.t < record.t:
-                self.allocated_mib.add(before.t, record.t, before.allocated_mib)
-            self.floors.add(record.allocated_mib)
+        main = self._main
+        is_same = main is not None and (main.framework, main.device) == key[1:]
+        if record.trainer or not (main is None or is_same or record.peak_mib > main.peak_mib):
+            return
+        self._main = record
+        if before is not None and before.t < record.t:
+            self.allocated_mib.add(before.t, record.t, before.allocated_mib)
+        self._floors.add(record.allocated_mib)
+        retried = 0 if before is None else before.retries or 0
+        if (record.retries or 0) > retried:
+            self._retries.append((record.t, (record.retries or 0) - retried))
 
     def end_epoch(self, epoch: Epoch) -> None:
-        self.floors.end_epoch(epoch.epoch)
+        self._floors.end_epoch(epoch.epoch)
+
+    def retries_between(self, begin: int, end: int) -> int:
+        return sum(count for t, count in self._retries if begin < t <= end)
 
     @property
-    def main(self) -> FrameworkMemory | None:
-        """What the process that is shown in full holds, of the GPU where it held most."""
-        own = [one for (trainer, *_), one in self.latest.items() if not trainer]
-        return max(own, key=lambda one: one.peak_mib, default=None)
-
-    @property
-    def growth(self) -> MemoryGrowth | None:
-        """Whether what it holds grows from epoch to epoch, until it is full."""
-        main = self.main
-        if main is None:
-            return None
-        limit_mib = main.limit_mib
-        return self.floors.growth(None if limit_mib is None else limit_mib - main.peak_mib)
+    def use(self) -> MemoryUse:
+        """What it comes to."""
+        newest, floors = self._main, self._floors.of_epochs
+        growth, errors = self._floors.growth, self.errors
+        if growth is not None and newest is not None and newest.limit_mib is not None:
+            left_mib = max(0, newest.limit_mib - newest.peak_mib)
+            growth = replace(growth, full_in=left_mib / growth.epoch_mib)
+        return MemoryUse(
+            newest,
+            growth,
+            floors[0] if floors else None,
+            floors[-1] if floors else None,
+            errors[-1] if errors else None,
+            len(errors),
+        )

@@ -527,6 +527,7 @@ class Session:
             stacks=self.stacks.of_pauses,
             pause=None if ended else self._pause(now),
             regular_steps=loop.steady.regular_steps(),
+            memory=self.memory.use,
             result=self.result,
             why=why,
             lacking=lacking,
@@ -643,6 +644,7 @@ class Session:
             on_cpu=model is not None and model.device == "cpu",
             is_lost=is_lost,
             interval_s=self.machine.interval_s,
+            retries=self.memory.retries_between(samples[0].t, at_ns),
         )
         return look(seen)
 

@@ -35,6 +35,7 @@ from dlmon.records.words import gpu_name
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
 from dlmon.session.loops import TrainerRate
+from dlmon.session.memory import MemoryUse
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.steady_state import SteadyState
@@ -129,6 +130,7 @@ class Snapshot:
     """The time of over a second without a batch that goes on."""
     regular_steps: RegularSteps | None
     """Long steps that come every so many steps, which are no stalls; None for none."""
+    memory: MemoryUse
     result: Result | None
     why: dict[str, str]
     lacking: dict[str, Requirement]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dlmon.figures import units
 from dlmon.figures.curves import curve_of
+from dlmon.figures.memory import memory_text
 from dlmon.figures.phases import doing_text
 from dlmon.figures.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
@@ -239,6 +240,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         interval_s=session.machine.interval_s,
         training=gpus_that_train(session.header, snapshot),
         host=source.host,
+        memory=memory_text(snapshot.memory),
         goes_on=source.running,
     )
 

@@ -52,6 +52,8 @@ class MachineView:
     cursor_ns: int | None = None
     cursor_label: str = ""
     host: str | None = None
+    memory: str = ""
+    """What a framework holds of GPU memory; empty where none said it."""
     goes_on: bool = True
     """Whether more readings may come."""
 

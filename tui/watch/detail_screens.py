@@ -117,8 +117,9 @@ def sections(view: MachineView) -> list[Section]:
     memory = tuple(memory_figures(machine, facts, in_depth=True))
     found.append(Section("Memory, disk, network", figures=memory))
     if machine.process is not None:
-        of_run = tuple(run_figures(machine.process, in_depth=True))
-        found.append(Section("This run", figures=of_run))
+        of_run = run_figures(machine.process, in_depth=True)
+        of_run += [Figure("GPU memory", view.memory)] if view.memory else []
+        found.append(Section("This run", figures=tuple(of_run)))
     return [*found, Section("Driver and sensors", figures=tuple(_sensors(machine, facts)))]
 
 

@@ -20,6 +20,7 @@ from dlmon.session.learning import LOSS, Metric, metric_of
 from dlmon.session.limits.rules import (
     WAITED_SHARE,
     all_cores_busy,
+    allocator_frees,
     copy_share,
     fewer_others,
     gpu_shared,
@@ -111,7 +112,7 @@ def _rules_of_training(seen: Seen) -> Sequence[Rule]:
         *(_data_wait, gpu_works, quota, other_programs, own_cpus, own_threads, all_cores_busy),
         *(_swapping, _memory_pressure, _steal),
         one_thread_of_the_cpu if seen.on_cpu else one_core,
-        *(optimizer_share, copy_share, _io_pressure, gpu_shared, mostly_idle),
+        *(optimizer_share, copy_share, _io_pressure, gpu_shared, allocator_frees, mostly_idle),
     )
 
 

@@ -525,3 +525,17 @@ def gpu_shared(seen: Seen) -> Evidence | None:
         seen.verb(f"wait for {its} to end", f"train without {its} on the GPU")
         + ", if it computes there",
     )
+
+
+def allocator_frees(seen: Seen) -> Evidence | None:
+    """Hold when the allocator freed all that it kept, for which the GPU is waited for."""
+    if not seen.retries or seen.is_lost:
+        return None
+    times = "once" if seen.retries == 1 else f"{seen.retries:,} times"
+    return Evidence(
+        "allocator",
+        f"GPU memory freed to go on {times}",
+        f"GPU memory {seen.verb('is', 'was')} nearly full",
+        (f"the allocator freed all that it kept {times}, to go on",),
+        "use a smaller batch, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    )

@@ -86,6 +86,7 @@ class Seen:
         parts: what steps of that time went into, where that is measured.
         model: what trains.
         holds: whether a rule is asked that has held before, for which nearly is enough.
+        retries: how often the allocator of the GPU's memory freed what it kept, in that time.
     """
 
     samples: Sequence[Machine]
@@ -103,6 +104,7 @@ class Seen:
     parts: StepParts | None = None
     model: Model | None = None
     holds: bool = False
+    retries: int = 0
 
     @property
     def held(self) -> Seen:
@@ -312,6 +314,7 @@ KINDS = {
     "thread": LimitKind.CPU,
     "io-pressure": LimitKind.DISK,
     "gpu-shared": LimitKind.OTHERS,
+    "allocator": LimitKind.MEMORY,
     "idle": LimitKind.WAITING,
 }
 """What each rule's limit is of, in the order in which they are named."""

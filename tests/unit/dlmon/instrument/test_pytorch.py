@@ -11,10 +11,11 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.pytorch import (
     passes_of,
     watch_loaders,
+    watch_memory,
     watch_optimizers,
 )
 from dlmon.instrument.trainers import watch_lightning, watch_transformers
-from dlmon.records import Evaluation
+from dlmon.records import Evaluation, OutOfMemory
 
 
 class Batch:
@@ -177,3 +178,62 @@ def test_a_trainer_that_goes_on_from_a_checkpoint_has_the_epochs_left_that_are_t
     for _ in watched.loaders.DataLoader():
         optimizer.step()
     assert [model.epochs for model in reported(reporter).models] == [left]
+
+
+@pytest.fixture
+def error(watched, reporter, monkeypatch):
+    """Return the error of a PyTorch that says that memory ran out, watched."""
+    kind = type("OutOfMemoryError", (RuntimeError,), {})
+    monkeypatch.setitem(sys.modules, "torch._C", SimpleNamespace(OutOfMemoryError=kind))
+    watch_memory(SimpleNamespace(), reporter)
+    return kind
+
+
+def noted(reporter):
+    return [one for one in reported(reporter).records if isinstance(one, OutOfMemory)]
+
+
+OUT = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 GiB."
+
+
+def test_a_step_that_runs_out_of_memory_is_noted_and_is_no_step(watched, reporter, error):
+    optimizer = Optimizer(watched.hooks)
+    for number, _ in enumerate(watched.loaders.DataLoader()):
+        if number == 0:
+            optimizer.step()
+            continue
+        with pytest.raises(RuntimeError, match="out of memory") as caught:
+            raise error(OUT)
+        assert caught.value.args == (OUT,)
+    found = reported(reporter)
+    [ran_out] = [one for one in found.records if isinstance(one, OutOfMemory)]
+    assert (ran_out.asked_mib, ran_out.device) == (2048.0, 0)
+    assert found.counts == [(3, 1, 1)]
+
+
+def test_an_error_that_is_made_again_for_another_thread_counts_once(watched, reporter, error):
+    optimizer = Optimizer(watched.hooks)
+    for _ in watched.loaders.DataLoader():
+        optimizer.step()
+    again = f"Caught OutOfMemoryError in replica 0 on device 0.\n{OUT}"
+    for text in (again, OUT, again):
+        error(text)
+    assert len(noted(reporter)) == 1
+
+
+def test_a_script_that_goes_on_after_very_many_of_them_floods_no_log(watched, reporter, error):
+    optimizer = Optimizer(watched.hooks)
+    for _ in watched.loaders.DataLoader():
+        optimizer.step()
+    for _ in range(300):
+        error(OUT)
+    assert len(noted(reporter)) == 100
+
+
+def test_an_error_of_ours_leaves_the_scripts_error_as_it_is(reporter, error, monkeypatch):
+    def fail():
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(passes_of(reporter), "ran_out_of_memory", fail)
+    assert str(error(OUT)) == OUT
+    assert not reporter.is_on

@@ -26,7 +26,7 @@ def history(floors: list[float], *, limit_mib: int | None = 40_000) -> MemoryHis
 
 
 def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
-    growth = history([1000 + 120 * epoch for epoch in range(9)]).growth
+    growth = history([1000 + 120 * epoch for epoch in range(9)]).use.growth
     assert growth is not None
     assert growth.epoch_mib == 120
     assert growth.epochs == 8
@@ -34,7 +34,7 @@ def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
 
 
 def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
-    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).growth
+    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).use.growth
     assert growth is not None
     assert growth.full_in is None
 
@@ -58,7 +58,7 @@ def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
     ],
 )
 def test_what_does_not_grow_steadily_is_no_leak(floors: list[float]) -> None:
-    assert history(floors).growth is None
+    assert history(floors).use.growth is None
 
 
 def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
@@ -68,7 +68,7 @@ def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
     other = FrameworkMemory(1, "torch", 1, 5000, 9000, trainer=2)
     for each in (first, second, other):
         found.fold(each)
-    assert found.main == second
+    assert found.use.newest == second
     assert found.latest[2, "torch", 1] == other
 
 
@@ -79,3 +79,10 @@ def test_a_forged_log_with_any_number_of_gpus_or_errors_stays_small() -> None:
         found.fold(OutOfMemory(number, 2048.0))
     assert len(found.latest) < 2000
     assert len(found.errors) < 2000
+
+
+def test_retries_are_those_of_a_time() -> None:
+    found = MemoryHistory()
+    for second, retries in enumerate((0, 2, 2, 5, None)):
+        found.fold(FrameworkMemory(second, "torch", 0, 100, 200, retries=retries))
+    assert [found.retries_between(begin, 4) for begin in (-1, 1, 3)] == [5, 3, 0]

@@ -148,3 +148,12 @@ def test_how_many_use_gpus_is_shown_as_of_now_where_it_is_read(processes, expect
     section = part("Driver and sensors", machine, facts)
     names = ("GPUs used by", "at the start")
     assert {name: text for name, text in texts(section).items() if name in names} == expected
+
+
+def test_what_a_framework_holds_of_gpu_memory_stands_with_the_run():
+    view = view_of("in-depth")
+    (run,) = [one for one in sections(view) if one.title == "This run"]
+    assert "GPU memory" not in texts(run)
+    held = "allocated 31.2 GiB, peak 36.4 GiB of 79.6 GiB"
+    (run,) = [one for one in sections(replace(view, memory=held)) if one.title == "This run"]
+    assert texts(run)["GPU memory"] == held

@@ -917,3 +917,11 @@ def test_pressure_counts_where_this_run_may_be_what_waits(read_mib_s, blocked, f
     # Faster disks are advised where it reads from one.
     advised = reported(sample, waited_share=0.4, workers=2).advice
     assert ("faster disk" in advised) is ("io-pressure" in expected)
+
+
+def test_an_allocator_that_had_to_free_what_it_kept_is_named_beside_what_limits():
+    busy = replace(CAPPED, gpus=(replace(BUSY_GPU, throttle=()),))
+    found = find_limit([busy] * 20, gpus=(0,), retries=3)
+    assert rules(found) == ["gpu", "allocator"]
+    assert "the allocator freed all that it kept 3 times, to go on" in found.text
+    assert rules(find_limit([busy] * 20, gpus=(0,))) == ["gpu"]

@@ -160,7 +160,7 @@ def test_a_wrong_address_is_one_sentence_and_nothing_starts(dlmon, log_dir):
 def test_the_test_sends_one_of_each(dlmon, hook):
     ran = dlmon("alerts", "--test", "--alert", hook.url)
     assert ran.returncode == 0, ran.stderr
-    assert len(hook.bodies) == 11
+    assert len(hook.bodies) == 12
     assert "s3cret" not in ran.stdout + ran.stderr
     hook.answers = [500]
     assert dlmon("alerts", "--test", "--alert", hook.url).returncode == 1

@@ -37,7 +37,7 @@ def memory_text(use: MemoryUse) -> str:
 
 def growth_text(growth: MemoryGrowth) -> str:
     """Return by how much it grows, and when it would be full."""
-    text = f"grows {amount(growth.epoch_mib)} an epoch"
+    text = f"the peak grows {amount(growth.epoch_mib)} an epoch"
     if growth.full_in is None:
         return text
     return f"{text}: full in about {units.counted(max(1, round(growth.full_in)), 'epoch')}"
@@ -99,7 +99,7 @@ def explain_failure(snapshot: Snapshot) -> str:
     first, last = use.first, use.last
     if first is not None and last is not None and last.mib > _GREW * first.mib:
         grew = f"{amount(first.mib)} in epoch {first.epoch + 1} to {amount(last.mib)}"
-        said.append(f"what is held from step to step grew from {grew} in epoch {last.epoch + 1}")
+        said.append(f"the peak grew from {grew} in epoch {last.epoch + 1}")
     return "; ".join(said)
 
 

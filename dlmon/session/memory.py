@@ -20,6 +20,8 @@ MOST_EPOCHS, LEAST_EPOCHS = 40, 6
 # Each epoch grows by this share of the usual growth at least: what was made once is no leak.
 STEADY = 0.25
 LEAST_GROWTH_MIB = 16.0
+# Of epochs that are shorter than this, one counts in so long: it is read once a second.
+APART_NS = 2_000_000_000
 # So much less than it grew does it differ from a straight line.
 BEYOND_SPREAD = 4.0
 
@@ -42,7 +44,7 @@ def out_of_memory_text(error: OutOfMemory) -> str:
 
 @record(frozen=True)
 class MemoryGrowth:
-    """What is held grows from epoch to epoch.
+    """The peak grows from epoch to epoch.
 
     Attributes:
         epoch_mib: by so much in an epoch.
@@ -55,56 +57,53 @@ class MemoryGrowth:
     full_in: float | None = None
 
 
-class Floor(NamedTuple):
-    """The least that was held in an epoch: what of it remains from step to step."""
+class Peak(NamedTuple):
+    """The most that was held by the end of an epoch, as it was read at a time."""
 
     epoch: int
     mib: float
+    t: int
 
 
-class Floors:
-    """Keeps the least of a quantity in each epoch, and says whether that grows."""
+class Peaks:
+    """Keeps the peaks of epochs, and says whether they grow.
+
+    What is held at a moment depends on where in a step it is read; of the peak nothing is missed.
+    """
 
     def __init__(self) -> None:
-        self._least: float | None = None
-        self._newest: float | None = None
-        self.of_epochs = deque[Floor](maxlen=MOST_EPOCHS)
+        self.of_epochs = deque[Peak](maxlen=MOST_EPOCHS)
         self.growth: MemoryGrowth | None = None
 
-    def add(self, mib: float) -> None:
-        self._least = mib if self._least is None else min(self._least, mib)
-        self._newest = mib
-
-    def end_epoch(self, epoch: int) -> None:
-        """Take the end of an epoch; what was not read in it is as it was before."""
-        least = self._newest if self._least is None else self._least
-        self._least = None
-        if least is not None and (not self.of_epochs or self.of_epochs[-1].epoch < epoch):
-            self.of_epochs.append(Floor(epoch, least))
+    def end_epoch(self, epoch: int, newest: FrameworkMemory) -> None:
+        """Take what was read last when an epoch had ended; of short epochs, not each has one."""
+        last = self.of_epochs[-1] if self.of_epochs else None
+        if last is None or (epoch > last.epoch and newest.t - last.t >= APART_NS):
+            self.of_epochs.append(Peak(epoch, newest.peak_mib, newest.t))
             self.growth = self._find_growth()
 
     def _find_growth(self) -> MemoryGrowth | None:
         """Return by how much it grows, where every epoch after the first adds to it; else None."""
-        floors = [floor for floor in self.of_epochs if floor.epoch > 0]
-        if len(floors) < LEAST_EPOCHS:
+        peaks = [peak for peak in self.of_epochs if peak.epoch > 0]
+        if len(peaks) < LEAST_EPOCHS:
             return None
         slopes = [
             (after.mib - before.mib) / (after.epoch - before.epoch)
-            for number, before in enumerate(floors)
-            for after in floors[number + 1 :]
+            for number, before in enumerate(peaks)
+            for after in peaks[number + 1 :]
         ]
-        slope, grown = median(slopes), floors[-1].mib - floors[0].mib
+        slope, grown = median(slopes), peaks[-1].mib - peaks[0].mib
         steps = [
             (after.mib - before.mib) / (after.epoch - before.epoch)
-            for before, after in pairwise(floors)
+            for before, after in pairwise(peaks)
         ]
         if slope <= 0 or grown < LEAST_GROWTH_MIB or min(steps) < STEADY * slope:
             return None
-        at = median(floor.mib - slope * floor.epoch for floor in floors)
-        spread = max(abs(floor.mib - slope * floor.epoch - at) for floor in floors)
+        at = median(peak.mib - slope * peak.epoch for peak in peaks)
+        spread = max(abs(peak.mib - slope * peak.epoch - at) for peak in peaks)
         if grown < BEYOND_SPREAD * spread:
             return None
-        return MemoryGrowth(slope, len(floors))
+        return MemoryGrowth(slope, len(peaks))
 
 
 @record(frozen=True)
@@ -114,7 +113,7 @@ class MemoryUse:
     Attributes:
         newest: what it holds of the GPU where it held most; None where no framework said it.
         growth: whether that grows from epoch to epoch.
-        first: the least that was held in the first epoch that is kept.
+        first: the peak by the end of the first epoch that is kept.
         last: the same of the last one.
         error: the last time that memory ran out in any process.
         errors: how often it did.
@@ -122,8 +121,8 @@ class MemoryUse:
 
     newest: FrameworkMemory | None = None
     growth: MemoryGrowth | None = None
-    first: Floor | None = None
-    last: Floor | None = None
+    first: Peak | None = None
+    last: Peak | None = None
     error: OutOfMemory | None = None
     errors: int = 0
 
@@ -137,7 +136,7 @@ class MemoryHistory:
         self.allocated_mib = Series()
         """Of the process that is shown in full."""
         self.errors = deque[OutOfMemory](maxlen=MOST_ERRORS)
-        self._floors = Floors()
+        self._peaks = Peaks()
         self._main: FrameworkMemory | None = None
         self._retries = deque[tuple[int, int]](maxlen=MOST_KEPT)
         """How many retries there were by a time, where there were more than before."""
@@ -158,13 +157,13 @@ class MemoryHistory:
         self._main = record
         if before is not None and before.t < record.t:
             self.allocated_mib.add(before.t, record.t, before.allocated_mib)
-        self._floors.add(record.allocated_mib)
         retried = 0 if before is None else before.retries or 0
         if (record.retries or 0) > retried:
             self._retries.append((record.t, (record.retries or 0) - retried))
 
     def end_epoch(self, epoch: Epoch) -> None:
-        self._floors.end_epoch(epoch.epoch)
+        if self._main is not None:
+            self._peaks.end_epoch(epoch.epoch, self._main)
 
     def retries_between(self, begin: int, end: int) -> int:
         return sum(count for t, count in self._retries if begin < t <= end)
@@ -172,16 +171,16 @@ class MemoryHistory:
     @property
     def use(self) -> MemoryUse:
         """What it comes to."""
-        newest, floors = self._main, self._floors.of_epochs
-        growth, errors = self._floors.growth, self.errors
+        newest, peaks = self._main, self._peaks.of_epochs
+        growth, errors = self._peaks.growth, self.errors
         if growth is not None and newest is not None and newest.limit_mib is not None:
             left_mib = max(0, newest.limit_mib - newest.peak_mib)
             growth = replace(growth, full_in=left_mib / growth.epoch_mib)
         return MemoryUse(
             newest,
             growth,
-            floors[0] if floors else None,
-            floors[-1] if floors else None,
+            peaks[0] if peaks else None,
+            peaks[-1] if peaks else None,
             errors[-1] if errors else None,
             len(errors),
         )

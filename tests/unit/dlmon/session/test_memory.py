@@ -12,16 +12,18 @@ from dlmon.session.memory import MemoryHistory
 SECOND = 10**9
 
 
-def history(floors: list[float], *, limit_mib: int | None = 40_000) -> MemoryHistory:
-    """Return what is known after epochs of which each held so much at least, and more at times."""
+def history(
+    peaks: list[float], *, limit_mib: int | None = 40_000, epoch_s: int = 3
+) -> MemoryHistory:
+    """Return what is known after epochs with these peaks; what is held differs each second."""
     found = MemoryHistory()
-    for epoch, floor in enumerate(floors):
-        for second, above in enumerate((800, 0, 300)):
-            t = (3 * epoch + second) * SECOND
-            held, peak = round(floor) + above, round(max(floors[: epoch + 1])) + 900
-            found.fold(FrameworkMemory(t, "torch", 0, held, peak, peak, limit_mib))
-        end = (3 * epoch + 3) * SECOND
-        found.end_epoch(Epoch(epoch, end - 1, end, end, True, 10, {}))
+    t = 0
+    for epoch, peak in enumerate(peaks):
+        for second in range(epoch_s):
+            t += SECOND
+            held = round(peak) - (900, 20, 500, 380, 640)[(epoch + second) % 5]
+            found.fold(FrameworkMemory(t, "torch", 0, held, round(peak), None, limit_mib))
+        found.end_epoch(Epoch(epoch, t - SECOND, t, t, True, 10, {}))
     return found
 
 
@@ -30,7 +32,7 @@ def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
     assert growth is not None
     assert growth.epoch_mib == 120
     assert growth.epochs == 8
-    assert growth.full_in == pytest.approx((40_000 - 1000 - 8 * 120 - 900) / 120)
+    assert growth.full_in == pytest.approx((40_000 - 1000 - 8 * 120) / 120)
 
 
 def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
@@ -40,7 +42,7 @@ def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "floors",
+    "peaks",
     [
         [1000.0] * 12,
         # Few epochs
@@ -57,8 +59,14 @@ def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
         [3000.0 - 120 * epoch for epoch in range(12)],
     ],
 )
-def test_what_does_not_grow_steadily_is_no_leak(floors: list[float]) -> None:
-    assert history(floors).use.growth is None
+def test_what_does_not_grow_steadily_is_no_leak(peaks: list[float]) -> None:
+    assert history(peaks).use.growth is None
+
+
+def test_of_short_epochs_those_count_that_are_apart_enough_to_be_read() -> None:
+    growth = history([1000 + 30 * epoch for epoch in range(15)], epoch_s=1).use.growth
+    assert growth is not None
+    assert (growth.epoch_mib, growth.epochs) == (30, 7)
 
 
 def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:

@@ -339,8 +339,9 @@ def step_section(snapshot: Snapshot) -> Bars | Note | None:
         Bar(STEP_NAMES[name], ms, f"{units.step_time(ms)}, {units.share(share)}")
         for name, ms, share in step_rows(parts)
     )
-    measured = units.counted(parts.steps, "batch")
-    return Bars(f"What a step is made of (of {measured})", bars, are_parts=True)
+    step = units.step_time(parts.step_us / parts.steps / 1000)
+    heading = f"A step of {step} (the mean of {parts.steps:,} that were measured)"
+    return Bars(heading, bars, are_parts=True)
 
 
 def _gaps(snapshot: Snapshot) -> Note | None:

@@ -96,10 +96,7 @@ class StepMarks:
         self.close()
         self._seen = self._unseen = 0
         self._known.clear()
-        groups = getattr(optimizer, "param_groups", None) or ()
-        devices = {each.device for group in groups for each in group["params"]}
-        if not devices and device is not None:
-            devices = {device}
+        devices = _devices_of(optimizer) or ({device} if device is not None else set())
         kinds = {getattr(each, "type", None) for each in devices}
         # Of none, the clock would time what is queued.
         self._is_known = self._is_watched and bool(kinds) and kinds <= {"cpu", "cuda"}
@@ -307,6 +304,15 @@ class StepMarks:
 
     # `torch.compile` calls such a function as it is, without a word.
     _forward._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _devices_of(optimizer: Any) -> set[Any]:
+    """Return where the parameters lie that are stepped; nothing where that is not said."""
+    try:
+        groups = getattr(optimizer, "param_groups", None) or ()
+        return {parameter.device for group in groups for parameter in group["params"]}
+    except (AttributeError, KeyError, TypeError):
+        return set()
 
 
 COMPILED: deque[Callable[[], Any]] = deque(maxlen=8)

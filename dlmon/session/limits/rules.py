@@ -468,7 +468,7 @@ def optimizer_share(seen: Seen) -> Evidence | None:
         "optimizer",
         f"{took} of a step",
         f"The optimiser {seen.verb('takes', 'took')} a good part of a step",
-        (f"{beside}{took}", f"{name} is not fused"),
+        (f"{beside}{took}", f"{name} {seen.verb('is', 'was')} not fused"),
         f"try {name}(…, fused=True): the optimiser {seen.verb('takes', 'took')} "
         f"{100 * share:.0f} % of a step",
         share,
@@ -486,7 +486,10 @@ def copy_share(seen: Seen) -> Evidence | None:
         "copy",
         f"copy {100 * share:.0f} % of a step",
         f"Time {seen.verb('goes', 'went')} by before the network runs",
-        (f"{100 * share:.0f} % of a step, the copy of the batch in it", "pin_memory is False"),
+        (
+            f"{100 * share:.0f} % of a step, the copy of the batch in it",
+            f"pin_memory {seen.verb('is', 'was')} False",
+        ),
         "try pin_memory=True in the loader, and non_blocking=True where the batch is copied",
         share,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 
 import pytest
 
-from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, StepParts
 
 
 def check(ran):
@@ -304,3 +305,21 @@ def test_the_loss_of_an_epoch_is_the_mean_of_those_that_the_script_printed(run, 
     assert 2 <= len(read) < sum(map(len, printed))
     assert all(min(map(min, printed)) <= one <= max(map(max, printed)) for one in read)
     assert ran.watched.stderr == ran.alone.stderr
+
+
+@pytest.mark.parametrize("way", ["loader", "closure", "compiled"])
+def test_the_parts_of_a_step_are_those_that_it_slept(run, way):
+    ran = run("step_parts.py", way)
+    assert ran.watched.stderr == ran.alone.stderr
+    process = check(ran) if way != "closure" else ran.process
+    total = functools.reduce(StepParts.plus, process.of(StepParts))
+    assert total.steps >= 3
+    known = {"forward_us": 6, "backward_us": 9, "optimizer_us": 4, "rest_us": 5}
+    for name, slept_ms in known.items():
+        took_ms = getattr(total, name) / total.steps / 1000
+        # A busy machine wakes late.
+        assert slept_ms <= took_ms <= 2 * slept_ms + 2, name
+    assert (total.wait_us is None) == (way == "closure")
+    assert total.copy_us is None
+    [model] = process.of(Model)
+    assert (model.optimizer, model.fused) == ("Optimizer", False)

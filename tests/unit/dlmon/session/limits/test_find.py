@@ -17,9 +17,11 @@ from dlmon.records import (
     Machine,
     MachineFacts,
     Memory,
+    Model,
     Pressure,
     Process,
     ProcessTree,
+    StepParts,
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.find import (
@@ -142,6 +144,16 @@ def advised(sample, advice=None, **options):
     return None, advice, sample, options
 
 
+def step(model=(), steps=20, **parts):
+    """Return what is known of steps, a part in percent, and of what trains."""
+    known = {"optimizer": "AdamW", "fused": False, "pin_memory": False, **dict(model)}
+    parts = {"backward_us": 61, "optimizer_us": 5, **parts}
+    return {
+        "parts": StepParts(1, steps, 100, **parts),
+        "model": Model(None, None, None, None, None, None, **known),
+    }
+
+
 SAID = {
     "other-programs": [
         said(
@@ -251,6 +263,25 @@ SAID = {
             )
             for share, advice in ((0.02, "use a larger batch: 1.2 of 24.0 GiB used"), (None, ""))
         ),
+    ],
+    "optimizer": [
+        said(
+            "The optimiser takes a good part of a step: backward 61 %, optimiser 19 %, "
+            "AdamW is not fused.",
+            on_cores(4, 1.0, 0.1),
+            "try AdamW(…, fused=True): the optimiser takes 19 % of a step",
+            **step(optimizer_us=19),
+        )
+    ],
+    "copy": [
+        said(
+            "Time goes by before the network runs: 14 % of a step, the copy of the batch in it, "
+            "pin_memory is False.",
+            with_gpu(utilization_pct=70),
+            "try pin_memory=True in the loader, and non_blocking=True where the batch is copied",
+            gpu=0,
+            **step(copy_us=14),
+        )
     ],
     "cpu-quota": [
         said("The container's CPU limit stops it: in 40 % of periods.", of_cpu(throttled_pct=40.0))
@@ -482,6 +513,21 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
                 *({"of_run": True}, {"gpus": (1,)}, {"gpu_memory_mib": 40}),
                 {"of_run": None, "why": {"of_run": "the driver reports the host's pid"}},
                 {"gpu_memory_mib": None},
+            )
+        ),
+        *(
+            (None, IDLE, known)
+            for known in (
+                step(optimizer_us=12),
+                step(optimizer_us=19, steps=4),
+                step({"fused": True}, optimizer_us=19),
+                step({"fused": None}, optimizer_us=19),
+                step({"optimizer": "Adagrad"}, optimizer_us=19),
+                step(copy_us=9),
+                step({"pin_memory": True}, copy_us=30),
+                step({"pin_memory": None}, copy_us=30),
+                {**step(optimizer_us=19), "model": None},
+                {**step(optimizer_us=19), "parts": None},
             )
         ),
         # Half a core is work; what wants one is not idle; where none is free, nobody knows.
@@ -851,6 +897,11 @@ def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to
         ("data-wait", True),
     ]
     assert limit.advice == ""
+    # Of what leads without any, a part of its steps may have some.
+    limit = reported(with_gpu(utilization_pct=96), gpu=0, **step(optimizer_us=19))
+    assert (limit.rule, limit.advice[:30]) == ("gpu", "try AdamW(…, fused=True): the ")
+    # What waits for something else waits on, whatever its optimiser takes.
+    assert rules(reported(WAITS, **step(optimizer_us=19)))[-1] == "idle"
 
 
 def after(*samples, gpu=None, **options):

@@ -287,7 +287,7 @@ def _usual_rate(session: Session) -> float | None:
     loop = session.loops.longest
     windows = loop.steady.windows
     own = loop.steady.samples_per_second()
-    together = session.trainers.together(own, loop)
+    together = session.trainers.together(loop)
     if own is None or together is None or len(windows) < LEAST_WINDOWS:
         return None
     usual = median(samples / time_us * 1e6 for samples, time_us in windows)

@@ -40,6 +40,7 @@ from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
+from dlmon.figures.tokens import tokens_text
 from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -111,6 +112,10 @@ def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
         "energy_j_per_epoch_cpu": energy.get("cpu"),
         "energy_j_per_epoch_gpu": energy.get("gpu"),
         "effective_flop_s": getattr(result, "effective_flop_s", None),
+        "tokens_per_second": getattr(snapshot.tokens_per_second, "mean", None),
+        "tokens_per_second_band": getattr(snapshot.tokens_per_second, "band", None),
+        "not_padding": snapshot.token_shares.of("not_padding"),
+        "trained_on": snapshot.token_shares.of("trained_on"),
     }
 
 
@@ -164,6 +169,8 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
     said = (units.VERY_UNCERTAIN * found.is_very_uncertain, trainers_text(snapshot))
     notes = "; ".join(note for note in said if note)
     yield "throughput", f"{found.text()} ({notes})" if notes else found.text()
+    if tokens := tokens_text(snapshot):
+        yield "tokens", tokens
 
 
 def _step(outcome: Outcome) -> Iterator[Row]:

@@ -66,6 +66,20 @@ def _known_sum(values: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _added(total: int | None, counts: Sequence[int | None]) -> int | None:
+    """Return a total with counts added; None where it, or one of them, is not known."""
+    if total is None or None in counts:
+        return None
+    return total + sum(counts)  # type: ignore[arg-type]
+
+
+def _of_each(counts: Sequence[int | None]) -> int | tuple[int, ...] | None:
+    """Return what each batch holds: one number when all hold as many; None where unknown."""
+    if None in counts:
+        return None
+    return tuple(counts) if len(set(counts)) > 1 else counts[0]  # type: ignore[arg-type]
+
+
 def step_quantiles(dt_us: Sequence[int]) -> tuple[int, ...]:
     """Return the `QUANTILES` of durations (nearest rank)."""
     ranked, total = sorted(dt_us), len(dt_us)
@@ -120,9 +134,11 @@ class BatchCollector:
         self._dt_us: list[int] = []
         # The size of each, how long they waited for data, and optimiser steps, as far as known.
         self._sizes: list[int | None] = []
+        self._tokens: list[int | None] = []
         self._wait_us: int | None = None
         self._updates: list[int | None] = []
         self._epoch_samples: int | None = 0
+        self._epoch_tokens: int | None = 0
         self._epoch_updates: int | None = None
         # Of the batches that were only summarised.
         self._summarised = StepHistogram()
@@ -225,7 +241,7 @@ class BatchCollector:
         self._had_profile = self._is_profiled
         due = None if mark.sizes is None else mark.sizes.open(mark.stride)
         self._steps_due = due or mark.steps or 0
-        self._epoch_samples, self._epoch_updates = 0, None
+        self._epoch_samples, self._epoch_tokens, self._epoch_updates = 0, 0, None
         self._last_us = mark.t // 1000
         self._opening_us = None
         self._compiling = self._phase == "compiling" and not mark.follows
@@ -277,6 +293,7 @@ class BatchCollector:
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
+            tokens=self._epoch_tokens or None,
             why=why,
         )
         self._records.append(ended)
@@ -316,11 +333,12 @@ class BatchCollector:
         arrived.sort()
         for batch in arrived:
             if isinstance(batch, MeasuredBatch):
-                samples, wait_ns = batch.samples, batch.wait_ns
+                samples, tokens, wait_ns = batch.samples, batch.tokens, batch.wait_ns
                 sizes: Sequence[int | None]
                 sizes = samples if isinstance(samples, tuple) else (samples,)
                 wait_us = None if wait_ns is None else wait_ns // 1000
-                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates)
+                held = tokens if isinstance(tokens, tuple) else (tokens,)
+                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates, held)
             else:
                 sizes, wait_us = self._taken(epoch)
                 self._append(epoch, sizes, batch, wait_us)
@@ -350,14 +368,14 @@ class BatchCollector:
         end_ns: int,
         wait_us: int | None,
         updates: int | None = None,
+        tokens: Sequence[int | None] = (),
     ) -> None:
         """Keep batches that ended together, and what is known of them."""
         count = len(sizes)
         self._sizes += sizes
-        if self._epoch_samples is None or None in sizes:
-            self._epoch_samples = None
-        else:
-            self._epoch_samples += sum(sizes)  # type: ignore[arg-type]
+        self._tokens += tokens if len(tokens) == count else (None,) * count
+        self._epoch_samples = _added(self._epoch_samples, sizes)
+        self._epoch_tokens = _added(self._epoch_tokens, self._tokens[-count:])
         if wait_us is not None:
             self._wait_us = (self._wait_us or 0) + wait_us
         self._updates += [updates, *[None if updates is None else 0] * (count - 1)]
@@ -380,13 +398,6 @@ class BatchCollector:
         self._next += count
         self._last_us = end_us
 
-    def _samples_in_hand(self) -> int | tuple[int, ...] | None:
-        """Return the samples of the batches in hand: one number when all hold as many."""
-        sizes = self._sizes
-        if None in sizes:
-            return None
-        return tuple(sizes) if len(set(sizes)) > 1 else sizes[0]  # type: ignore[arg-type]
-
     def _pack(self, finish: bool = False) -> None:
         """Make records of the batches in hand.
 
@@ -408,7 +419,7 @@ class BatchCollector:
             Batches(
                 epoch=epoch.epoch,
                 first=self._first,
-                samples=self._samples_in_hand(),
+                samples=_of_each(self._sizes),
                 t=self._first_end_us * 1000,
                 dt_us=tuple(self._dt_us),
                 opening_us=self._opening_us if self._first == epoch.skipped else None,
@@ -416,6 +427,7 @@ class BatchCollector:
                 wait_us=self._wait_us,
                 updates=_updates_of(self._updates),
                 profiled=self._is_profiled or None,
+                tokens=_of_each(self._tokens),
             )
         )
         self._kept += len(self._dt_us)
@@ -438,7 +450,7 @@ class BatchCollector:
                 epoch=epoch.epoch,
                 first=self._first,
                 count=len(dt_us),
-                samples=None if None in self._sizes else sum(self._sizes),  # type: ignore[arg-type]
+                samples=_added(0, self._sizes),
                 t=self._first_end_us * 1000,
                 t_last=self._last_us * 1000,
                 time_us=sum(dt_us),
@@ -449,6 +461,7 @@ class BatchCollector:
                 first_steps=len(first_us) if len(first_us) > 1 else None,
                 wait_us=self._wait_us,
                 updates=_known_sum(self._updates),
+                tokens=_added(0, self._tokens),
             )
         )
         self._forget_batches()
@@ -456,13 +469,14 @@ class BatchCollector:
     def _forget_batches(self) -> None:
         self._last_steps.extend(self._dt_us[-LAST_STEPS:])
         self._dt_us, self._sizes, self._updates, self._wait_us = [], [], [], None
+        self._tokens = []
 
     def _count_steady(self, epoch: EpochStart) -> None:
         if self._is_profiled:
             return
         first, dt_us = self._first, self._dt_us
         picked = self.steady.pick(
-            self._samples_in_hand(),
+            _of_each(self._sizes),
             dt_us,
             opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == epoch.skipped else None,

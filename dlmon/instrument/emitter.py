@@ -40,6 +40,8 @@ class Reads:
     def __init__(self) -> None:
         self.is_due = False
         """Whether metrics are to be read now, or a stop was just asked for."""
+        self.are_shares_due = False
+        """Whether a batch is to be looked into: about once a second."""
         self.are_reported = False
         """Whether the script reports its metrics itself."""
         self.stop_requested = False
@@ -78,7 +80,7 @@ class Emitter:
         self._unsent = bytearray()
         self.reads = Reads()
         self.reads.is_due = True
-        self._read_ns = self._memory_ns = time.monotonic_ns()
+        self._read_ns = self._memory_ns = self._looked_ns = time.monotonic_ns()
         self._memory = MemoryReader()
         self._closing = threading.Event()
         self.batch_ended = self._queue.append
@@ -170,8 +172,11 @@ class Emitter:
                     raise
                 self._on_error(error)
                 return
-            if time.monotonic_ns() - self._read_ns >= READ_NS:
+            now = time.monotonic_ns()
+            if now - self._read_ns >= READ_NS:
                 self.reads.is_due = True
+            if now - self._looked_ns >= READ_NS:
+                self.reads.are_shares_due, self._looked_ns = True, now
 
     def _look(self) -> float:
         """Take requests, and look where training is in a pause; return how long to wait then."""

@@ -20,6 +20,7 @@ from dlmon.instrument.queued import (
 )
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.step_parts import StepMarks
+from dlmon.instrument.tokens import Tokens, shares_of
 from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
 
 OWNER = "torch"
@@ -98,6 +99,8 @@ class Pass:
         self.number = self.idle = 0
         self.in_hand = False
         self.size: int | tuple[int, ...] | None = None
+        self.counter = Tokens()
+        self.tokens: int | tuple[int, ...] | None = None
         self.wait_ns = 0
         self.waits = True
         # What stepped first while it was not known to train, and when that began.
@@ -165,7 +168,9 @@ def _together(batches: list[MeasuredBatch]) -> MeasuredBatch:
     last = batches[-1]
     sizes = tuple(one.samples for one in batches if isinstance(one.samples, int))
     wait_ns = sum(one.wait_ns or 0 for one in batches)
-    return last._replace(samples=sizes, wait_ns=wait_ns)
+    tokens = tuple(one.tokens for one in batches if isinstance(one.tokens, int))
+    known = tokens if len(tokens) == len(batches) else None
+    return last._replace(samples=sizes, wait_ns=wait_ns, tokens=known)
 
 
 class PassReports:
@@ -341,6 +346,16 @@ class PassReports:
         for item in held:
             self.send(read, item)
 
+    def look_at_tokens(self, batch: Any) -> None:
+        """Report what share of a batch's tokens means something: of one about once a second."""
+        self.reporter.reads.are_shares_due = False
+        try:
+            shares = shares_of(batch)
+        except Exception:  # noqa: BLE001 - whatever it is, its tokens are counted on
+            return
+        if shares is not None:
+            self.reporter.send(shares)
+
     def gave_epochs(self, read: Pass) -> bool:
         """Return whether an earlier pass over a loader was an epoch."""
         source = read.source()
@@ -389,6 +404,7 @@ class PassReports:
                 "inferred": loader.inferred,
                 "has_epochs": None if loader.has_passes else False,
                 "pin_memory": loader.pin_memory,
+                "tokens_inferred": read.counter.inferred,
                 **device,
                 **asked,
             }
@@ -453,7 +469,7 @@ class PassReports:
                 read.stepped += 1
         read.goes_backward = False
         # A tuple's own `__new__` takes half as long as a named one's.
-        item = _new(MeasuredBatch, (now, read.size, read.wait_ns, updates))
+        item = _new(MeasuredBatch, (now, read.size, read.wait_ns, updates, read.tokens))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
             self.reporter.batch_ended(item)
         else:

@@ -19,7 +19,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dlmon.instrument.loaders import Loader
@@ -64,6 +64,14 @@ NO_LOADER = Loader(
         "epochs": "a loop without a loader has no epochs",
     },
 )
+
+
+def _of_each(counts: Iterable[Any]) -> int | tuple[int, ...] | None:
+    """Return counts of batches, or that of one; None where one isn't known, or there is none."""
+    known = tuple(counts)
+    if not known or not all(isinstance(each, int) for each in known):
+        return None
+    return known if len(known) > 1 else known[0]
 
 
 class Passes:
@@ -149,20 +157,30 @@ class Passes:
             self.marks.enter(WAIT)
         self._done()
 
-    def fetched(self, read: Pass, size: int | None) -> None:
-        """Note that it came, with so many samples."""
+    def fetched(self, read: Pass, size: int | None, tokens: int | None = None) -> None:
+        """Note that it came, with so many samples and tokens."""
         wait_ns = self._clock() - read.asked
         if self.marks.is_on and read.thread is self.marks.thread:
             self.marks.enter(BEFORE)
         if read.state == BESIDE:
             if read.thread.stack:
-                read.thread.stack[-1].wait_ns += wait_ns
+                with_it = read.thread.stack[-1]
+                with_it.wait_ns += wait_ns
+                if tokens is not None and isinstance(with_it.tokens, int):
+                    with_it.tokens += tokens
         elif read.state != OVER:
             read.in_hand = True
             read.wait_ns = wait_ns
             read.size = size
+            read.tokens = tokens
             if read.sizes.are_fewer and read.loader.inferred is None:
                 self.reports.leaves_out(read)
+
+    def look_within(self, read: Pass, batch: Any) -> None:
+        """Look at a batch that another loader hands on, where that one trains."""
+        thread = read.thread
+        if thread.inside and thread.stack and thread.stack[-1].state == TRAINING:
+            self.reports.look_at_tokens(batch)
 
     def exhausted(self, read: Pass) -> None:
         self._busy = True
@@ -508,8 +526,9 @@ class Passes:
         if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
+                stretch.counter = looks[0].counter
             else:
-                stretch.size = None
+                stretch.size = stretch.tokens = None
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now
@@ -521,10 +540,9 @@ class Passes:
         if looks and (stretch.waits or stretch.state == HELD):
             source = looks[0].source()
             held = (item for look in looks if look.source() is source for item in look.held or ())
-            sizes = [item.samples for item in held if isinstance(item, MeasuredBatch)]
-            known = tuple(size for size in sizes if isinstance(size, int))
-            is_known = bool(known) and len(known) == len(sizes)
-            stretch.size = (known if len(known) > 1 else known[0]) if is_known else None
+            items = [item for item in held if isinstance(item, MeasuredBatch)]
+            stretch.size = _of_each(item.samples for item in items)
+            stretch.tokens = _of_each(item.tokens for item in items)
         looks.clear()
         stretch.wait_ns, stretch.in_hand = 0, True
 
@@ -550,6 +568,7 @@ class Passes:
         stretch.last_active = read.last_active
         if stretch.state == HELD:
             stretch.loader, stretch.waits = read.loader.without_passes(), True
+            stretch.counter = read.counter
             self.reports.train(stretch)
         for item in read.held or ():
             if isinstance(item, Interruption):

@@ -332,12 +332,17 @@ def fetching(
 ) -> Callable[[Any], Any]:
     """Return an iterator's `__next__` that times itself."""
     fetch, fetched, exhausted = passes.fetch, passes.fetched, guarded(reporter)(passes.exhausted)
+    reads, look_within = reporter.reads, guarded(reporter)(passes.look_within)
 
     @wraps(following)
     def __next__(self: Any) -> Any:
         read = self._dlmon_pass
         if read is None or read.state == OVER:
-            return following(self)
+            batch = following(self)
+            if reads.are_shares_due and read is not None:
+                # accelerate hands on what lies on a GPU: here it does not yet.
+                look_within(read, batch)
+            return batch
         try:
             if read.state == NEW and (yielded := getattr(self, "_num_yielded", 0)):
                 read.skip(yielded)
@@ -364,8 +369,14 @@ def fetching(
         thread.inside = False
         try:
             is_certain = read.number < read.certain
-            size_of = read.sizes.of
-            fetched(read, read.loader.batch_size if is_certain else size_of(read.number, batch))
+            size = read.loader.batch_size if is_certain else read.sizes.of(read.number, batch)
+            counter = read.counter
+            if counter.are_there is False:
+                fetched(read, size)
+            else:
+                fetched(read, size, counter.of(batch, size))
+                if reads.are_shares_due and read.state == TRAINING:
+                    passes.reports.look_at_tokens(batch)
         except Exception as error:  # noqa: BLE001 - as above
             read.state = OVER
             reporter.turn_off(error)

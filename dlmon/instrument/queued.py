@@ -139,13 +139,14 @@ class MeasuredBatch(NamedTuple):
 
     `samples` is None where its size is not known, and one for each where several batches ended
     together; `wait_ns` is None where waiting for data can't be measured; `updates` are the steps
-    of an optimiser that ended in it.
+    of an optimiser that ended in it. `tokens` are known as samples are.
     """
 
     end_ns: int
     samples: int | tuple[int, ...] | None = None
     wait_ns: int | None = None
     updates: int | None = None
+    tokens: int | tuple[int, ...] | None = None
 
 
 def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:

@@ -191,8 +191,9 @@ def _check_batches(batches: Batches | BatchSummary) -> None:
     ]
     least = min(min(count, default=0) if type(count) is tuple else count or 0 for count in counts)
     if isinstance(batches, Batches):
-        samples, count = batches.samples, len(batches.dt_us)
-        is_whole = count > 0 and not (isinstance(samples, tuple) and len(samples) != count)
+        count = len(batches.dt_us)
+        lists = [each for each in (batches.samples, batches.tokens) if isinstance(each, tuple)]
+        is_whole = count > 0 and all(len(each) == count for each in lists)
         together = batches.per_execution
     else:
         is_whole = batches.count > 0 and len(batches.step_us) == 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts, MachineUse
@@ -254,6 +254,11 @@ class SamplesPerSecond:
     jitter: float
     band: float | None = None
 
+    def times(self, factor: float) -> SamplesPerSecond:
+        """Return the same in something of which a sample has so many."""
+        known = ((name, value) for name, value in vars(self).items() if value is not None)
+        return replace(self, **{name: value * factor for name, value in known})
+
 
 @record(frozen=True)
 class StepTime:
@@ -288,6 +293,7 @@ class LoopResult:
         step_ms: as in the result.
         counts_steps: as in the result.
         headline: true of the one whose batches took most time: the figures of the result are its.
+        tokens_per_second: as in the result.
     """
 
     network: str | None = None
@@ -303,6 +309,7 @@ class LoopResult:
     step_ms: StepTime | None = None
     counts_steps: bool | None = None
     headline: bool | None = None
+    tokens_per_second: SamplesPerSecond | None = None
 
 
 @record(frozen=True)
@@ -362,6 +369,10 @@ class Result:
         stopped_by: who, or what, had it stop: live_screen, other_screen, ctrl_c, command, sweep,
             terminal_closed, viewer_terminated, viewer_gone or signal; of a job of Slurm's also
             time_limit, preempted, requeued or cancelled; older logs lack it.
+        tokens_per_second: throughput in tokens, padding included; absent of what holds none.
+        not_padding: the share (0 to 1) of the tokens that is no padding, in a batch about once a
+            second; absent where that isn't known.
+        trained_on: the share of them that has labels, likewise.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -404,4 +415,7 @@ class Result:
     stopped_by: StopCause | None = None
     loops: tuple[LoopResult, ...] | None = None
     devices: int | None = None
+    tokens_per_second: SamplesPerSecond | None = None
+    not_padding: float | None = None
+    trained_on: float | None = None
     why: dict[str, str] = field(default_factory=dict)

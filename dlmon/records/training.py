@@ -158,6 +158,8 @@ class Model:
         optimizer: the class of PyTorch's optimiser.
         fused: whether it steps in one kernel; absent where its class can't.
         pin_memory: whether PyTorch's loader puts batches where a GPU copies them from directly.
+        tokens_per_sample: tokens of each sample, where all have as many.
+        tokens_inferred: how tokens were found, where what was found may be none.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -195,6 +197,8 @@ class Model:
     optimizer: str | None = None
     fused: bool | None = None
     pin_memory: bool | None = None
+    tokens_per_sample: int | None = None
+    tokens_inferred: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -248,6 +252,8 @@ class Batches:
         updates: how many of them ended with a step of an optimiser, where not each did.
         trainer: as in `Phase`.
         profiled: true where a profiler watched them: they count in no figure.
+        tokens: how many tokens each batch holds, padding included, as `samples` says samples;
+            absent where they hold none, or where that is not known of each.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -262,6 +268,7 @@ class Batches:
     updates: int | None = None
     trainer: int | None = None
     profiled: bool | None = None
+    tokens: int | tuple[int, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -316,6 +323,7 @@ class BatchSummary:
         wait_us: as in `Batches`.
         updates: as in `Batches`.
         trainer: as in `Phase`.
+        tokens: the tokens of all of them; absent as in `Batches`.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -334,6 +342,7 @@ class BatchSummary:
     wait_us: int | None = None
     updates: int | None = None
     trainer: int | None = None
+    tokens: int | None = None
 
     @property
     def begin(self) -> int:
@@ -418,6 +427,27 @@ STEP_PARTS = ("wait_us", "copy_us", "forward_us", "backward_us", "optimizer_us")
 
 
 @record(frozen=True)
+class TokenShares:
+    """How many tokens of a training batch mean something: of about one batch a second.
+
+    Attributes:
+        t: when the batch came.
+        tokens: how many it holds, padding included.
+        not_padding: how many of them its attention mask holds; null where that can't be told.
+        trained_on: of how many its labels are no -100; null as above.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "token_shares"
+    t: int
+    tokens: int
+    not_padding: int | None = None
+    trained_on: int | None = None
+    trainer: int | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
 class Validation:
     """The validation of an epoch: one pass, or several after each other.
 
@@ -479,6 +509,7 @@ class Epoch:
         validation: its validation, where it had one.
         updates: how many steps of an optimiser it had, where that is not one a batch.
         trainer: as in `Phase`.
+        tokens: how many tokens it trained on, padding included; absent as in `Batches`.
     """
 
     TYPE: ClassVar[str] = "epoch"
@@ -493,6 +524,7 @@ class Epoch:
     validation: Validation | None = None
     updates: int | None = None
     trainer: int | None = None
+    tokens: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -532,6 +564,7 @@ WorkloadRecord = (
     | BatchSummary
     | StepParts
     | Metrics
+    | TokenShares
     | Epoch
     | Evaluation
 )

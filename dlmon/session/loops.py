@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import field, replace
 from typing import Any
 
-from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Model,
+    SamplesPerSecond,
+    TokenShares,
+    Trainer,
+)
 from dlmon.records.record import record
 from dlmon.session.account import DataWait, StepWait
 from dlmon.statistics.projection import ValidationPasses
@@ -45,6 +54,31 @@ def are_alike(one: Model, other: Model) -> bool:
     )
 
 
+@record(frozen=True)
+class Shares:
+    """What share of the tokens of sampled batches means something.
+
+    Attributes:
+        counts: by name, how many tokens do, and of how many.
+        why: why one isn't known, by its name.
+    """
+
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+
+    def and_of(self, one: TokenShares) -> Shares:
+        counts = dict(self.counts)
+        for name, part in (("not_padding", one.not_padding), ("trained_on", one.trained_on)):
+            if part is not None:
+                parts, tokens = counts.get(name, (0, 0))
+                counts[name] = parts + part, tokens + one.tokens
+        return Shares(counts, {**self.why, **one.why})
+
+    def of(self, name: str) -> float | None:
+        parts, tokens = self.counts.get(name, (0, 0))
+        return parts / tokens if tokens else None
+
+
 class Loop:
     """Loops that are alike: what their batches and epochs came to."""
 
@@ -54,6 +88,9 @@ class Loop:
         self.count = 1
         """So many of the script's loops it is."""
         self.steady = SteadyState()
+        self.tokens: SteadyState | None = None
+        """The same of tokens in the place of samples, where batches hold any."""
+        self.shares = Shares()
         self.epochs: dict[int, Epoch] = {}
         """By when each began."""
         self.held: list[tuple[Batches | BatchSummary, bool]] = []
@@ -78,14 +115,33 @@ class Loop:
         """Take batches; `opening` as `SteadyState.add` takes it."""
         if (self.model is None or self.model.parameters is None) and len(self.held) < _MOST_HELD:
             self.held.append((record, opening))
+        if record.tokens is not None and self.tokens is None:
+            self.tokens = SteadyState()
+        self._add_to(self.steady, record, opening)
+        if record.tokens is not None and self.tokens is not None:
+            self._add_to(self.tokens, replace(record, samples=record.tokens), opening)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _add_to(steady: SteadyState, record: Batches | BatchSummary, opening: bool) -> None:
         if isinstance(record, BatchSummary):
-            self.steady.add_summary(record, opening)
+            steady.add_summary(record, opening)
             return
-        self.steady.add(
+        steady.add(
             *(record.samples, record.dt_us, opening),
             *(record.opening_us, record.per_execution or 1, record.first),
             wait_us=record.wait_us,
         )
+
+    def samples_per_second(self) -> SamplesPerSecond | None:
+        return self.steady.samples_per_second()
+
+    def tokens_per_second(self) -> SamplesPerSecond | None:
+        """Return the steady throughput in tokens; None where batches hold none, or before it."""
+        each = self.model.tokens_per_sample if self.model is not None else None
+        if each is None or self.steady.counts_steps:
+            return None if self.tokens is None else self.tokens.samples_per_second()
+        rate = self.steady.samples_per_second()
+        return None if rate is None else rate.times(each)
 
     def add_epoch(self, epoch: Epoch) -> None:
         """Take an epoch that has ended, or that is known to have been validated."""
@@ -228,7 +284,10 @@ class Trainers:
         if not others or epoch.samples is None:
             return epoch
         samples = sum(other.samples or 0 for other in others.values())
-        return replace(epoch, samples=epoch.samples + samples)
+        tokens = epoch.tokens
+        if tokens is not None:
+            tokens += sum(other.tokens or 0 for other in others.values())
+        return replace(epoch, samples=epoch.samples + samples, tokens=tokens)
 
     def _like(self, loop: Loop) -> dict[int, Loop]:
         """Return the loop of each but number 0 that is like one of number 0."""
@@ -247,12 +306,16 @@ class Trainers:
         known = [model.samples_per_epoch for model in models if model is not None]
         return None if None in known or not known else sum(each or 0 for each in known)
 
-    def together(self, own: SamplesPerSecond | None, loop: Loop) -> SamplesPerSecond | None:
-        """Return the throughput of all of them in a loop, of which `own` is that of number 0.
+    def together(
+        self,
+        loop: Loop,
+        of: Callable[[Loop], SamplesPerSecond | None] = Loop.samples_per_second,
+    ) -> SamplesPerSecond | None:
+        """Return the throughput of all of them in a loop.
 
         They step together, so what makes one slow makes all: errors add up.
         """
-        others = [one.steady.samples_per_second() for one in self._like(loop).values()]
+        own, others = of(loop), [of(one) for one in self._like(loop).values()]
         known = [other for other in others if other is not None]
         if own is None or not known:
             return own

@@ -45,6 +45,7 @@ from dlmon.records import (
     SessionHeader,
     Stack,
     StepParts,
+    TokenShares,
     Trainer,
 )
 from dlmon.records.changes import newest_facts
@@ -124,7 +125,7 @@ class Session:
         """The other machines of the run, by their names."""
         self.gaps = Gaps(self.machine.interval_s)
         self.account = TimeAccount(header.t, self.gaps, header.is_script)
-        self.samples_rate, self.steps_rate = Series(), Series()
+        self.samples_rate, self.steps_rate, self.tokens_rate = Series(), Series(), Series()
         self.learning = Learning()
         self.memory = MemoryHistory()
         """What frameworks hold of GPUs."""
@@ -193,6 +194,10 @@ class Session:
             self.memory.fold(record)
             if isinstance(record, OutOfMemory):
                 self.fold(Notice(record.t, out_of_memory_text(record)))
+        elif isinstance(record, TokenShares):
+            # Those of other processes too: they share each step.
+            now = self.loops.now
+            now.shares = now.shares.and_of(record)
         elif getattr(record, "trainer", None):
             self._fold_of_another(record)
         elif isinstance(record, (Batches, BatchSummary)):
@@ -265,6 +270,9 @@ class Session:
             if rate is not None:
                 series = self.steps_rate if steps else self.samples_rate
                 series.add_beside(record.begin, record.t_last, rate)
+            tokens = _tokens_rate_of(record)
+            if tokens is not None:
+                self.tokens_rate.add_beside(record.begin, record.t_last, tokens)
 
     @property
     def steady(self) -> SteadyState:
@@ -316,6 +324,9 @@ class Session:
             self._mark(mark)
         compiled = len(self.steady.first_batches) - sizes
         self.epoch_uses.fold_batches(record, self.steady, compiled)
+        tokens = None if compiling else _tokens_rate_of(record)
+        if tokens is not None:
+            self.tokens_rate.add(record.begin, record.t_last, tokens)
         self._updates_done += record.count if record.updates is None else record.updates
         steps = self.steady.counts_steps or record.samples is None
         series = self.steps_rate if steps else self.samples_rate
@@ -457,7 +468,7 @@ class Session:
         loop, seen = self.loops.longest, self.loops.seen
         seconds_per_epoch = self._seconds_per_epoch(loop, ended, why)
         own_rate = loop.steady.samples_per_second()
-        samples_per_second = self.trainers.together(own_rate, loop)
+        samples_per_second = self.trainers.together(loop)
         trainers = self.trainers.rates(own_rate, loop, self.data_wait)
         rough_step_us = loop.steady.rough_step_us
         compiled = [one.compile_s for one in seen if one.compile_s is not None]
@@ -500,6 +511,9 @@ class Session:
             progress=self._progress(now),
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
+            tokens_per_second_now=self._tokens_now(now),
+            tokens_per_second=self.trainers.together(loop, Loop.tokens_per_second),
+            token_shares=loop.shares,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=step_ms,
             compile_s=compile_s,
@@ -575,7 +589,8 @@ class Session:
             batches=steady.batches,
             train_s=steady.time_us / 1e6,
             seconds_per_epoch=self._seconds_per_epoch(loop, ended, {}),
-            samples_per_second=self.trainers.together(steady.samples_per_second(), loop),
+            samples_per_second=self.trainers.together(loop),
+            tokens_per_second=self.trainers.together(loop, Loop.tokens_per_second),
             step_ms=steady.step_time(),
             counts_steps=steady.counts_steps or None,
             headline=True if loop is longest else None,
@@ -586,10 +601,21 @@ class Session:
 
         A batch is known once it has ended, so the last one stands until the next is overdue.
         """
+        return self._now_of(self.throughput, now)
+
+    def _tokens_now(self, now: int) -> float | None:
+        """Return the throughput in tokens likewise."""
+        each = self.model.tokens_per_sample if self.model is not None else None
+        if each is None or self.counts_steps:
+            return self._now_of(self.tokens_rate, now)
+        rate = self._rate_now(now)
+        return None if rate is None else rate * each
+
+    def _now_of(self, series: Series, now: int) -> float | None:
         if self.result is not None or self.phase not in STEADY_PHASES:
             return None
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
-        return self.throughput.columns(now - window_ns, window_ns, 1)[0]
+        return series.columns(now - window_ns, window_ns, 1)[0]
 
     def _keep_reading(self, start_ns: int) -> None:
         """Keep what is needed to explain gaps, and half a minute of what limits the run."""
@@ -931,6 +957,17 @@ class Session:
         # Each of its batches takes what one of the validation does.
         whole_s = self.loops.now.validations.seconds(steps) if model.validation_steps else None
         return None if whole_s is None else max(0.0, whole_s - self._time_in("evaluating", now))
+
+
+def _tokens_rate_of(record: Batches | BatchSummary) -> float | None:
+    """Return the throughput of some batches in tokens; None where they hold none."""
+    tokens = record.tokens
+    if tokens is None or not record.time_us:
+        return None
+    if isinstance(record, Batches):
+        tokens = sum(tokens) if isinstance(tokens, tuple) else tokens * record.count
+    assert isinstance(tokens, int)
+    return tokens / record.time_us * 1e6
 
 
 def _rate_of(record: Batches | BatchSummary, steps: bool) -> float | None:

@@ -34,7 +34,7 @@ from dlmon.records.record import record
 from dlmon.records.words import gpu_name
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
-from dlmon.session.loops import TrainerRate
+from dlmon.session.loops import Shares, TrainerRate
 from dlmon.session.memory import MemoryUse
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.regular_gaps import RegularSteps
@@ -92,6 +92,11 @@ class Snapshot:
     progress: Progress | None
     samples_per_second_now: float | None
     samples_per_second: SamplesPerSecond | None
+    tokens_per_second_now: float | None
+    tokens_per_second: SamplesPerSecond | None
+    """Throughput in tokens, padding included; None where batches hold none, or before it."""
+    token_shares: Shares
+    """What share of the tokens of sampled batches is no padding, and is trained on."""
     rough_step_ms: float | None
     step_ms: StepTime | None
     compile_s: float | None

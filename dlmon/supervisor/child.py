@@ -50,6 +50,7 @@ from dlmon.records import (
     Phase,
     Record,
     Stack,
+    TokenShares,
 )
 from dlmon.script_name import missing_command
 from dlmon.session.reasons import NOTHING_SEEN
@@ -112,7 +113,17 @@ RECORDS_FD = "DLMON_RECORDS_FD"
 # What a workload may send; everything else in a log is the supervisor's own.
 WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, Notice, Failure, Stack, FrameworkMemory, OutOfMemory),
+    *(
+        Metrics,
+        TokenShares,
+        Epoch,
+        Evaluation,
+        Notice,
+        Failure,
+        Stack,
+        FrameworkMemory,
+        OutOfMemory,
+    ),
 )
 
 

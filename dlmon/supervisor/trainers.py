@@ -28,6 +28,7 @@ from dlmon.records import (
     Record,
     Stack,
     StepParts,
+    TokenShares,
     Trainer,
 )
 from dlmon.supervisor.connection import Connection
@@ -38,7 +39,7 @@ LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
-    *(FrameworkMemory, OutOfMemory, StepParts),
+    *(FrameworkMemory, OutOfMemory, StepParts, TokenShares),
 )
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
@@ -157,7 +158,16 @@ class Trainers:
             record = replace(record, trainer=number, epoch=opened)
         elif isinstance(
             record,
-            (Evaluation, Metrics, NamedPause, Stack, FrameworkMemory, OutOfMemory, StepParts),
+            (
+                TokenShares,
+                Evaluation,
+                Metrics,
+                NamedPause,
+                Stack,
+                FrameworkMemory,
+                OutOfMemory,
+                StepParts,
+            ),
         ):
             record = replace(record, trainer=number)
         self._write(record)

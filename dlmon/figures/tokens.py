@@ -1,0 +1,29 @@
+"""Tokens per second, and what share of the tokens means something, in words. Pure."""
+
+from __future__ import annotations
+
+from dlmon.figures import units
+from dlmon.session.snapshot import Snapshot
+
+UNIT = "tokens/s"
+_SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))
+
+
+def shares_text(snapshot: Snapshot) -> str:
+    """Return the shares that are known, as "83 % not padding, 61 % trained on, sampled"."""
+    shares = [(snapshot.token_shares.of(name), words) for name, words in _SHARES]
+    known = [
+        f"{units.percent(100 * share)} {words}" for share, words in shares if share is not None
+    ]
+    return ", ".join([*known, "sampled"]) if known else ""
+
+
+def tokens_text(snapshot: Snapshot) -> str:
+    """Return the steady throughput in tokens with its interval; empty where it isn't known."""
+    if snapshot.tokens_per_second is None:
+        return ""
+    found = units.with_band(snapshot.tokens_per_second, UNIT)
+    inferred = snapshot.measured_model and snapshot.measured_model.tokens_inferred
+    said = (units.VERY_UNCERTAIN * found.is_very_uncertain, shares_text(snapshot), inferred or "")
+    notes = "; ".join(note for note in said if note)
+    return f"{found.text()} ({notes})" if notes else found.text()

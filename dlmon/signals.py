@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
 
@@ -21,6 +22,7 @@ EXIT_CODES: Mapping[signal.Signals, int] = {
 """What to exit with after a signal."""
 
 _SIGNAL_COMES_WITHIN_S = 0.5
+_Done = TypeVar("_Done")
 
 
 def on_signals(
@@ -33,6 +35,26 @@ def on_signals(
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end, EXIT_CODES[number])
+
+
+async def done_or_signalled(waited_for: Coroutine[Any, Any, _Done]) -> tuple[_Done | None, int]:
+    """Wait for something, or for a signal that ends that; return what came of it, and an exit code.
+
+    The code is 0 where no signal came.
+    """
+    waiting, signalled = asyncio.ensure_future(waited_for), [0]
+
+    def end(exit_code: int) -> None:
+        signalled[0] = exit_code
+        waiting.cancel()
+
+    on_signals(end)
+    try:
+        return await waiting, 0
+    except asyncio.CancelledError:
+        if not signalled[0]:
+            raise
+        return None, signalled[0]
 
 
 def end_with_terminal(say: Callable[[], None]) -> None:

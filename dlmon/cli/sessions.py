@@ -80,8 +80,9 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     if host is not None:
         from dlmon.remote.requests import stop_remote
 
-        stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
-        print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
+        stopped, said = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
+        said = said or f"is stopping{after_the_batch(stopped)}"
+        print(f"{stopped.id} of {host} {said}")
         return
     entry = read_entry(shared.log_of(session, log_dir))
     if is_of_slurm(entry.path):

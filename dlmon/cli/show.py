@@ -108,20 +108,24 @@ def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> 
         job: what is to run.
         view: how it is shown.
         text: what is asked of Slurm, as it was typed.
-        host: another machine, where it can't be had yet.
+        host: another machine, whose Slurm is to run it; None for that of this one.
 
     Returns:
         The exit code.
 
     Raises:
         SlurmError: there is no Slurm here, or it refuses the job.
+        SshError: the host can't be reached.
+        RefusedRequest: the Slurm of the host refuses the job.
     """
-    from dlmon.slurm.start import submit_session
     from dlmon.slurm.submit import read_slurm_options
 
+    options = read_slurm_options(text)
     if host is not None:
-        raise UserError(f"--slurm submits from this machine: type it on {host}")
-    log = submit_session(job, read_slurm_options(text), text)
+        return _start_on_host(job, view, host, text)
+    from dlmon.slurm.start import submit_session
+
+    log = submit_session(job, options, text)
     if job.outlives_viewer:
         say_running({"session": id_of(log), "log": str(log)}, job.name, view, queued=True)
         return None
@@ -175,14 +179,16 @@ def show_remote(start: RemoteStart, view: View) -> int:
     return show_session(view, copies_directory(start.host), remote=start)
 
 
-def _start_on_host(job: Job, view: View, host: str) -> int | None:
+def _start_on_host(job: Job, view: View, host: str, slurm: str | None = None) -> int | None:
     from dlmon.launch.job import RemoteStart
     from dlmon.remote.requests import start_remote
 
     if not job.outlives_viewer:
-        return show_remote(RemoteStart(host, log_dir=view.log_dir, job=job), view)
-    session = result_of(start_remote(host, job))
-    say_running({"session": session, "host": host}, job.name, view, host)
+        start = RemoteStart(host, log_dir=view.log_dir, job=job, slurm=slurm)
+        return show_remote(start, view)
+    session = result_of(start_remote(host, job, slurm))
+    answer, is_queued = {"session": session, "host": host}, slurm is not None
+    say_running(answer, job.name, view, host, queued=is_queued)
     return None
 
 
@@ -200,7 +206,7 @@ def say_running(
     session = answer["session"]
     called, on = f"{session} ({name})" if name else session, f" on {host}" if host else ""
     meant = f"{place_options(view.log_dir, host)} {session}"
-    state = "is in Slurm's queue" if queued else f"is running{on}"
+    state = f"is in Slurm's queue{on}" if queued else f"is running{on}"
     print(f"{called} {state}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
 
 

@@ -107,9 +107,11 @@ class RemoteStart:
         session: its id, its name, a unique prefix of the id, or last.
         log_dir: where sessions live there; None for where they do by default.
         job: what is started there first; `session` is then of no account.
+        slurm: what is asked of the Slurm there, as it was typed, where that is to run the job.
     """
 
     host: str
     session: str = "last"
     log_dir: str | None = None
     job: Job | None = None
+    slurm: str | None = None

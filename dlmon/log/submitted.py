@@ -7,7 +7,8 @@ it; so does whoever shows the session while there is no log, or can't see from h
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, field
+import os
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,15 @@ def is_of_slurm(log: Path) -> bool:
 
 
 def read_submitted(log: Path) -> Submitted | None:
-    """Return what was handed to Slurm for the session of a log; None where nothing was."""
+    """Return what was handed to Slurm for the session of a log; None where nothing was.
+
+    The next start of a job that is queued again, `…-r1`, has no folder before it begins: what is
+    known of it is that of the first.
+    """
+    root, _, restart = log.parent.name.rpartition("-r")
+    if restart.isdecimal() and len(restart) < 5 and not os.path.lexists(log.parent):
+        first = read_submitted(log.parent.with_name(root) / log.name)
+        return first and replace(first, session=log.parent.name, restart=int(restart))
     try:
         fields = json.loads(read_regular(submitted_beside(log), _MAX_BYTES))
         made = Submitted(**fields)

@@ -43,10 +43,11 @@ from dlmon.log.directory import (
     status_without_result,
     stop_session,
 )
-from dlmon.log.folder import LogError, is_trace, log_directory
+from dlmon.log.folder import LOG_NAME, LogError, id_of, is_trace, log_directory
 from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
+from dlmon.log.submitted import is_of_slurm, read_submitted
 from dlmon.records import (
     Notice,
     Record,
@@ -59,6 +60,11 @@ from dlmon.records import (
 from dlmon.remote.ssh import RefusedRequest
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.standing import stop_submitted, with_queue
+from dlmon.slurm.start import submit_session
+from dlmon.slurm.submit import read_slurm_options
+from dlmon.slurm.watch import JobLife, Waiting
 from dlmon.stop import BY_OTHER_SCREEN
 
 Answer = dict[str, Any]
@@ -75,6 +81,7 @@ POLL_S = 0.25
 # its connection may look alive from here.
 SILENCE_S = 120.0
 LONGEST_REQUEST_BYTES = 1 << 20
+_REFUSALS = (RefusedRequest, NoSuchLog, LogError, SlurmError)
 
 
 class Agent:
@@ -117,10 +124,9 @@ class Agent:
             async for answer in _ASKS[ask](**request):
                 await self._send({"id": number, **answer})
             await self._send({"id": number, "end": True})
-        except (RefusedRequest, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
-            code, permanent = WRONG_ARGUMENTS, False
-            if isinstance(error, RefusedRequest):
-                code, permanent = error.exit_code, error.permanent
+        except (*_REFUSALS, OSError, TypeError, ValueError) as error:
+            code = getattr(error, "exit_code", WRONG_ARGUMENTS)
+            permanent = isinstance(error, RefusedRequest) and error.permanent
             refused = {"error": str(error), "code": code, "permanent": permanent}
             with contextlib.suppress(ConnectionError):
                 await self._send({"id": number, **refused})
@@ -245,7 +251,7 @@ async def _sessions(
         entries = await asyncio.to_thread(list_sessions, directory)
     else:
         entries = [read_entry(path) for path in _meant(meant, directory, where)]
-    for entry in entries:
+    for entry in await asyncio.to_thread(with_queue, entries):
         result = {} if entry.result is None else {"result": to_json(entry.result)}
         said = {**_listed(entry.path, entry.status), "loss": entry.loss}
         yield {**said, "header": to_json(entry.header), **result}
@@ -276,7 +282,14 @@ def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
         raise RefusedRequest(
             f"a session of {host_name()} is named by its id or name, not by a path"
         )
-    return find_sessions(text, directory, where)
+    try:
+        return find_sessions(text, directory, where)
+    except NoSuchLog:
+        # The next start of a job of Slurm's has no folder yet.
+        log = directory / text / LOG_NAME
+        if read_submitted(log) is None:
+            raise
+        return [log]
 
 
 def _log_of(session: str, log_dir: str | None) -> Path:
@@ -295,9 +308,17 @@ async def _follow(
     """Yield a session's log as it grows, and how it stands; until it is over.
 
     Where the log is at a place as it is known to have been, it is sent from there on, else from
-    its start.
+    its start. What stands in Slurm's queue is said until its log begins, and where Slurm queues it
+    again, which session that becomes.
     """
-    path = _log_of(session, log_dir)
+    path, life = _log_of(session, log_dir), None
+    submitted = read_submitted(path)
+    if submitted is not None:
+        waiting = Waiting(path, submitted)
+        async for answer in _queued(waiting):
+            yield answer
+        path = waiting.poll() or path
+        life = JobLife(path)
     log = LogFollower(path)
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
     sent: Answer = {}
@@ -305,11 +326,17 @@ async def _follow(
     try:
         while True:
             # The status first: what was written before the lock was dropped is sent now.
-            status, _, _ = standing_of(log)
+            status, result, _ = standing_of(log)
+            if life is not None and result is None:
+                status = life.status(status, log.header.host)
             while data := log.read_bytes(at, CHUNK_BYTES):
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
             loss = log.find_loss()
+            if life is not None and status != Status.RUNNING:
+                following = await asyncio.to_thread(life.next, result)
+                if following is not None:
+                    yield {"next": id_of(following.log)}
             now: Answer = {"status": str(status), "loss": loss}
             if now != sent:
                 sent = now
@@ -321,8 +348,24 @@ async def _follow(
         log.close()
 
 
-async def _launch(job: dict[str, Any]) -> Answers:
-    """Start a session, which goes on without us; yield its id and log, or why there is none."""
+async def _queued(waiting: Waiting) -> Answers:
+    """Yield how a session stands in Slurm's queue, whenever that changed, until its log begins."""
+    sent: Answer = {}
+    while waiting.poll() is None:
+        if waiting.failure is not None:
+            raise RefusedRequest(waiting.failure, FAILED)
+        now = {"queued": to_json(waiting.queued)}
+        if now != sent:
+            sent = now
+            yield now
+        await asyncio.sleep(POLL_S)
+
+
+async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
+    """Start a session, which goes on without us; yield its id and log, or why there is none.
+
+    With `slurm`, which is what is asked of it, the Slurm of this machine is to run it.
+    """
     asked = Job(**{**job, "command": (), "stdin_fd": None, "copy_fds": None, "process": None})
     if asked.script:
         terminal = None if asked.terminal is None else (asked.terminal[0], asked.terminal[1])
@@ -334,7 +377,8 @@ async def _launch(job: dict[str, Any]) -> Answers:
             directory=str(Path.home() / place),
         )
     elif asked.workload:
-        if asked.options.get("python") is None and importlib.util.find_spec("keras") is None:
+        is_here = slurm is None and asked.options.get("python") is None
+        if is_here and importlib.util.find_spec("keras") is None:
             raise RefusedRequest(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
                 "with --python PATH",
@@ -342,6 +386,12 @@ async def _launch(job: dict[str, Any]) -> Answers:
             )
         asked = replace(asked, command=tuple(python_command("workloads")))
     directory = _directory(asked.log_dir or None)
+    if slurm is not None:
+        asked = replace(asked, log_dir=str(directory))
+        options = read_slurm_options(slurm)
+        log = await asyncio.to_thread(submit_session, asked, options, slurm)
+        yield {"session": id_of(log), "log": str(log)}
+        return
     # It outlives us once the viewer is to know of it: by a word.
     started = launch(replace(asked, log_dir=str(directory), outlives_viewer=False))
     try:
@@ -359,11 +409,15 @@ async def _launch(job: dict[str, Any]) -> Answers:
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
     entry = read_entry(_log_of(session, log_dir))
+    said = None
     try:
-        stop_session(entry, BY_OTHER_SCREEN)
+        if is_of_slurm(entry.path):
+            said = await asyncio.to_thread(stop_submitted, entry, BY_OTHER_SCREEN)
+        else:
+            stop_session(entry, BY_OTHER_SCREEN)
     except NotControlled as error:
         raise RefusedRequest(str(error)) from None
-    yield {"session": entry.header.id}
+    yield {"session": entry.header.id, "said": said}
 
 
 async def _control(session: str, request: dict[str, Any], log_dir: str | None = None) -> Answers:

@@ -38,10 +38,17 @@ from dlmon.records import (
 from dlmon.remote.connection import Answer, Connection, Standing
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
+from dlmon.slurm.queue import Queued
 
 # What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
 LARGEST_LOG_BYTES = 8 << 30
 LOOK_S = 0.05
+
+
+def _show_nothing(how: object) -> None:
+    pass
+
+
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 # What a host says is foreign: no host has so many sweeps.
 MOST_SWEEPS = 1_000
@@ -175,6 +182,10 @@ class LogCopy:
         """Why it can't be copied."""
         self.refusal: str | None = None
         """Why the session could not be stopped, where a stop was asked for."""
+        self.queued: Queued | None = None
+        """How it stands in its host's Slurm, until its log begins there."""
+        self.next_session: str | None = None
+        """The session that goes on where Slurm put the job of this one into the queue again."""
         self._session = id_of(listed.path)
         self.log_dir = log_dir
         self._size = 0
@@ -217,11 +228,16 @@ class LogCopy:
         elif "error" in answer:
             self.refusal = f"{self.link.host}: {answer['error']}"
 
-    async def wait_until_copied(self, show: Callable[[float], None] = lambda share: None) -> Path:
+    async def wait_until_copied(
+        self,
+        show: Callable[[float], None] = _show_nothing,
+        show_queued: Callable[[Queued], None] = _show_nothing,
+    ) -> Path:
         """Return the copy once all that was there is in it.
 
         Args:
             show: is called with how much that is, 0 to 1.
+            show_queued: is called with how its job stands, as long as that has yet to begin.
 
         Raises:
             RefusedRequest: it can't be copied.
@@ -230,7 +246,10 @@ class LogCopy:
         while (share := self.share) is not None:
             if self.link.needs_person:
                 raise SshError(self.link.problem or "", may_pass=False)
-            show(share)
+            if self.queued is None:
+                show(share)
+            else:
+                show_queued(self.queued)
             await asyncio.sleep(LOOK_S)
         if self.problem is not None:
             raise RefusedRequest(self.problem, FAILED)
@@ -266,7 +285,7 @@ class LogCopy:
             is_copied = 0 <= at <= min(size, os.fstat(self._fd).st_size)
             if answer["file"] != self.path.name or not is_copied:
                 raise ValueError
-            self._at, self._size = at, size
+            self._at, self._size, self.queued = at, size, None
             if size > LARGEST_LOG_BYTES:
                 self._fail(
                     f"the log of {self._session} on {self.link.host} has "
@@ -275,6 +294,11 @@ class LogCopy:
                 )
         elif "text" in answer:
             self._write(int(answer["at"]), answer["text"].encode("latin-1"))
+        elif "queued" in answer:
+            self.queued = read_object(Queued, answer["queued"])
+        elif "next" in answer:
+            following = str(answer["next"])
+            self.next_session = following if _ID.fullmatch(following) else None
         elif "status" in answer:
             self.status = Status(str(answer["status"]))
             loss = answer.get("loss")
@@ -317,6 +341,11 @@ class RemoteFollower(SessionFollower):
         self._copy, self.link = copy, copy.link
         self.host = copy.link.host
         self.log_dir_there = copy.log_dir
+
+    @property
+    def next_session(self) -> str | None:
+        """The session that goes on where Slurm put the job of this one into the queue again."""
+        return self._copy.next_session
 
     @property
     def failure(self) -> str | None:
@@ -418,7 +447,8 @@ async def follow_remote(
     link: Connection,
     meant: str,
     log_dir: str | None = None,
-    show: Callable[[float], None] = lambda share: None,
+    show: Callable[[float], None] = _show_nothing,
+    show_queued: Callable[[Queued], None] = _show_nothing,
 ) -> RemoteFollower:
     """Return the session of a host that is meant, once all that there is of it is copied.
 
@@ -427,6 +457,7 @@ async def follow_remote(
         meant: its id, its name, a unique prefix of the id, or last.
         log_dir: where sessions live there; None for where they do by default.
         show: is called with how much is copied, 0 to 1.
+        show_queued: is called with how it stands in the host's Slurm, until its log begins.
 
     Raises:
         NoSuchLog: several are meant, or none that can be copied.
@@ -437,7 +468,7 @@ async def follow_remote(
     copy = LogCopy(link, await find_remote(link, meant, log_dir), log_dir)
     copy.start()
     try:
-        await copy.wait_until_copied(show)
+        await copy.wait_until_copied(show, show_queued)
         return RemoteFollower(copy)
     except BaseException:
         copy.close()

@@ -58,12 +58,19 @@ async def list_remote(
         return sessions, await listed_sweeps(link, log_dir, directory)
 
 
-async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> SessionHeader:
-    """Stop a session of a host after its current batch, and return how it began."""
+async def stop_remote(
+    host: str, meant: str, log_dir: str | None = None
+) -> tuple[SessionHeader, str | None]:
+    """Stop a session of a host after its current batch.
+
+    Returns:
+        How it began; and what happens, in words, where that is something else.
+    """
     async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
-        await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
-        return listed.header
+        answer = await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
+        said = answer.get("said")
+        return listed.header, said if isinstance(said, str) else None
 
 
 async def ask_remote(
@@ -130,15 +137,21 @@ async def examine_remote(host: str, quick: bool = False, log_dir: str | None = N
         return [answer["finding"] async for answer in answers if "finding" in answer]
 
 
-async def start_remote(host: str, job: Job) -> str:
+async def start_remote(host: str, job: Job, slurm: str | None = None) -> str:
     """Start a session on a host, which goes on without us; return its id."""
     async with connected(host) as link:
-        return await launch_remote(link, job)
+        return await launch_remote(link, job, slurm)
 
 
-async def launch_remote(link: Connection, job: Job) -> str:
-    """Start a session on the host of a link; return its id."""
-    answer = await link.ask_one("launch", job=asdict(job))
+async def launch_remote(link: Connection, job: Job, slurm: str | None = None) -> str:
+    """Start a session on the host of a link, or have its Slurm run it; return its id.
+
+    Args:
+        link: the connection to the host.
+        job: what is to run.
+        slurm: what is asked of the Slurm there, as it was typed; None where the host runs it.
+    """
+    answer = await link.ask_one("launch", job=asdict(job), slurm=slurm)
     session = answer.get("session")
     if not isinstance(session, str):
         raise RefusedRequest(f"{link.host} did not say which session it started", FAILED)

@@ -49,7 +49,7 @@ from dlmon.session.gaps import MIN_GAP_NS
 from dlmon.session.session import alert_text
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
-from dlmon.signals import on_signals
+from dlmon.signals import done_or_signalled, on_signals
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 
 if TYPE_CHECKING:
@@ -105,22 +105,38 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
     from dlmon.remote.connection import connected
     from dlmon.remote.follower import follow_remote
     from dlmon.remote.requests import launch_remote
+    from dlmon.render.queue import QueueLines, say_left_in_queue
 
     async with connected(start.host) as link:
-        meant = start.session
+        meant, where = start.session, place_options(start.log_dir, start.host)
         if start.job is not None:
-            meant = await launch_remote(link, start.job)
-        with reading_progress() as on_read:
-            follower = await follow_remote(link, meant, start.log_dir, on_read)
-        code = await _follow(follower, None, as_json, desktop)
+            meant = await launch_remote(link, start.job, start.slurm)
+        while True:
+            lines = QueueLines(as_json)
+            with reading_progress() as on_read:
+                opened = follow_remote(link, meant, start.log_dir, on_read, lines.show)
+                follower, code = await done_or_signalled(opened)
+            if follower is None:
+                if lines.has_shown:
+                    say_left_in_queue(meant, where)
+                return code
+            code = await _follow(follower, None, as_json, desktop, goes_on_there)
+            if follower.running or follower.next_session is None:
+                break
+            meant = follower.next_session
         if start.job is not None and start.job.script and not follower.running:
             code = follower.script_exit_code
         if follower.running and start.job is not None:
-            where = f"{place_options(start.log_dir, start.host)} {meant}"
             print_error(
-                f"it goes on there; dlmon attach{where} shows it, dlmon stop{where} ends it"
+                f"it goes on there; dlmon attach{where} {meant} shows it, "
+                f"dlmon stop{where} {meant} ends it"
             )
         return code
+
+
+def goes_on_there(over: SessionFollower) -> bool:
+    """Return whether Slurm queued the job of a session of another machine again."""
+    return getattr(over, "next_session", None) is not None
 
 
 async def _follow(

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
@@ -22,37 +21,65 @@ from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
 from dlmon.render.follow import follow_with
 from dlmon.session.follower import SessionFollower
-from dlmon.signals import on_signals
+from dlmon.signals import done_or_signalled
+from dlmon.slurm.queue import Queued
 from dlmon.slurm.watch import Waiting, follow_session, next_session
 
 POLL_S = 0.25
 
 
-async def wait_for_log(waiting: Waiting, show: Callable[[str], None]) -> Path | None:
+async def wait_for_log(waiting: Waiting, show: Callable[[Queued], None]) -> Path | None:
     """Wait until a session's log begins, and return it; None where it never will.
 
     Args:
         waiting: the session.
-        show: takes how its job stands, whenever that has changed.
+        show: takes how its job stands.
     """
-    shown = ""
     while True:
         log = waiting.poll()
         if log is not None or waiting.failure is not None:
             return log
-        text = text_of(waiting)
-        if text != shown:
-            shown = text
-            show(text)
+        show(waiting.queued)
         await asyncio.sleep(POLL_S)
 
 
-def text_of(waiting: Waiting) -> str:
+def text_of(queued: Queued) -> str:
     """Say how the job of a session stands that has no log yet."""
-    watch = waiting.watch
-    problem = None if watch is None else watch.problem
-    number = waiting.submitted.slurm_job
-    return clean(queued_text(number, waiting.job, problem, time.time()))
+    return clean(queued_text(queued.number, queued.job, queued.problem, time.time()))
+
+
+class QueueLines:
+    """Prints how the job of a session stands, whenever that has changed.
+
+    Args:
+        as_json: print nothing.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self._console, self._as_json = line_console(), as_json
+        self._shown = ""
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether the session had to wait at all."""
+        return self._shown != ""
+
+    def show(self, queued: Queued) -> None:
+        text = text_of(queued)
+        if text == self._shown:
+            return
+        self._shown = text
+        if not self._as_json:
+            self._console.print(Text(f"{units.time_of_day(time.time())}  {text}"))
+            self._console.file.flush()
+
+
+def say_left_in_queue(session: str, where: str) -> None:
+    """Say that the job of a session stays in the queue, and how to come back to it."""
+    print_error(
+        f"it stays in the queue; dlmon attach{where} {session} shows it, "
+        f"dlmon stop{where} {session} takes it out"
+    )
 
 
 def follow_in_slurm(
@@ -92,32 +119,11 @@ def follow_in_slurm(
 
 
 async def _wait(waiting: Waiting, as_json: bool, log_dir: str | None) -> Path | int:
-    console = line_console()
-    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def leave(exit_code: int) -> None:
-        if not signalled.done():
-            signalled.set_result(exit_code)
-
-    def show(text: str) -> None:
-        if not as_json:
-            console.print(Text(f"{units.time_of_day(time.time())}  {text}"))
-            console.file.flush()
-
-    on_signals(leave)
-    asking = asyncio.ensure_future(wait_for_log(waiting, show))
-    either: set[asyncio.Future[Any]] = {asking, signalled}
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    if not asking.done():
-        asking.cancel()
-        session = id_of(waiting.log)
-        where = place_options(log_dir)
-        print_error(
-            f"it stays in the queue; dlmon attach{where} {session} shows it, "
-            f"dlmon stop{where} {session} takes it out"
-        )
-        return signalled.result()
-    log = asking.result()
+    lines = QueueLines(as_json)
+    log, exit_code = await done_or_signalled(wait_for_log(waiting, lines.show))
+    if exit_code:
+        say_left_in_queue(id_of(waiting.log), place_options(log_dir))
+        return exit_code
     if log is None:
         print_error(f"{waiting.failure}")
         return FAILED

@@ -123,6 +123,23 @@ class QueuedJob:
         return self.id if self.array_job is None else f"{self.array_job}_{self.array_task}"
 
 
+@record(frozen=True)
+class Queued:
+    """How a session stands that waits for its job.
+
+    Attributes:
+        number: that of the job; None where Slurm has not given one yet.
+        job: how it stands; None where that isn't known.
+        problem: why Slurm does not answer.
+        options: what was asked of Slurm, as it was typed.
+    """
+
+    number: str | None = None
+    job: QueuedJob | None = None
+    problem: str | None = None
+    options: str = ""
+
+
 # Columns of a fixed width; foreign text last, so that it can't pass for another column.
 _COLUMNS = {
     "ArrayJobID": 24,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from dlmon.records import Status
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import QueuedJob, cancel, read_queue
 from dlmon.slurm.watch import stop_signal
+from dlmon.stop import BY_COMMAND
 
 _UNSURE = (Status.QUEUED, Status.UNKNOWN)
 
@@ -57,8 +59,12 @@ def _standing(entry: SessionEntry, job: QueuedJob | None) -> Status:
     return Status.RUNNING
 
 
-def stop_submitted(entry: SessionEntry) -> str | None:
+def stop_submitted(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> str | None:
     """Stop a session of Slurm's: by its supervisor where it runs, else by taking its job away.
+
+    Args:
+        entry: the session.
+        asked_by: the signal by which the supervisor knows who asks.
 
     Returns:
         What happens, in words; None where its supervisor was asked, as that of any other.
@@ -69,13 +75,13 @@ def stop_submitted(entry: SessionEntry) -> str | None:
     submitted = read_submitted(entry.path)
     is_over = entry.result is not None or entry.status == Status.INTERRUPTED
     if submitted is None or submitted.slurm_job is None or is_over or entry.pid is not None:
-        stop_session(entry)
+        stop_session(entry, asked_by)
         return None
     number = submitted.slurm_job
     is_running = entry.status == Status.UNKNOWN
-    signal = stop_signal(submitted.job.get("own_signal"), by_command=True) if is_running else None
+    own, by_command = submitted.job.get("own_signal"), asked_by == BY_COMMAND
     try:
-        cancel(number, signal)
+        cancel(number, stop_signal(own, by_command) if is_running else None)
     except SlurmError as error:
         raise NotControlled(f"{entry.header.id}: {error}") from None
     return "is stopping" if is_running else f"is cancelled: job {number} is out of the queue"

@@ -13,11 +13,19 @@ from dlmon.files import read_regular
 from dlmon.host import host_name
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.submitted import Submitted, read_submitted
-from dlmon.records import Status, StopCause
+from dlmon.records import Result, Status, StopCause
 from dlmon.records.sanitize import clean
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.queue import JobState, QueuedJob, cancel, read_accounts, read_job, read_queue
+from dlmon.slurm.queue import (
+    JobState,
+    Queued,
+    QueuedJob,
+    cancel,
+    read_accounts,
+    read_job,
+    read_queue,
+)
 from dlmon.slurm.start import restarted_folder
 from dlmon.slurm.submit import OUTPUT_NAME
 
@@ -142,8 +150,10 @@ class Waiting:
         """Why no log will come any more; None as long as one may."""
 
     @property
-    def job(self) -> QueuedJob | None:
-        return None if self.watch is None else self.watch.job
+    def queued(self) -> Queued:
+        """How it stands."""
+        job, problem = (None, None) if self.watch is None else (self.watch.job, self.watch.problem)
+        return Queued(self.submitted.slurm_job, job, problem, self.submitted.options)
 
     def poll(self) -> Path | None:
         """Return the log once it is there; `failure` says if it never will be."""
@@ -229,11 +239,86 @@ def last_line_of(path: Path) -> str | None:
     return clean(lines[-1], LONGEST_LINE) if lines else None
 
 
-class SlurmFollower(SessionFollower):
-    """A session that runs in a job of Slurm's, as seen from its log and the queue.
+class JobLife:
+    """Whether a session of Slurm's still runs.
 
-    Whether it still runs can't be seen by the lock of its log where that is written elsewhere.
+    The lock of its log does not show that where it is written elsewhere: its job does.
+
+    Args:
+        log: its log.
+        watch: asks how its job stands; None for one of its own.
+        number: that of the job, where nothing beside the log says it.
+        clock: CLOCK_MONOTONIC in seconds.
     """
+
+    def __init__(
+        self,
+        log: Path,
+        watch: JobWatch | None = None,
+        number: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        submitted = read_submitted(log)
+        self.restart = 0 if submitted is None else submitted.restart
+        self.own_signal = None if submitted is None else submitted.job.get("own_signal")
+        if submitted is not None and submitted.slurm_job is not None:
+            number = submitted.slurm_job
+        self.watch = watch or (None if number is None else JobWatch(number))
+        self._log, self._clock = log, clock
+        self._unlocked_at: float | None = None
+
+    def status(self, by_lock: Status, host: str) -> Status:
+        """Return how a session without a result stands.
+
+        Args:
+            by_lock: the same, as the lock of its log shows it here.
+            host: where it was recorded.
+        """
+        if by_lock == Status.RUNNING or self.watch is None:
+            self._unlocked_at = None
+            return by_lock
+        self.watch.look()
+        job, now = self.watch.job, self._clock()
+        if self._unlocked_at is None:
+            self._unlocked_at = now
+        waited_s = now - self._unlocked_at
+        if self.watch.answered_at is None:
+            # Without Slurm it can't be known.
+            return by_lock if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
+        if job is None or job.state.is_over or self.is_next(job):
+            return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
+        is_here = host == host_name()
+        return by_lock if is_here and waited_s > FOUND_WITHIN_S else Status.RUNNING
+
+    def is_next(self, job: QueuedJob) -> bool:
+        """Return whether Slurm has put the job back into the queue since."""
+        return (job.restarts or 0) > self.restart
+
+    def next(self, result: Result | None) -> Waiting | None:
+        """Return the session that goes on where this one ended as Slurm queued its job again.
+
+        Args:
+            result: what it came to; None where it was interrupted.
+        """
+        submitted = read_submitted(self._log)
+        by = None if result is None else result.stopped_by
+        is_queued_again = result is None or by in (StopCause.REQUEUED, StopCause.PREEMPTED)
+        if submitted is None or self.watch is None or not is_queued_again:
+            return None
+        try:
+            job = read_job(self.watch.number)
+        except SlurmError:
+            return None
+        if job is None or job.state.is_over or not self.is_next(job):
+            return None
+        root = self._log.parent.name.removesuffix(f"-r{self.restart}")
+        again = restarted_folder(self._log.parent.with_name(root), self.restart + 1)
+        submitted = read_submitted(again / LOG_NAME)
+        return None if submitted is None else Waiting(again / LOG_NAME, submitted)
+
+
+class SlurmFollower(SessionFollower):
+    """A session that runs in a job of Slurm's, as seen from its log and the queue."""
 
     def __init__(
         self,
@@ -244,53 +329,28 @@ class SlurmFollower(SessionFollower):
         watch: JobWatch | None = None,
     ) -> None:
         super().__init__(path, clock, launch, by_index)
-        submitted = read_submitted(path)
-        number = None if submitted is None else submitted.slurm_job
-        self._own_signal = None if submitted is None else submitted.job.get("own_signal")
         of_job = self.session.header.slurm
-        if number is None and of_job is not None:
-            number = of_job.job
-        self.watch = watch or (None if number is None else JobWatch(number))
-        self._unlocked_at: float | None = None
+        number = None if of_job is None else of_job.job
+        self.life = JobLife(path, watch, number, lambda: clock() / 1e9)
 
     def status_without_result(self) -> Status:
-        status = super().status_without_result()
-        if status == Status.RUNNING or self.watch is None:
-            self._unlocked_at = None
-            return status
-        self.watch.look()
-        job, now = self.watch.job, self._clock() / 1e9
-        if self._unlocked_at is None:
-            self._unlocked_at = now
-        waited_s = now - self._unlocked_at
-        if self.watch.answered_at is None:
-            # Without Slurm it can't be known.
-            return status if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
-        if job is None or job.state.is_over or self._is_next(job):
-            return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
-        is_here = self.session.header.host == host_name()
-        return status if is_here and waited_s > FOUND_WITHIN_S else Status.RUNNING
-
-    def _is_next(self, job: QueuedJob) -> bool:
-        """Return whether Slurm has put the job back into the queue since."""
-        submitted = read_submitted(self.path)
-        return submitted is not None and (job.restarts or 0) > submitted.restart
+        return self.life.status(super().status_without_result(), self.session.header.host)
 
     def stop(self) -> bool:
         if super().stop():
             return True
-        if self.watch is None or not self.running:
+        if self.life.watch is None or not self.running:
             return False
         try:
-            cancel(self.watch.number, stop_signal(self._own_signal, by_command=False))
+            cancel(self.life.watch.number, stop_signal(self.life.own_signal, by_command=False))
         except SlurmError:
             return False
         return True
 
     def _find_problem(self) -> str | None:
-        job = None if self.watch is None else self.watch.job
+        job = None if self.life.watch is None else self.life.watch.job
         is_interrupted = self.status == Status.INTERRUPTED and self.unreadable is None
-        if is_interrupted and job is not None and (job.state.is_over or self._is_next(job)):
+        if is_interrupted and job is not None and (job.state.is_over or self.life.is_next(job)):
             return f"interrupted: {end_text(job)}, and no result could be recorded"
         return super()._find_problem()
 
@@ -322,31 +382,4 @@ def next_session(follower: SessionFollower) -> Waiting | None:
     Args:
         follower: one that is over.
     """
-    submitted = read_submitted(follower.path)
-    if submitted is None or not isinstance(follower, SlurmFollower) or follower.watch is None:
-        return None
-    result = follower.result
-    if result is not None and result.stopped_by not in (StopCause.REQUEUED, StopCause.PREEMPTED):
-        return None
-    number = follower.watch.number
-    try:
-        job = read_job(number)
-    except SlurmError:
-        return None
-    restart = submitted.restart + 1
-    if job is None or job.state.is_over or (job.restarts or 0) < restart:
-        return None
-    again = submitted.job
-    root = follower.path.parent.name.removesuffix(f"-r{submitted.restart}")
-    log = restarted_folder(follower.path.parent.with_name(root), restart) / LOG_NAME
-    waiting = Submitted(
-        session=log.parent.name,
-        wall=time.time(),
-        host=submitted.host,
-        job=again,
-        options=submitted.options,
-        slurm_job=number,
-        time_limit_s=submitted.time_limit_s,
-        restart=restart,
-    )
-    return Waiting(log, waiting)
+    return follower.life.next(follower.result) if isinstance(follower, SlurmFollower) else None

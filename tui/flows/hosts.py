@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
-from tui.flows.sessions import session_screen
-from tui.flows.stack import close_link, refuse_waiting, replace_waiting
+from tui.flows.sessions import reading_screen, session_screen, show_queue
+from tui.flows.stack import ShownSession, close_link, refuse_waiting, replace_waiting
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession, ShowNodes, WatchHosts
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
         link = app.sources.link(start.host)
         app.connections.append(link)
         try:
-            follower = await _session_of(link, start, waiting)
+            follower = await _session_of(app, link, start, waiting)
         except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
             await close_link(app, link)
             exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
@@ -140,8 +141,31 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
 
 
+async def go_on(app: DlmonApp, shown: ShownSession) -> None:
+    """Show the next start of a session whose job Slurm queued again, in its place."""
+    from dlmon.launch.job import RemoteStart
+    from dlmon.log.directory import read_entry
+    from dlmon.slurm.watch import next_session
+
+    follower, link = shown.follower, shown.link
+    if link is not None:
+        there = getattr(follower, "next_session", None)
+        start = RemoteStart(link.host, there or "", shown.log_dir)
+        screen = None if there is None else connecting_screen(app, start)
+    else:
+        waiting = await asyncio.to_thread(next_session, follower)
+        screen = None
+        if waiting is not None:
+            follow = partial(app.sources.follow, waiting.log)
+            screen = reading_screen(app, read_entry(waiting.log), follow)
+    if screen is not None and shown in app.shown:
+        app.uncover(shown.screen)
+        app.switch_screen(screen)
+        app.let_go(shown.screen)
+
+
 async def _session_of(
-    link: Connection, start: RemoteStart, waiting: StartingScreen
+    app: DlmonApp, link: Connection, start: RemoteStart, waiting: StartingScreen
 ) -> RemoteFollower:
     """Return a session of another machine, started there where that is asked for."""
     from dlmon.remote.follower import follow_remote
@@ -152,9 +176,17 @@ async def _session_of(
     meant = start.session
     if start.job is not None:
         waiting.show_text(f"starting the session on {start.host} …")
-        meant = await launch_remote(link, start.job)
+        meant = await launch_remote(link, start.job, start.slurm)
 
     def show(share: float) -> None:
         waiting.show_text(f"{start.host}\n{reading_text(share)}")
 
-    return await follow_remote(link, meant, start.log_dir, show)
+    def cancel() -> None:
+        link.send("stop", report, session=meant, log_dir=start.log_dir)
+
+    def report(answer: dict[str, Any]) -> None:
+        if "error" in answer:
+            app.show_error(f"{start.host}: {answer['error']}")
+
+    show_queued = show_queue(waiting, f"{start.host}\n{meant}", cancel)
+    return await follow_remote(link, meant, start.log_dir, show, show_queued)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
+    from dlmon.slurm.queue import Queued
     from tui.app import DlmonApp
     from tui.live.screen import LiveScreen
     from tui.screens.starting import StartingScreen
@@ -146,20 +147,37 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     if submitted is None:
         return entry.path
     queued, header = Waiting(entry.path, submitted), entry.header
-    what = f"{header.workload}\n{header.id}"
 
     def cancel() -> None:
         app.run_worker(_cancel(app, entry.path), exit_on_error=False)
 
-    waiting.take_out_of_queue = cancel
-    waiting.refresh_bindings()
-    asked = f"asked of Slurm: {clean(submitted.options) or 'no options'}"
-    log = await wait_for_log(
-        queued, lambda text: waiting.show_text(f"{what}\n{asked}\n\n{text}\n\n{_LEFT_ALONE}")
-    )
+    show = show_queue(waiting, f"{header.workload}\n{header.id}", cancel)
+    log = await wait_for_log(queued, show)
     if log is None:
         refuse_waiting(app, waiting, f"{queued.failure}", FAILED)
     return log
+
+
+def show_queue(
+    waiting: StartingScreen, what: str, cancel: Callable[[], object]
+) -> Callable[[Queued], None]:
+    """Return what shows how a session stands in Slurm's queue, and offers to take it out.
+
+    Args:
+        waiting: where that is shown.
+        what: which session it is.
+        cancel: takes it out.
+    """
+    from dlmon.render.queue import text_of
+
+    def show(queued: Queued) -> None:
+        if waiting.take_out_of_queue is None:
+            waiting.take_out_of_queue = cancel
+            waiting.refresh_bindings()
+        asked = f"asked of Slurm: {clean(queued.options) or 'no options'}"
+        waiting.show_text(f"{what}\n{asked}\n\n{text_of(queued)}\n\n{_LEFT_ALONE}")
+
+    return show
 
 
 async def _cancel(app: DlmonApp, log: Path) -> None:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from fakes.sessions import Log, Printing, eventually
-from fakes.sshd import free_port
+from fakes.sshd import free_port, lacks_sshd
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.submitted import read_submitted
@@ -390,3 +390,48 @@ def test_torchrun_on_two_nodes_is_one_session_with_every_step_of_both_ranks(
         steps = [one.count for one in log.records(Batches) if (one.trainer or 0) == number]
         assert sum(steps) == 3 * 10
     assert [one.samples for one in log.records(Epoch) if not one.trainer] == [320] * 3
+
+
+@pytest.fixture
+def login(network, slurm, tmp_path):
+    """A login node that ssh reaches, with a home that its nodes see too."""
+    host = network.add(f"login-{tmp_path.name}", environment=slurm.environment)
+    (host.home / "train.py").write_text(LOOP)
+    yield host
+    host.stop()
+
+
+@pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+def test_a_login_node_over_ssh_submits_it_and_it_is_followed_stopped_and_queued_again_from_here(
+    slurm, login, laptop, tmp_path
+):
+    words = ["--host", login.name, "--slurm", "-c1 -t 10", "--plain", "--", sys.executable]
+    command = [laptop.command, "exec", *words, "train.py", "30"]
+    viewer = Printing(tmp_path / "viewer", command, env=laptop.environment)
+    viewer.wait_for_line("epoch 2/")
+    [entry] = list_sessions(login.log_dir)
+    slurm.run("scontrol", "requeue", job_of(entry))
+    assert viewer.exit_code() == 0, viewer.stderr
+    assert "was submitted" in viewer.stdout
+    assert "stopped: Slurm put it back into the queue" in viewer.stdout
+    assert "epoch 30/30 took" in viewer.stdout
+    first, second = list_sessions(login.log_dir)
+    assert (second.header.id, second.status) == (f"{first.header.id}-r1", Status.COMPLETED)
+
+    refused = laptop.dlmon("exec", "--host", login.name, "--slurm", "-p nowhere", "--", "true")
+    assert refused.returncode == 125
+    assert f"{login.name}: Slurm refused it: invalid partition specified" in refused.stderr
+    where = ["--host", login.name]
+    left = laptop.dlmon("exec", *where, "--detach", "--slurm", "-p down", "--", "true")
+    assert f"is in Slurm's queue on {login.name}; dlmon attach --host" in left.stdout
+    listed = json.loads(laptop.dlmon("sessions", "--json", *where).stdout)
+    assert [each["status"] for each in listed] == ["stopped", "completed", "queued"]
+    attached = Printing(
+        tmp_path / "attached",
+        [laptop.command, "attach", "--plain", *where, "last"],
+        env=laptop.environment,
+    )
+    attached.wait_for_line("is queued (PartitionDown)")
+    assert "is out of the queue" in laptop.dlmon("stop", *where, "last").stdout
+    assert attached.exit_code() == 1
+    assert "was cancelled before the session began" in attached.stderr

@@ -394,7 +394,7 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
     """Return what answers each request; what waits for something is a coroutine."""
     return {
         requests.GoBack: flows.stack.leave,
-        requests.TellEnd: flows.settings.tell_end,
+        requests.TellEnd: flows.hosts.end_session,
         requests.TellAlert: flows.settings.tell_alert,
         requests.Train: flows.runs.train,
         requests.TrainAgain: flows.runs.train_again,

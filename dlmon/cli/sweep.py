@@ -146,15 +146,18 @@ def _new_sweep(
     seed = new_seed()
     name = shared.read_checked({"name": texts["name"]}, settings).name
     options = read_arguments(texts, settings.run)
-    plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
+    slurm, at_once = in_slurm
+    plan = make_plan(workload, options, vary, repeats, seed, settings.hosts, slurm is not None)
     for key in plan.varied:
         if texts.get(key) is not None:
             flag = OPTIONS[key].flag
             both = f"{flag} and --vary {key}= both say what {key} is: leave out one"
             raise shared.UserError(both)
-    slurm, at_once = in_slurm
     if slurm is not None and plan.hosts != (None,):
-        raise shared.UserError("--slurm submits from this machine: leave out the hosts")
+        raise shared.UserError(
+            "a sweep in Slurm is kept on the machine that submits it: type it on the login node, "
+            "without hosts"
+        )
     return begin_sweep(directory, plan, seed, time.time(), name, alerts, slurm, at_once)
 
 

@@ -48,6 +48,7 @@ def make_plan(
     repeats: int,
     seed: int,
     groups: Mapping[str, Sequence[str]] | None = None,
+    in_slurm: bool = False,
 ) -> Plan:
     """Return what is to be run.
 
@@ -58,6 +59,7 @@ def make_plan(
         repeats: how often each combination is run.
         seed: of the order.
         groups: hosts by the name of their group.
+        in_slurm: whether nodes of Slurm's make the runs, which may have what this machine lacks.
 
     Raises:
         SweepError: it can't be, or there is nothing in it that can be run.
@@ -93,7 +95,7 @@ def make_plan(
         repeats=repeats,
         order=fair_order(combinations_of(workloads, variations), repeats, seed),
     )
-    refusals = [refusal(plan, combination) for combination in plan.combinations]
+    refusals = [refusal(plan, combination, not in_slurm) for combination in plan.combinations]
     if None not in refusals:
         raise SweepError(f"no combination can be run: {refusals[0]}")
     return plan
@@ -120,9 +122,9 @@ def run_options(plan: Plan, combination: Combination) -> RunOptions:
     return RunOptions(**options)
 
 
-def refusal(plan: Plan, combination: Combination) -> str | None:
-    """Say in one sentence why a combination can't be run; None where it may."""
-    return run_options(plan, combination).problem(WORKLOADS[combination.workload])
+def refusal(plan: Plan, combination: Combination, here: bool = True) -> str | None:
+    """Say in one sentence why a combination can't be run, here or anywhere; None where it may."""
+    return run_options(plan, combination).problem(WORKLOADS[combination.workload], here)
 
 
 def job_of(
@@ -176,7 +178,7 @@ def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun
     """Return what makes the runs of a sweep; they begin with its own `run`."""
     plan = writer.sweep.plan
     make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
-    refuse = partial(refusal, plan)
+    refuse = partial(refusal, plan, here=writer.header.slurm is None)
     if writer.header.slurm is None:
         run = SweepRun(writer, make_job, refuse, _place_of)
     else:

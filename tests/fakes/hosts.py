@@ -41,6 +41,7 @@ class FakeLink:
         self.retries = 0
         self.answers = {}
         self.asked = []
+        self.sent = []
         self.standing = []
         self._clock = clock
         self._failure = None
@@ -66,6 +67,9 @@ class FakeLink:
         self.asked.append((ask, fields.get("log_dir")))
         for answer in self.answers.get(ask, ()):
             yield answer
+
+    def send(self, ask, take, **fields):
+        self.sent.append((ask, fields.get("session")))
 
     async def wait_until_up(self):
         """Wait until it is there, or until that fails."""

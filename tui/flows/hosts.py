@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.phases import reading_text
 from dlmon.log.folder import LogError
+from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import reading_screen, session_screen, show_queue
-from tui.flows.stack import ShownSession, close_link, refuse_waiting, replace_waiting
-from tui.requests import ListHostSessions, ShowHost, ShowHostSession, ShowNodes, WatchHosts
+from tui.flows.settings import tell_end
+from tui.flows.stack import (
+    ShownSession,
+    close_link,
+    refuse_waiting,
+    replace_waiting,
+    session_on,
+)
+from tui.requests import (
+    ListHostSessions,
+    ShowHost,
+    ShowHostSession,
+    ShowNodes,
+    TellEnd,
+    WatchHosts,
+)
 
 if TYPE_CHECKING:
     from dlmon.launch.job import RemoteStart
@@ -141,7 +156,17 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
 
 
-async def go_on(app: DlmonApp, shown: ShownSession) -> None:
+def end_session(app: DlmonApp, request: TellEnd) -> Coroutine[Any, Any, None] | None:
+    """Tell that a session or a sweep is over, and show what it goes on as."""
+    tell_end(app, request)
+    shown = session_on(app, request.screen)
+    if shown is None or app.running_sweep is not None:
+        return None
+    is_of_queue = shown.link is not None or is_of_slurm(shown.follower.path)
+    return _go_on(app, shown) if is_of_queue else None
+
+
+async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
     """Show the next start of a session whose job Slurm queued again, in its place."""
     from dlmon.launch.job import RemoteStart
     from dlmon.log.directory import read_entry

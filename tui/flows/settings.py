@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import HIDDEN_COLUMNS, remember
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
@@ -26,10 +25,6 @@ def tell_end(app: DlmonApp, request: TellEnd) -> None:
     shown = session_on(app, request.screen)
     if shown is not None:
         shown.ended.set()
-        if app.running_sweep is None and (shown.link or is_of_slurm(shown.follower.path)):
-            from tui.flows.hosts import go_on
-
-            app.run_worker(go_on(app, shown))
 
 
 def tell_alert(app: DlmonApp, request: TellAlert) -> None:

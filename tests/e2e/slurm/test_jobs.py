@@ -212,19 +212,6 @@ def test_a_signal_that_the_script_handles_itself_is_passed_on(slurm, execute, se
     viewer.exit_code()
 
 
-def test_what_is_requeued_goes_on_as_a_session_of_its_own(slurm, execute, sessions):
-    viewer = execute("-t 10", "30")
-    viewer.wait_for_line("epoch 2/")
-    slurm.run("scontrol", "requeue", job_of(sessions()[0]))
-    assert viewer.exit_code() == 0, viewer.stderr
-    assert "stopped: Slurm put it back into the queue" in viewer.stdout
-    first, second = sessions()
-    assert (first.status, first.result.stopped_by) == (Status.STOPPED, StopCause.REQUEUED)
-    assert (second.header.id, second.status) == (f"{first.header.id}-r1", Status.COMPLETED)
-    assert second.result.epochs == 30
-    assert job_of(first) == job_of(second)
-
-
 def test_what_is_preempted_says_so_and_waits_for_its_next_start(slurm, execute, sessions):
     viewer = execute("-N2 --exclusive -t 10", FOR_EVER)
     viewer.wait_for_line("epoch 2/")
@@ -416,7 +403,10 @@ def test_a_login_node_over_ssh_submits_it_and_it_is_followed_stopped_and_queued_
     assert "stopped: Slurm put it back into the queue" in viewer.stdout
     assert "epoch 30/30 took" in viewer.stdout
     first, second = list_sessions(login.log_dir)
+    assert (first.status, first.result.stopped_by) == (Status.STOPPED, StopCause.REQUEUED)
     assert (second.header.id, second.status) == (f"{first.header.id}-r1", Status.COMPLETED)
+    assert second.result.epochs == 30
+    assert job_of(first) == job_of(second)
 
     refused = laptop.dlmon("exec", "--host", login.name, "--slurm", "-p nowhere", "--", "true")
     assert refused.returncode == 125

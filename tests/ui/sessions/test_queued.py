@@ -1,12 +1,19 @@
 """A session that waits in Slurm's queue, on the screen."""
 
+from dataclasses import replace
+
 import pytest
+from fakes.hosts import FakeLink
 from fakes.recorded import recorded_session, write_log
-from fakes.screens import screen_text, until
+from fakes.screens import GrowingLog, dlmon_app_with, of_this_boot, screen_text, until
 from fakes.submitted import Queue, submit
 
+from dlmon.cli.start import Sources
+from dlmon.launch.job import RemoteStart
+from dlmon.log.submitted import read_submitted
+from dlmon.records import Status, StopCause, to_json
 from dlmon.slurm import standing, watch
-from dlmon.slurm.queue import JobState
+from dlmon.slurm.queue import JobState, Queued, QueuedJob
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.sessions.screen import SessionsScreen
@@ -70,3 +77,48 @@ async def test_a_job_that_waits_is_taken_out_of_the_queue_once_that_is_confirmed
         assert cancelled == []
         await pilot.press("s", "s")
         await until(pilot, lambda: cancelled == [log.parent.name])
+
+
+async def test_what_slurm_queues_again_is_shown_in_its_place(
+    dlmon_app, log_dir, tmp_path, queue, monkeypatch
+):
+    monkeypatch.setattr(watch, "read_job", queue)
+    *records, result = recorded_session(samples=3_000)
+    running = GrowingLog(log_dir, of_this_boot(records))
+    submit(log_dir, records[0].id)
+    app = dlmon_app(log_dir, running.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        for _ in range(4):
+            app.screen.tick()
+        queue.becomes(JobState.PENDING, restarts=1, reason="BeginTime")
+        running.write(replace(result, status=Status.STOPPED, stopped_by=StopCause.REQUEUED))
+        running.drop_lock()
+        app.screen.tick()
+        await until(pilot, lambda: "job 12 is queued (BeginTime)" in screen_text(app))
+        assert f"{records[0].id}-r1" in screen_text(app)
+        assert app.screen_stack == [app.screen]
+
+
+async def test_one_on_another_machine_says_why_it_waits_and_is_taken_out_there(
+    clock, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    link = FakeLink("login", clock)
+    submitted = read_submitted(submit(tmp_path))
+    header = {"folder": submitted.session, "file": "session.jsonl", "status": "queued"}
+    link.answers["sessions"] = [{**header, "header": to_json(submitted.header)}]
+    link.connect()
+    sources = Sources(link=lambda name: link)
+    app = dlmon_app_with(sources)(tmp_path, remote=RemoteStart("login"))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: link.standing)
+        job = QueuedJob(id="12", state=JobState.PENDING, reason="Priority [red]")
+        link.say("follow", queued=to_json(Queued("12", job, options="-p gpu")))
+        await until(pilot, lambda: "job 12 is queued (Priority [red])" in screen_text(app))
+        assert "asked of Slurm: -p gpu" in screen_text(app)
+        await pilot.press("s", "s")
+        await until(pilot, lambda: link.sent == [("stop", "last")])
+        link.say("follow", error="job 12 was cancelled before the session began")
+        await until(pilot, lambda: not app.is_running)
+    assert app.refused == "login: job 12 was cancelled before the session began"

@@ -269,6 +269,9 @@ def test_what_this_machine_lacks_another_may_have(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     planned = plan("host=gpu1,gpu2", "python=~/tf/bin/python,./python,python3", cpus=4096)
     assert {refusal(planned, each) for each in planned.combinations} == {None}
+    of_nodes = RunOptions(cpus=4096)
+    nodes = make_plan(SMALL, of_nodes, ["threads=1,2"], repeats=1, seed=1, in_slurm=True)
+    assert {refusal(nodes, each, here=False) for each in nodes.combinations} == {None}
     # Nor is its path one of this machine.
     assert planned.variations[1].values == ("~/tf/bin/python", "./python", "python3")
     assert plan("host=gpu1,gpu2", python="~/bin/python").options["python"] == "~/bin/python"

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
+from fakes.submitted import Queue, submit
 
 from dlmon.host import boot_id, host_name
-from dlmon.records import Model
+from dlmon.launch.job import Job
+from dlmon.records import Model, Status, StopCause, read_object
 from dlmon.records.codec import encode
 from dlmon.remote import agent
 from dlmon.remote.agent import running_logs
+from dlmon.remote.ssh import RefusedRequest
+from dlmon.slurm import standing, watch
+from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.queue import JobState, Queued
 
 
 def session(name):
@@ -165,3 +172,89 @@ def test_what_is_written_to_a_removed_log_is_sent_with_its_result(followed):
 
     shown = followed(play)
     assert shown.texts == {"session.jsonl": b"".join(map(encode, shown.records))}
+
+
+# ---- a session that Slurm is to run ----
+
+
+def ask(function, **fields):
+    """Return all that a box answers."""
+
+    async def asked():
+        return [answer async for answer in function(**fields)]
+
+    return asyncio.run(asked())
+
+
+def test_a_job_for_slurm_is_submitted_with_the_paths_of_this_machine(tmp_path, monkeypatch):
+    submitted = []
+
+    def submit(job, options, text):
+        submitted.append((job, options.words, text))
+        return tmp_path / "its-id" / "session.jsonl"
+
+    monkeypatch.setattr(agent, "submit_session", submit)
+    job = Job("train.py", ("python", "train.py"), {}, str(tmp_path), script=True, directory="runs")
+    [answer] = ask(agent._launch, job=asdict(job), slurm="-p gpu")
+    [(job, words, text)] = submitted
+    assert (answer["session"], words, text) == ("its-id", ("-p", "gpu"), "-p gpu")
+    assert (job.directory, job.command) == (str(Path.home() / "runs"), ("python", "train.py"))
+    workload = Job("mnist-mlp-small", (), {"workload": "mnist-mlp-small"}, str(tmp_path))
+    monkeypatch.setattr(agent.importlib.util, "find_spec", pytest.fail)
+    ask(agent._launch, job=asdict(workload), slurm="")
+    assert "workloads" in " ".join(submitted[-1][0].command)
+    with pytest.raises(SlurmError, match="leave --wrap out"):
+        ask(agent._launch, job=asdict(workload), slurm="--wrap=ls")
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    asked = Queue(reason="Priority")
+    monkeypatch.setattr(watch, "JobWatch", lambda number: asked.watch())
+    monkeypatch.setattr(watch, "read_job", asked)
+    return asked
+
+
+def test_a_session_in_the_queue_is_said_to_wait_and_then_followed_and_then_what_it_becomes(
+    tmp_path, monkeypatch, queue
+):
+    monkeypatch.setattr(agent, "POLL_S", 0.005)
+    first = "20261127-190000-train-py-1a2b"
+    log = submit(tmp_path, first)
+    *records, result = recorded_session(samples=100, session_id=first)
+    again = replace(result, status=Status.STOPPED, stopped_by=StopCause.REQUEUED)
+
+    async def follow():
+        said = []
+        answers = agent._follow(first, "session.jsonl", log_dir=str(tmp_path))
+        async for answer in answers:
+            said.append(answer)
+            if "queued" in answer:
+                queue.job = replace(queue.job, restarts=1)
+                log.write_bytes(b"".join(map(encode, [*records, again])))
+        return said
+
+    said = asyncio.run(asyncio.wait_for(follow(), 20))
+    queued = read_object(Queued, said[0]["queued"])
+    assert (queued.number, queued.job.reason, queued.options) == ("12", "Priority", "-p gpu")
+    assert said[1]["file"] == "session.jsonl"
+    assert said[-2:] == [{"next": f"{first}-r1"}, {"status": "stopped", "loss": None}]
+    # It is listed once it is known to come.
+    [listed] = ask(agent._sessions, log_dir=str(tmp_path), meant=f"{first}-r1")
+    assert (listed["folder"], listed["status"]) == (f"{first}-r1", "queued")
+
+
+def test_one_whose_job_is_cancelled_never_begins(tmp_path, queue):
+    submit(tmp_path)
+    queue.becomes(JobState.CANCELLED)
+    with pytest.raises(RefusedRequest, match="job 12 was cancelled before the session began"):
+        ask(agent._follow, session="last", file="session.jsonl", log_dir=str(tmp_path))
+
+
+def test_one_that_waits_is_taken_out_of_the_queue(tmp_path, monkeypatch):
+    cancelled = []
+    monkeypatch.setattr(standing, "cancel", lambda *words: cancelled.append(words))
+    submit(tmp_path)
+    [answer] = ask(agent._stop, session="last", log_dir=str(tmp_path))
+    assert cancelled == [("12", None)]
+    assert answer["said"] == "is cancelled: job 12 is out of the queue"

@@ -43,7 +43,7 @@ def in_words(error: Exception, batch_size: int, device: str | None = None) -> st
         return str(error)
     if ran_out_of_memory(error):
         memory = "GPU memory" if _on_gpu(error, device) else "memory"
-        return f"{memory} ran out with batch size {batch_size:,} ({one_line(error)})"
+        return f"{memory} ran out with batch size {batch_size:,} ({_memory_line(error)})"
     if _NOT_COMPILABLE in str(error):
         return f"XLA can't compile this network; use --jit off ({one_line(error)})"
     return one_line(error)
@@ -53,6 +53,13 @@ def one_line(error: BaseException) -> str:
     """Return an error's type and the first line of its text."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__
+
+
+def _memory_line(error: Exception) -> str:
+    """Return the same with the line that says what was asked for: TensorFlow's is not the first."""
+    found = (line for line in str(error).splitlines() if _MEMORY_WORDS.search(line))
+    line = next(found, None)
+    return one_line(error) if line is None else f"{type(error).__name__}: {line.strip()[:500]}"
 
 
 def ran_out_of_memory(error: Exception) -> bool:

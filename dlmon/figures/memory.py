@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from dlmon.figures import units
 from dlmon.figures.sections import Row
-from dlmon.records import FailureKind, OutOfMemory
+from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Result
 from dlmon.records.memory import read_out_of_memory
 from dlmon.session.limits.seen import program_name
-from dlmon.session.memory import MemoryGrowth, MemoryUse, amount
+from dlmon.session.memory import MemoryGrowth, amount
 from dlmon.session.snapshot import Snapshot
 
 # Among so many of the last lines a script's error stands.
@@ -18,29 +18,36 @@ _LAST_LINES = 60
 _GREW = 1.1
 
 
-def memory_text(use: MemoryUse) -> str:
+def memory_text(snapshot: Snapshot) -> str:
     """Return what the allocator holds, most of all, and whether that grows; empty for unknown."""
-    newest = use.newest
-    if newest is None:
-        return ""
-    said = [f"allocated {amount(newest.allocated_mib)}"]
-    if newest.reserved_mib is not None:
-        said.append(f"reserved {amount(newest.reserved_mib)}")
-    limit = "" if newest.limit_mib is None else f" of {amount(newest.limit_mib)}"
-    said.append(f"peak {amount(newest.peak_mib)}{limit}")
-    if newest.retries:
-        said.append("1 retry" if newest.retries == 1 else f"{newest.retries:,} retries")
+    use, result = snapshot.memory, snapshot.result
+    said = [] if use.newest is None else list(_held(use.newest))
     if use.growth is not None:
-        said.append(growth_text(use.growth))
+        said.append(_growth_text(use.growth, result))
+    if use.errors:
+        said.append("ran out once" if use.errors == 1 else f"ran out {use.errors:,} times")
     return ", ".join(said)
 
 
-def growth_text(growth: MemoryGrowth) -> str:
-    """Return by how much it grows, and when it would be full."""
-    text = f"the peak grows {amount(growth.epoch_mib)} an epoch"
-    if growth.full_in is None:
-        return text
-    return f"{text}: full in about {units.counted(max(1, round(growth.full_in)), 'epoch')}"
+def _held(newest: FrameworkMemory) -> Iterator[str]:
+    yield f"allocated {amount(newest.allocated_mib)}"
+    if newest.reserved_mib is not None:
+        yield f"reserved {amount(newest.reserved_mib)}"
+    limit = "" if newest.limit_mib is None else f" of {amount(newest.limit_mib)}"
+    yield f"peak {amount(newest.peak_mib)}{limit}"
+    if newest.retries:
+        yield "1 retry" if newest.retries == 1 else f"{newest.retries:,} retries"
+
+
+def _growth_text(growth: MemoryGrowth, result: Result | None) -> str:
+    """Return by how much it grows, and when it is full, or would have been."""
+    each = f"{amount(growth.epoch_mib)} an epoch"
+    if growth.full_in is None or (result and result.failure == FailureKind.OUT_OF_MEMORY):
+        return f"the peak {'grows' if result is None else 'grew'} {each}"
+    epochs = units.counted(max(1, round(growth.full_in)), "epoch")
+    if result is None:
+        return f"the peak grows {each}: full in about {epochs}"
+    return f"the peak grew {each}: full after about {epochs} more"
 
 
 def out_of_memory_rows(snapshot: Snapshot) -> Iterator[Row]:
@@ -67,12 +74,14 @@ def failed_for_memory(snapshot: Snapshot) -> OutOfMemory | None:
     if result is None or result.failure != FailureKind.OUT_OF_MEMORY:
         return None
     said = read_out_of_memory(result.error or "")
-    if said is None:
+    on_cpu = snapshot.model is not None and snapshot.model.device == "cpu"
+    # JAX says the same of either memory.
+    if said is None or (on_cpu and said.device is None):
         return None
     # What is said of a failure is cut; after another error the script may have gone on.
     lines = [read_out_of_memory(line.text) for line in snapshot.output[-_LAST_LINES:]]
-    same = [each for each in (*lines, noted) if each and each.asked_mib == said.asked_mib]
-    return same[-1] if same else said
+    same = [each for each in (said, noted, *lines) if each and each.asked_mib == said.asked_mib]
+    return max(same, key=lambda one: sum(figure is not None for figure in vars(one).values()))
 
 
 def explain_failure(snapshot: Snapshot) -> str:

@@ -198,7 +198,7 @@ def _learned(outcome: Outcome) -> Iterator[Row]:
 
 
 def _memory(outcome: Outcome) -> Iterator[Row]:
-    if text := memory_text(outcome.snapshot.memory):
+    if text := memory_text(outcome.snapshot):
         yield "GPU memory", text
 
 

@@ -240,7 +240,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         interval_s=session.machine.interval_s,
         training=gpus_that_train(session.header, snapshot),
         host=source.host,
-        memory=memory_text(snapshot.memory),
+        memory=memory_text(snapshot),
         goes_on=source.running,
     )
 

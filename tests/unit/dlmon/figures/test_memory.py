@@ -168,6 +168,14 @@ def test_a_script_that_goes_on_has_not_failed_and_it_is_a_notice() -> None:
         "memory of GPU 0 ran out: 2.0 GiB asked for, 1.2 GiB free"
     ]
     assert memory_numbers(session.snapshot())["out_of_memory"] == 1
+    assert rows(session)["GPU memory"] == "ran out once"
+
+
+def test_what_jax_says_of_a_cpu_is_no_gpus_memory() -> None:
+    text = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 8589934592 bytes."
+    on_cpu = [replace(one, device="cpu") if isinstance(one, Model) else one for one in records()]
+    assert "GPU memory ran out" not in rows(folded([*on_cpu, result(text)]))
+    assert "GPU memory ran out" in failed_by(text)
 
 
 def leaking(epochs: int, asked: int | None) -> tuple[Session, int]:
@@ -208,3 +216,11 @@ def test_a_leak_stands_beside_what_is_held_and_in_what_to_do_about_the_error() -
     assert grew in said["GPU memory ran out"]
     leak = "find what is kept from epoch to epoch: 500 MiB more after each"
     assert said["to avoid it"].startswith(leak)
+    assert said["GPU memory"].endswith(", the peak grew 500 MiB an epoch")
+
+
+def test_of_a_run_that_is_over_it_says_how_long_it_would_have_gone_on() -> None:
+    session, t = leaking(8, 18)
+    session.fold(result("", t=t, status=Status.COMPLETED, failure=None, exit_code=0))
+    expected = ", the peak grew 500 MiB an epoch: full after about 9 epochs more"
+    assert rows(session)["GPU memory"].endswith(expected)

@@ -15,7 +15,8 @@ from dlmon.records.sanitize import SHOWN_LENGTH, quoted
 
 # Larger numbers get too large for a record; and of threads no machine has more, and a backend that
 # is asked for millions aborts.
-MOST = {"epochs": 1_000_000_000, "steps": 1_000_000_000, "threads": 4096}
+# Where batches are repeated, any size goes that memory holds.
+MOST = {"batch_size": 65_536, "epochs": 1_000_000_000, "steps": 1_000_000_000, "threads": 4096}
 
 ESTIMATED_VOCABULARY = 1_200_000
 """Words and pairs of words in IMDB's reviews: an estimate, which synthetic data keep to."""
@@ -41,7 +42,8 @@ class Workload:
         input_shape: one sample, without the batch axis.
         parameters: all weights, those that aren't trained too.
         forward_flops: floating-point operations of the forward pass of one sample. A multiply-add
-            counts as 2, and only products with weights count, of a convolution with its zeros too.
+            counts as 2, and only products with weights count, of a convolution with its zeros too,
+            and of attention those of all pairs of words, also where it looks back only.
         train_flops: those of training on one sample: for each product another one for the gradient
             of the weights, and one for that of its input, unless that is the sample itself.
         samples: training samples of the full data set, or of `steps` batches.
@@ -49,6 +51,7 @@ class Workload:
             validates on; None without validation.
         evaluation_samples: test samples that the run ends with; None without one.
         steps: batches to time, where the published numbers know no epochs; else None.
+        tokens_per_sample: words of a text, where every sample has as many and none pads.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Workload:
     validation_samples: int | None = None
     evaluation_samples: int | None = None
     steps: int | None = None
+    tokens_per_sample: int | None = None
     precision: str = "float32"
     mode: str = "train"
 
@@ -124,10 +128,12 @@ def find(name: str) -> Workload:
 
 def refuse_option(workload: Workload, name: str, value: int | None) -> str | None:
     """Say in one sentence why a number can't be run; None where it can, or was not given."""
-    most = workload.samples if name == "batch_size" else MOST[name]
+    has_epochs = workload.steps is None
+    most = workload.samples if name == "batch_size" and has_epochs else MOST[name]
     if value is None or 1 <= value <= most:
         return None
     subject, of = f"the number of {name}", ""
     if name == "batch_size":
-        subject, of = "the batch size", f", the samples of {workload.name}"
+        subject = "the batch size"
+        of = f", the samples of {workload.name}" if has_epochs else ""
     return f"{subject} must be from 1 to {most:,}{of}, not {value:,}"

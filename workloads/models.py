@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import layers
 
+from workloads import attention
 from workloads.catalog import ESTIMATED_VOCABULARY, Workload
 
 CLASSES = 1000
@@ -107,6 +108,8 @@ def build(workload: Workload, vocabulary: int | None = None) -> keras.Model:
     """
     if workload.family == "ImageNet-sized":
         return _large_images(workload)
+    if workload.name in attention.WORDS:
+        return attention.build_text(workload)
     units, activation, loss = _ENDS.get(
         workload.family, (10, "softmax", "sparse_categorical_crossentropy")
     )
@@ -160,6 +163,8 @@ def _features(name: str, images: keras.KerasTensor) -> keras.KerasTensor:
         return network.output
     if name == "googlenet":
         return _googlenet(images)
+    if name == "vit-b16":
+        return attention.vit(images)
     for layer in _LAYERS[name]():
         images = layer(images)
     return images

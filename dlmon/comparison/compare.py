@@ -23,7 +23,7 @@ from dlmon.comparison.conditions import (
     with_defaults,
 )
 from dlmon.comparison.price import usd_per_hour_of, year_of
-from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
+from dlmon.comparison.published import MIXED, STEP_MS, Published, published, published_metrics
 from dlmon.comparison.run import RATE_UNITS, RunFigures, Timing, cpus_of, is_time
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
@@ -345,8 +345,8 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
             conditions,
             batch_size=row.batch_size,
             mode=row.mode,
-            # No option asks for float16 alone, so a row of it is never comparable.
-            precision="float32",
+            # No option asks for float16 alone or TF32, so a row of these is never comparable.
+            precision=row.precision if row.precision in MIXED else "float32",
             epochs=defaults.epochs if metric == "run_seconds" else conditions.epochs,
             data="real" if row.workload in SIZED_BY_DATA else conditions.data,
             # A projection stands for the whole epoch.

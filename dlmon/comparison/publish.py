@@ -15,8 +15,8 @@ from dlmon.comparison.published import (
     COLUMNS,
     LARGEST_FILE,
     LONGEST_TEXT,
-    MIXED,
     OF_A_STEP,
+    PRECISIONS,
     QUOTE,
     STEP_MS,
     PublishedError,
@@ -87,7 +87,7 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
             f"--epochs {epochs}"
         )
     framework, cpus = run.framework or "", cpus_of(run.options, None)
-    if run.precision in MIXED:
+    if run.precision in PRECISIONS:
         framework = f"{framework} {run.precision}".strip()
     price = usd_per_hour_of(run.options, cpus)
     return {
@@ -119,7 +119,7 @@ def _metrics_of(run: RunFigures) -> tuple[str | None, str]:
 
 def _line(cells: Mapping[str, Any], names: Iterable[str]) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow([_safe(cells[name]) for name in names])
+    csv.writer(out, lineterminator="\n").writerow([_safe(cells.get(name, "")) for name in names])
     return out.getvalue()
 
 

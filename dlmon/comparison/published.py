@@ -32,8 +32,11 @@ OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
 _MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
 
 MIXED = ("mixed_float16", "mixed_bfloat16")
+# What a framework's name may hold; of two in one name the first is meant.
+PRECISIONS = (*MIXED, "bfloat16", "tf32")
 
-# jcjohnson's ResNets stride in the 3×3 convolutions: so many % more operations than ours do.
+# The ResNets of jcjohnson and timm stride in the 3×3 convolutions: so many % more operations than
+# ours do.
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
 
 
@@ -55,13 +58,15 @@ class Published:
     note: str
     own: bool = False
     """Whether it is one of the person's own reference figures."""
+    differs: str | None = None
+    """What of its work is otherwise or not known, so that it compares with none of ours."""
 
     @property
     def precision(self) -> str:
         """The precision of the arithmetic, read from the framework's name."""
-        for mixed in MIXED:
-            if mixed in self.framework:
-                return mixed
+        for precision in PRECISIONS:
+            if precision in self.framework:
+                return precision
         return "float16" if "fp16" in self.framework else "float32"
 
     @property
@@ -74,16 +79,27 @@ class Published:
         """What keeps the number from standing for this workload on this device."""
         if "CuDNNLSTM" in self.framework:
             return ("fused LSTM kernel",)
+        if self.differs:
+            return (self.differs,)
         return (self.note,) if self.device_kind == "tpu" else ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a person should know of the number, which still compares."""
-        if self.workload not in MORE_OPERATIONS_PCT or "jcjohnson" not in self.source:
-            return ()
-        share_pct = MORE_OPERATIONS_PCT[self.workload]
-        more = f"{share_pct} % more operations (stride in the 3×3)"
-        return (more, "forward in training mode") if self.metric == "forward_ms" else (more,)
+        by_timm = "pytorch-image-models" in self.source
+        how = tuple(self.note.split("; ")) if by_timm else ()
+        if not self.more_operations_pct:
+            return how
+        more = f"{self.more_operations_pct} % more operations (stride in the 3×3)"
+        if self.metric == "forward_ms" and not by_timm:
+            return (more, "forward in training mode")
+        return (more, *how)
+
+    @property
+    def more_operations_pct(self) -> int:
+        """How many per cent more operations its network has than ours of that name."""
+        v1_5 = "jcjohnson" in self.source or "pytorch-image-models" in self.source
+        return MORE_OPERATIONS_PCT.get(self.workload, 0) if v1_5 else 0
 
 
 def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, ...]]:

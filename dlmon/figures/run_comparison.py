@@ -12,7 +12,6 @@ from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare, missing_part
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import (
-    MORE_OPERATIONS_PCT,
     STEP_MS,
     Published,
     PublishedDevice,
@@ -363,15 +362,15 @@ def peak_share(row: Published) -> tuple[float | None, str | None]:
     workload = WORKLOADS.get(row.workload)
     if device is None or workload is None:
         return None, "this device or this workload is not known"
+    if row.differs:
+        return None, f"its operations are not known: {row.differs}"
     seconds = row.value / 1000 if row.metric.endswith("_ms") else row.value
     return device.peak_share(operations(row, workload) / seconds, row.precision)
 
 
 def operations(row: Published, workload: Workload) -> float:
     """Count the floating-point operations that a published time stands for."""
-    more = 1.0
-    if row.remarks:
-        more += MORE_OPERATIONS_PCT[row.workload] / 100
+    more = 1 + row.more_operations_pct / 100
     if row.metric.endswith("_ms"):
         forward = row.metric == "forward_ms"
         of_sample = workload.forward_flops if forward else workload.train_flops

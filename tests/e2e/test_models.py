@@ -29,13 +29,9 @@ def workloads(names):
 every_workload = workloads(WORKLOADS)
 # The deeper residual networks repeat the blocks of ResNet-50: what a block does, it shows for them.
 # So do AlexNet, VGG-A and the small ones for others that are lists of the same layers.
-every_kind = workloads(
-    [
-        name
-        for name in WORKLOADS
-        if name not in ("resnet101", "resnet152", "overfeat", "vgg16", "mnist-mlp-wide")
-    ]
-)
+LARGER = ("resnet101", "resnet152", "overfeat", "vgg16", "mnist-mlp-wide")
+TRANSFORMERS = ("gpt2-124m", "bert-base", "vit-b16")
+every_kind = workloads([name for name in WORKLOADS if name not in LARGER + TRANSFORMERS])
 
 
 VOCABULARY = 20_500
@@ -45,12 +41,13 @@ VOCABULARY = 20_500
 @pytest.fixture(scope="module", autouse=True)
 def _frameworks():
     """Import what takes seconds, and memory, once a test needs it."""
-    global keras, tf, variables, batches, Data, Feed, DATASETS, load
+    global keras, tf, variables, batches, attention, Data, Feed, DATASETS, load
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
     import tensorflow as tf
     from keras.src.backend.common import variables
 
+    from workloads import attention
     from workloads.data import batches
     from workloads.data.dataset import Data, Feed
     from workloads.data.load import DATASETS, load
@@ -143,6 +140,14 @@ def multiply_adds(layer, of_input_alone=False):
     if isinstance(layer, keras.layers.LSTM):
         weights = [layer.cell.kernel, layer.cell.recurrent_kernel][: 1 if of_input_alone else 2]
         return layer.input.shape[1] * sum(math.prod(weight.shape) for weight in weights)
+    if isinstance(layer, attention.Attention):
+        _, length, width = layer.output.shape
+        return 2 * length * length * width
+    if isinstance(layer, attention.Words):
+        # Read in reverse it gives logits of each word, at each place; ids are looked up.
+        reverse = [] if of_input_alone else layer._inbound_nodes[1:]
+        places = sum(node.output_tensors[0].shape[1] for node in reverse)
+        return places * math.prod(layer.embeddings.shape)
     if hasattr(layer, "kernel"):
         return math.prod(layer.output.shape[1:-1]) * math.prod(layer.kernel.shape)
     return 0
@@ -307,7 +312,7 @@ def test_networks_are_as_published(name):
         assert model.loss == "binary_crossentropy"
 
 
-@workloads([name for name in WORKLOADS if WORKLOADS[name].steps is not None])
+@workloads([n for n in WORKLOADS if WORKLOADS[n].steps is not None and n not in TRANSFORMERS])
 def test_benchmark_networks_have_no_dropout_and_give_logits(workload):
     model = built(workload.name)
     assert "Dropout" not in kinds(model)
@@ -322,6 +327,49 @@ def test_benchmark_networks_have_no_dropout_and_give_logits(workload):
     rectified = {layer.activation for layer in convolutions} == {keras.activations.relu}
     # Keras's residual networks rectify after a normalization.
     assert rectified != ("BatchNormalization" in kinds(model))
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped", "optimizer", "rate"),
+    [
+        ("gpt2-124m", 0, "AdamW", 6e-4),
+        ("bert-base", 2 * 12 + 2, "AdamW", 2e-5),
+        ("vit-b16", 0, "SGD", 0.01),
+    ],
+)
+def test_transformers_have_twelve_blocks_and_give_logits(name, dropped, optimizer, rate):
+    model = built(name)
+    assert kinds(model).count("Attention") == 12
+    assert kinds(model).count("Dropout") == dropped
+    assert type(model.optimizer).__name__ == optimizer
+    assert float(model.optimizer.learning_rate) == pytest.approx(rate)
+    assert model.loss.get_config()["from_logits"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"), [("gpt2-124m", "mixed_bfloat16"), ("bert-base", "float32")]
+)
+def test_a_small_language_model_learns_and_gpt2_looks_back_only(name, precision, monkeypatch):
+    monkeypatch.setitem(attention.WORDS, name, 97)
+    keras.config.set_dtype_policy(precision)
+    keras.utils.set_random_seed(1)
+    small = replace(WORKLOADS[name], input_shape=(16,))
+    try:
+        model = attention.build_text(small, depth=1)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model.run_eagerly = True
+    dataset = replace(DATASETS[small.dataset], length=16, words=97, train_samples=2)
+    few = dataset.synthesize()
+    other = few.x_train.copy()
+    other[:, 10:] = 0
+    whole, changed = (np.array(tf.cast(model(x), "float32")) for x in (few.x_train, other))
+    if name == "gpt2-124m":
+        assert np.array_equal(whole[:, :10], changed[:, :10])
+        assert not np.allclose(whole[:, 10:], changed[:, 10:])
+    losses = [float(model.train_on_batch(few.x_train, few.y_train)) for _ in range(4)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
 
 
 def test_the_learning_rate_of_the_deep_cifar10_network_wanes_batch_by_batch():

@@ -60,7 +60,7 @@ class Data:
         x_train, x_test: samples first, channels last: float32 from 0 to 1
             (images), int32 ids (words), or bool (one-hot characters).
         y_train, y_test: uint8 class numbers, in the shape that
-            `keras.datasets` gives them, or one-hot bool.
+            `keras.datasets` gives them, one-hot bool, or the ids of the words that follow.
         origin: real or synthetic.
         vocabulary: ids that occur, where the data decide how large the network
             is; give it to `workloads.models.build`.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.data.dataset import SEED, Data, DataError
-from workloads.data.text_sets import Imdb, Nietzsche
+from workloads.data.text_sets import Imdb, Nietzsche, RepeatedTexts
 from workloads.failure import one_line
 
 Pixels = NDArray[np.uint8]
@@ -100,7 +100,7 @@ def _scale(pixels: Pixels) -> NDArray[np.float32]:
     return scaled
 
 
-DataSet = ImageSet | RepeatedImages | Imdb | Nietzsche
+DataSet = ImageSet | RepeatedImages | Imdb | Nietzsche | RepeatedTexts
 
 
 def load(dataset: str, choice: str) -> Data:
@@ -189,4 +189,6 @@ DATASETS: dict[str, DataSet] = {
     "nietzsche": Nietzsche(length=40, characters=57, text_length=600_893),
     "imagenet-224": _imagenet(224),
     "imagenet-231": _imagenet(231),
+    "text-1024": RepeatedTexts(length=1024, words=50_257, next_word=True),
+    "text-128": RepeatedTexts(length=128, words=30_522, next_word=False),
 }

@@ -150,11 +150,16 @@ def reviews_of(ranks: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> R
 def _random_reviews(random: np.random.Generator, count: int) -> Reviews:
     """Make reviews of a median of 174 words and a mean of about 233, as IMDB's."""
     lengths = np.clip(random.lognormal(np.log(174), 0.76, count), 10, 2_500).astype(np.int64)
+    return reviews_of(random_ranks(random, int(lengths.sum())), lengths)
+
+
+def random_ranks(random: np.random.Generator, count: int) -> NDArray[np.int32]:
+    """Return so many words, each by its rank: 1 is the most frequent."""
     # The distribution function of a density of 1 / x to the power of STEEPNESS, turned around.
     power = 1 - STEEPNESS
     last = (DIFFERENT_WORDS + 1) ** power
-    ranks = (1 + random.random(int(lengths.sum())) * (last - 1)) ** (1 / power)
-    return reviews_of(ranks.astype(np.int32), lengths)
+    ranks: NDArray[np.float64] = (1 + random.random(count) * (last - 1)) ** (1 / power)
+    return ranks.astype(np.int32)
 
 
 def _joined(reviews: Iterable[list[int]], labels: NDArray[np.integer[Any]]) -> Labelled:
@@ -206,3 +211,39 @@ class Nietzsche:
         # As float32 this would take 1.8 GB.
         x, y = runs[:, :, None] == every, following[:, None] == every
         return Data(x, y, x[:0], y[:0], origin)
+
+
+@dataclass(frozen=True)
+class RepeatedTexts:
+    """A few random texts as ids of words, which stand for any number.
+
+    Attributes:
+        length: words of a text; none is padded.
+        words: different ones.
+        next_word: label each word with the one that follows; else a text with one of two classes.
+    """
+
+    length: int
+    words: int
+    next_word: bool
+    train_samples: int = 64
+    test_samples: int = 0
+    name: str = "text"
+    cached_as: None = None
+
+    def read(self) -> Data:
+        """Refuse: there is nowhere to load it from."""
+        raise DataError(
+            "there is no real text for this network: it is timed on synthetic text; choose "
+            "synthetic data"
+        )
+
+    def synthesize(self) -> Data:
+        """Make texts whose words are as unequally frequent as real ones; the same every time."""
+        random = np.random.Generator(np.random.SFC64(SEED))
+        shape = self.train_samples, self.length + 1
+        ids = random_ranks(random, shape[0] * shape[1]).reshape(shape) % self.words
+        x, y = ids[:, :-1], ids[:, 1:]
+        if not self.next_word:
+            y = random.integers(0, 2, self.train_samples, np.uint8)
+        return Data(x, y, x[:0], y[:0], "synthetic", repeated=True)

@@ -51,6 +51,8 @@ class KerasProgress(KerasCallback):
 class Output:
     """A batch of predictions on a device; `read` says whether the host has waited for it."""
 
+    shape = (8, 10)
+
     def __init__(self):
         self.read = False
 
@@ -200,3 +202,18 @@ def test_training_ends_with_the_epoch_that_is_the_last(callbacks):
     assert said == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
     # Keras counts to those that were asked for, and prints no others.
     assert requested.lines == ["Epoch 1/2", "Epoch 2/2"]
+
+
+def test_of_a_language_models_logits_those_after_the_last_words_are_read(infer, callbacks):
+    class Logits:
+        shape = (2, 1024, 50)
+
+        def __getitem__(self, part):
+            return part
+
+    read = []
+    callbacks.keras.ops.convert_to_numpy = read.append
+    model = Model(steps=1)
+    model.predict_function = lambda: [Logits()]
+    infer(model).predict()
+    assert read == [(slice(None), -1)]

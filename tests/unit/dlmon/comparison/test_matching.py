@@ -83,6 +83,10 @@ def test_what_is_named_does_match_and_is_only_named_where_nothing_does(
 ):
     ours = conditions(name, batch_size=batch_size, mode=mode, precision=precision)
     found = find_match(ours, default_conditions(WORKLOADS[name]))
+    if name in ("gpt2-124m", "bert-base"):
+        # What is published of these is in TF32, or of another length.
+        assert found is None
+        return
     assert bool(found.changes) == (not alike(ours))
     assert len(alike(replace(ours, **dict(found.changes)))) == found.count > 0
 

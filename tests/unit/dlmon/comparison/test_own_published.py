@@ -88,13 +88,15 @@ def test_own_figures_stand_among_the_published_ones_and_are_read_again_once_they
 def test_all_columns_are_read(own):
     own.write_text(
         ",".join(COLUMNS)
-        + '\nx,Box,gpu,"TensorFlow 2, mixed_float16",2026,train_step_ms,1.5,64,8,0.5,here,"a, b"\n'
+        + '\nx,Box,gpu,"TensorFlow 2, mixed_float16",2026,train_step_ms,1.5,64,8,0.5,here,"a, b"'
+        ",cold\n"
     )
     (row,) = read_own_published(own)
     assert row == Published(
         *("x", "Box", "gpu", "TensorFlow 2, mixed_float16", 2026, "train_step_ms", 1.5, 64, 8, 0.5),
-        *("here", "a, b", True),
+        *("here", "a, b", True, "cold"),
     )
+    assert row.caveats == ("cold",)
     assert row.precision == "mixed_float16"
     assert row.mode == "train"
 

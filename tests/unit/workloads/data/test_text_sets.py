@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from workloads.catalog import ESTIMATED_VOCABULARY
 from workloads.data.dataset import DataError
 from workloads.data.load import DATASETS, load
-from workloads.data.text_sets import Imdb, reviews_of
+from workloads.data.text_sets import Imdb, RepeatedTexts, reviews_of
 
 WORDS = DATASETS["imdb-words"]
 BIGRAMS = DATASETS["imdb-bigrams"]
@@ -177,3 +177,17 @@ def test_synthetic_text_has_as_many_samples_as_the_real_and_takes_a_byte_a_value
     # A sample goes on three characters after the one before it.
     assert np.array_equal(made.x_train[:-1, 3:], made.x_train[1:, :-3])
     assert np.array_equal(made.y_train[:-1], made.x_train[1:, -3])
+
+
+def test_repeated_texts_are_labelled_with_the_words_that_follow_or_with_two_classes():
+    following = RepeatedTexts(length=30, words=500, next_word=True, train_samples=40).synthesize()
+    assert (following.repeated, following.origin) == (True, "synthetic")
+    assert following.x_train.shape == following.y_train.shape == (40, 30)
+    assert np.array_equal(following.x_train[:, 1:], following.y_train[:, :-1])
+    assert 0 <= following.x_train.min() < following.x_train.max() < 500
+    # As unequally frequent as words are: uniform ones would come 2.4 times each.
+    assert np.bincount(following.x_train.flat).max() > 50
+    classes = RepeatedTexts(length=30, words=500, next_word=False, train_samples=40).synthesize()
+    assert set(classes.y_train.tolist()) == {0, 1}
+    with pytest.raises(DataError, match="choose synthetic data"):
+        RepeatedTexts(length=30, words=500, next_word=True).read()

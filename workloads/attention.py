@@ -1,0 +1,164 @@
+"""GPT-2, BERT and ViT of base size: 12 blocks of 768 units and 12 heads, by layers of Keras."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import keras
+from keras import layers, ops
+
+from workloads.catalog import Workload
+from workloads.failure import Refused
+
+WIDTH, HEADS, DEPTH = 768, 12, 12
+# GPT-2's own, with which its 124,439,808 parameters and the published times are; nanoGPT pads it to
+# 50,304 since 2023, which GPUs multiply faster.
+WORDS = {"gpt2-124m": 50_257, "bert-base": 30_522}
+CLASSES_OF_TEXT, CLASSES_OF_IMAGES = 2, 1000
+POSITIONS_OF_BERT, SEGMENTS_OF_BERT = 512, 2
+PATCH = 16
+DROPOUT_OF_BERT = 0.1
+
+_Normalization = layers.LayerNormalization
+_gelu_by_tanh = partial(keras.activations.gelu, approximate=True)
+_gelu = partial(keras.activations.gelu, approximate=False)
+
+
+def _normal() -> keras.Initializer:
+    return keras.initializers.RandomNormal(stddev=0.02)
+
+
+def _Dense(units: int, **named: Any) -> layers.Dense:
+    return layers.Dense(units, kernel_initializer=_normal(), **named)
+
+
+class Words(layers.Layer):  # type: ignore[misc]
+    """What is learnt of each word: of ids its rows, or in `reverse` a value for each word."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+
+    def build(self, shape: Any) -> None:
+        self.embeddings = self.add_weight((self._count, WIDTH), _normal(), name="embeddings")
+
+    def call(self, x: Any, reverse: bool = False) -> Any:
+        # Symbolic calls on PyTorch don't cast weights by themselves.
+        rows = ops.cast(self.embeddings, self.compute_dtype)
+        return ops.matmul(x, ops.transpose(rows)) if reverse else ops.take(rows, x, axis=0)
+
+
+class Positions(layers.Layer):  # type: ignore[misc]
+    """Add what is learnt of each position.
+
+    Args:
+        count: positions that there are; a shorter input takes the first.
+        segments: parts of a text that are told apart; ours is all of the first.
+        class_token: put a learnt row before the others, from which a class is read.
+    """
+
+    def __init__(self, count: int, segments: int = 0, class_token: bool = False) -> None:
+        super().__init__()
+        self._count, self._segments, self._has_class = count, segments, class_token
+
+    def build(self, shape: Any) -> None:
+        self.positions = self.add_weight((self._count, WIDTH), _normal(), name="positions")
+        if self._segments:
+            self.segments = self.add_weight((self._segments, WIDTH), _normal(), name="segments")
+        if self._has_class:
+            self.class_token = self.add_weight((1, 1, WIDTH), _normal(), name="class_token")
+
+    def call(self, x: Any) -> Any:
+        if self._has_class:
+            row = ops.cast(self.class_token, x.dtype)
+            x = ops.concatenate([ops.broadcast_to(row, (ops.shape(x)[0], 1, WIDTH)), x], axis=1)
+        x = x + ops.cast(self.positions, x.dtype)[: x.shape[1]]
+        return x + ops.cast(self.segments, x.dtype)[0] if self._segments else x
+
+
+class Attention(layers.Layer):  # type: ignore[misc]
+    """Attend with the queries, keys and values that one layer gave side by side.
+
+    Keras takes a fused kernel where the backend has one (flash attention), which leaves no room to
+    drop attention weights. It has none on TensorFlow.
+    """
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self._causal = causal
+
+    def call(self, x: Any) -> Any:
+        shape = (-1, x.shape[1], HEADS, WIDTH // HEADS)
+        if x.dtype == "float16" and keras.backend.backend() == "jax" and _jax_is_on_cpu():
+            x = ops.cast(x, "float32")
+        parts = [ops.reshape(part, shape) for part in ops.split(x, 3, axis=-1)]
+        attended = ops.dot_product_attention(*parts, is_causal=self._causal)
+        return ops.cast(ops.reshape(attended, (-1, x.shape[1], WIDTH)), self.compute_dtype)
+
+
+def _jax_is_on_cpu() -> bool:
+    """Return whether JAX computes where it has no products of float16 for attention."""
+    import jax
+
+    return bool(jax.default_backend() == "cpu")
+
+
+def _attend(x: Any, causal: bool = False) -> Any:
+    return _Dense(WIDTH)(Attention(causal)(_Dense(3 * WIDTH)(x)))
+
+
+def _perceive(x: Any, activation: Any) -> Any:
+    return _Dense(WIDTH)(_Dense(4 * WIDTH, activation=activation)(x))
+
+
+def _block(x: Any, epsilon: float, activation: Any, causal: bool = False) -> Any:
+    """Return what goes through a block that normalizes what each half of it reads."""
+    x = x + _attend(_Normalization(epsilon=epsilon)(x), causal)
+    return x + _perceive(_Normalization(epsilon=epsilon)(x), activation)
+
+
+def build_text(workload: Workload, depth: int = DEPTH) -> keras.Model:
+    """Build and compile GPT-2 or BERT, which take ids of words.
+
+    GPT-2 gives logits of the next word for each, with the weights that it reads words by; BERT
+    those of two classes, as the published figures fine-tune it.
+    """
+    if not hasattr(ops, "dot_product_attention"):
+        raise Refused(
+            f"{workload.name} needs a newer Keras than {keras.__version__}: "
+            "install it with: pip install --upgrade keras"
+        )
+    (length,) = workload.input_shape
+    ids = keras.Input((length,), dtype="int32")
+    words = Words(WORDS[workload.name])
+    if workload.name == "gpt2-124m":
+        x = Positions(length)(words(ids))
+        for _ in range(depth):
+            x = _block(x, 1e-5, _gelu_by_tanh, causal=True)
+        # The loss is computed in float32 whatever they are in.
+        logits = words(_Normalization(epsilon=1e-5)(x), reverse=True)
+        optimizer = keras.optimizers.AdamW(6e-4, beta_2=0.95, weight_decay=0.1)
+    else:
+        x = Positions(POSITIONS_OF_BERT, SEGMENTS_OF_BERT)(words(ids))
+        x = layers.Dropout(DROPOUT_OF_BERT)(_Normalization(epsilon=1e-12)(x))
+        for _ in range(depth):
+            for halves in (_attend, partial(_perceive, activation=_gelu)):
+                x = x + layers.Dropout(DROPOUT_OF_BERT)(halves(x))
+                x = _Normalization(epsilon=1e-12)(x)
+        pooled = layers.Dropout(DROPOUT_OF_BERT)(_Dense(WIDTH, activation="tanh")(x[:, 0]))
+        logits = _Dense(CLASSES_OF_TEXT, dtype="float32")(pooled)
+        optimizer = keras.optimizers.AdamW(2e-5, weight_decay=0.01)
+    model = keras.Model(ids, logits, name=workload.name)
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def vit(images: Any, depth: int = DEPTH) -> Any:
+    """Return what ViT-B/16 gives of images before its last layer: the row of the class."""
+    x = layers.Conv2D(WIDTH, PATCH, PATCH, data_format="channels_last")(images)
+    patches = x.shape[1] * x.shape[2]
+    x = Positions(1 + patches, class_token=True)(layers.Reshape((patches, WIDTH))(x))
+    for _ in range(depth):
+        x = _block(x, 1e-6, _gelu)
+    return _Normalization(epsilon=1e-6)(x)[:, 0]

@@ -10,6 +10,7 @@ from typing import Any
 from dlmon.instrument.loaders import Loader, Sizes
 from dlmon.instrument.losses import LOSS, EpochLoss, Losses
 from dlmon.instrument.queued import (
+    LEAST_NAMED_NS,
     EpochChanged,
     EpochEnd,
     EpochOpened,
@@ -179,7 +180,7 @@ class PassReports:
     Args:
         reporter: takes the records.
         version: says PyTorch's version.
-        device_of: says what an optimiser trains on, in fields of `Model`.
+        describe: says what an optimiser trains, and on what, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
         owner: what reports: loops of PyTorch, or of TensorFlow.
         framework: what counts the batches, and what that runs on.
@@ -189,7 +190,7 @@ class PassReports:
         self,
         reporter: Reporter,
         version: Callable[[], str | None] = lambda: None,
-        device_of: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
+        describe: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
         clock: Callable[[], int] = time.monotonic_ns,
         owner: str = OWNER,
         framework: tuple[str, str | None] = (OWNER, None),
@@ -197,7 +198,8 @@ class PassReports:
         self.reporter, self.owner, self._framework = reporter, owner, framework
         self.losses = Losses(reporter, clock)
         self.marks = StepMarks(reporter, clock, is_watched=owner == OWNER)
-        self._version, self._device_of, self.clock = version, device_of, clock
+        self._version, self._describe, self.clock = version, describe, clock
+        self._described: Interruption | None = None
         self._asked: dict[str, Any] = {}
         self._asked_after = 0
         self.phase = "validating"
@@ -345,6 +347,11 @@ class PassReports:
         held, read.held, read.state = read.held, None, TRAINING
         for item in held:
             self.send(read, item)
+        described, self._described = self._described, None
+        if described is not None and described.end - described.t >= LEAST_NAMED_NS:
+            # That was our time, and none of a batch, or of a wait for data.
+            self.reporter.send(described)
+            read.asked += described.end - described.t
 
     def look_at_tokens(self, batch: Any) -> None:
         """Report what share of a batch's tokens means something: of one about once a second."""
@@ -394,8 +401,10 @@ class PassReports:
             why |= asked.pop("why", {})
             optimizer = self.stepped_by()
             trained_by = self.gone_backward_on if optimizer is None else optimizer
-            device = {} if trained_by is None else self._device_of(trained_by)
-            why |= device.pop("why", {})
+            began = self.clock()
+            described = {} if trained_by is None else self._describe(trained_by)
+            self._described = Interruption(began, self.clock())
+            why |= described.pop("why", {})
             known = {
                 "batch_size": loader.batch_size,
                 "samples_per_epoch": loader.samples,
@@ -405,8 +414,8 @@ class PassReports:
                 "has_epochs": None if loader.has_passes else False,
                 "pin_memory": loader.pin_memory,
                 "tokens_inferred": read.counter.inferred,
-                **device,
                 **asked,
+                **described,
             }
             why = {name: text for name, text in why.items() if known.get(name) is None}
             self.marks.begin_loop(optimizer, self.gone_backward_on)

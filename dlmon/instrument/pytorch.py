@@ -16,6 +16,7 @@ from typing import Any
 
 from dlmon.instrument.facts import facts_of_training
 from dlmon.instrument.loaders import Loader, describe
+from dlmon.instrument.networks import Autocast, describe_network
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
@@ -30,7 +31,22 @@ MOST_ERRORS = 100
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(PassReports(reporter, _version, facts_of_training), _in_worker)
+    return Passes(PassReports(reporter, _version, _describe), _in_worker)
+
+
+_autocast = Autocast()
+
+
+def _describe(trained_by: Any) -> dict[str, Any]:
+    """Return fields of `Model`: what an optimiser changes, and where that lies."""
+    device = facts_of_training(trained_by)
+    if not hasattr(trained_by, "param_groups"):
+        return device
+    try:
+        network = describe_network(trained_by, _autocast.seen())
+    except Exception as error:  # noqa: BLE001 - a network may be anything; its steps are counted
+        network = {"why": {"flops_per_token": f"it can't be read ({type(error).__name__})"}}
+    return {**network, **device, "why": {**network.get("why", {}), **device.get("why", {})}}
 
 
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
@@ -162,6 +178,11 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
             marks.end_backward()
 
     wrap(module, "backward", reporter, before=began, after=ended, always=True)
+
+
+def watch_autocast(module: ModuleType, reporter: Reporter) -> None:
+    """Note what autocast computes in, until a loop is described; `module` is its own."""
+    _autocast.watch(module.autocast)
 
 
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:

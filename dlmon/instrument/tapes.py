@@ -37,7 +37,7 @@ def passes_of(reporter: Reporter) -> Passes:
     reports = PassReports(
         reporter,
         version=lambda: getattr(sys.modules.get("keras"), "__version__", None),
-        device_of=lambda optimizer: {
+        describe=lambda optimizer: {
             "backend": _TENSORFLOW,
             "backend_version": getattr(sys.modules.get(_TENSORFLOW), "__version__", None),
             **device_of_keras(_TENSORFLOW),

@@ -344,9 +344,10 @@ class Result:
         opening_stalls: those of the `stalls` that were at the start of an epoch.
         energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu"; those that were measured.
         cost_usd: price × wall time.
-        effective_flop_s: operations per sample × mean samples per second.
-        peak_share: `effective_flop_s` as a share (0 to 1) of the matmul peak measured on that
-            device in that precision.
+        effective_flop_s: operations per sample, or per token, × mean samples, or tokens, per
+            second.
+        peak_share: `effective_flop_s` as a share (0 to 1) of the peak of all devices that train, in
+            that precision: MFU.
         samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
         lacking: what the run lacked for a figure that is null, by the figure's name: model (it was
             not built) or steady_state; older logs lack it.
@@ -373,6 +374,9 @@ class Result:
         not_padding: the share (0 to 1) of the tokens that is no padding, in a batch about once a
             second; absent where that isn't known.
         trained_on: the share of them that has labels, likewise.
+        hardware_share: the same share with what is computed again for the way back: HFU.
+        peak_from: who says that peak: measured, or the device's maker.
+        peak_precision: float32, tf32, bfloat16 or float16.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -418,4 +422,7 @@ class Result:
     tokens_per_second: SamplesPerSecond | None = None
     not_padding: float | None = None
     trained_on: float | None = None
+    hardware_share: float | None = None
+    peak_from: str | None = None
+    peak_precision: str | None = None
     why: dict[str, str] = field(default_factory=dict)

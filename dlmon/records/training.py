@@ -160,6 +160,17 @@ class Model:
         pin_memory: whether PyTorch's loader puts batches where a GPU copies them from directly.
         tokens_per_sample: tokens of each sample, where all have as many.
         tokens_inferred: how tokens were found, where what was found may be none.
+        flops_per_token: operations that a token takes in training, forward and backward, without
+            those of attention between tokens.
+        attention_flops: those of attention for each token that it meets, by how many tokens back
+            layers look: a number, or `all`.
+        recomputed_flops_per_token: further operations of what is computed again for the way back;
+            of attention, it is a third more.
+        flops_from: what says the operations of a script: weights and attention, weights, or
+            counted in a step.
+        compute_precision: what a script's products are computed in: float32, tf32, bfloat16, ...
+        peak_flop_s: the most operations per second of one of its devices in that precision.
+        peak_from: who says so: measured, or the device's maker.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -199,6 +210,13 @@ class Model:
     pin_memory: bool | None = None
     tokens_per_sample: int | None = None
     tokens_inferred: str | None = None
+    flops_per_token: int | None = None
+    attention_flops: dict[str, int] | None = None
+    recomputed_flops_per_token: int | None = None
+    flops_from: str | None = None
+    compute_precision: str | None = None
+    peak_flop_s: float | None = None
+    peak_from: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -91,6 +91,7 @@ def _dlmon_watch(place, packages):
         "torch.optim.optimizer": "pytorch.watch_optimizers",
         "torch.autograd": "pytorch.watch_backward",
         "torch.amp.grad_scaler": "pytorch.watch_scalers",
+        "torch.amp.autocast_mode": "pytorch.watch_autocast",
         "accelerate.data_loader": "pytorch.watch_accelerate",
         "lightning.pytorch.trainer.call": "trainers.watch_lightning",
         "pytorch_lightning.trainer.call": "trainers.watch_lightning",

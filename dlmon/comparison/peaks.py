@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
+from dlmon.comparison.published import find_device
 from dlmon.files import read_regular
 from dlmon.private_files import write_private
+from dlmon.records import MachineFacts, Model
 from dlmon.records.codec import read_object
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -27,6 +29,12 @@ _LARGEST_FILE = 1_000_000
 _LONGEST_TEXT = 200
 _LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
 # Keras's dtype policies, and the precision that most of their products are computed in.
+FLOAT32, TF32 = "float32", "tf32"
+WITH_TF32, WITHOUT_TF32 = "TF32 where the GPU has it", "without TF32"
+"""How products of float32 were computed on a GPU, in the note of a peak."""
+MEASURED = "measured"
+NO_DEVICE, NO_PRECISION = "its device is not known", "what it computes in is not known"
+SOME_CPUS = "the peak was measured on all CPUs, and this run had only some of them"
 _PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
@@ -121,14 +129,72 @@ def find_peak(
         peaks: from `read_peaks`.
         device: cpu, gpu or gpu:N.
         device_name: the CPU's model, or the GPU's name.
-        precision: float32, float16, bfloat16, or a dtype policy of Keras.
+        precision: float32, tf32, float16, bfloat16, or a dtype policy of Keras.
     """
     if device is None or precision is None:
         return None
     kind = device.partition(":")[0]
     name = device_name or ("CPU" if kind == "cpu" else "")
-    key = _key(kind, name, _PRECISION_OF_POLICY.get(precision, precision))
-    return next((peak for peak in peaks if peak.key == key), None)
+    precision = _PRECISION_OF_POLICY.get(precision, precision)
+    key = _key(kind, name, FLOAT32 if precision == TF32 else precision)
+    found = next((peak for peak in peaks if peak.key == key), None)
+    if found is not None and kind == "gpu":
+        # Of a peak that was measured with the other one of the two, the share would be wrong.
+        other = {TF32: WITHOUT_TF32, FLOAT32: WITH_TF32}.get(precision)
+        if other is not None and other in (found.note or ""):
+            return None
+    return found
+
+
+def precision_of(model: Model) -> str | None:
+    """Return what a run's products are computed in, TF32 where its framework takes that."""
+    if model.compute_precision is not None:
+        return model.compute_precision
+    precision = _PRECISION_OF_POLICY.get(model.precision or "", model.precision)
+    # PyTorch takes float32 unless it is told otherwise.
+    is_tf32 = precision == FLOAT32 and model.backend in ("tensorflow", "jax")
+    return TF32 if is_tf32 and model.device != "cpu" else precision
+
+
+def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> Model:
+    """Return what runs with the most operations per second of one of its devices.
+
+    That is the measured one, else the maker's figure for dense matrices; else `why` says why not.
+
+    Args:
+        model: what runs.
+        machine: where.
+        some_cpus: whether it may use only some of the machine's CPUs.
+    """
+    precision = precision_of(model)
+    if model.peak_flop_s is not None:
+        return model
+    if model.device is None or precision is None:
+        why = model.why.get("device", NO_DEVICE) if model.device is None else NO_PRECISION
+        return replace(model, why={**model.why, "peak_flop_s": why})
+    if model.device == "cpu":
+        name, known = model.device_name or machine.cpu_model, None
+    else:
+        names = {gpu.index: gpu.name for gpu in machine.gpus or ()}
+        name = model.device_name or next((names.get(number) for number in model.gpus), None)
+        known = find_device(name or "")
+    if precision == TF32 and known is not None and known.tflop_s_tf32 is None:
+        # It came with Ampere.
+        precision = FLOAT32
+    peak: float | None = None
+    reason: str | None = SOME_CPUS
+    if model.device != "cpu" or not some_cpus:
+        try:
+            peak, reason = peak_of_run(calibration_path(), model.device, name, precision)
+        except RuntimeError:
+            reason = "there is no home directory, so no calibration is kept"
+    said_by, printed = MEASURED, None if known is None else known.peak_tflop_s(precision)
+    if peak is None and known is not None and printed is not None:
+        peak, said_by = printed * 1e12, "AMD" if known.name.startswith("AMD") else "NVIDIA"
+    found = replace(model, compute_precision=precision, peak_flop_s=peak)
+    if peak is None:
+        return replace(found, why={**model.why, "peak_flop_s": reason or ""})
+    return replace(found, peak_from=said_by)
 
 
 def peak_of_run(

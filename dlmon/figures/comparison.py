@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import Match, find_match
 from dlmon.comparison.conditions import Conditions, with_defaults
-from dlmon.comparison.peaks import flop_s_text
+from dlmon.comparison.peaks import MEASURED, flop_s_text
 from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.run import (
     RATE_UNITS,
@@ -38,6 +38,7 @@ from dlmon.session.reasons import NEVER_STEADY, NO_PRICE, NOTHING_SEEN
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
+    from dlmon.session.effective import Effective
     from dlmon.session.snapshot import Snapshot
 
 EARLIER_SESSIONS = 5
@@ -317,19 +318,42 @@ def energy_text(result: Result) -> str:
     return f"{', '.join(parts)} per epoch"
 
 
-def effective_text(result: Result) -> str:
+_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "tf32": "TF32"}
+
+
+def effective_text(found: Effective | Result) -> str:
     """Return the operations per second, and their share of the peak where that is known."""
-    if result.effective_flop_s is None:
+    if found.effective_flop_s is None:
         return ""
-    speed = flop_s_text(result.effective_flop_s)
-    if result.peak_share is None:
+    speed = flop_s_text(found.effective_flop_s)
+    if found.peak_share is None:
         return speed
-    return f"{speed}, {units.share(result.peak_share)} of peak"
+    again = ""
+    if found.hardware_share is not None:
+        again = f" ({units.share(found.hardware_share)} with what is computed again)"
+    return f"{speed}, {units.share(found.peak_share)} of {_peak_text(found)}{again}"
 
 
-def effective_or_reason(result: Result) -> str:
-    """Return the same, with the reason why the share is not known."""
-    text, reason = effective_text(result), result.why.get("peak_share")
-    if text and result.peak_share is None and reason:
-        return f"{text} (share of the peak unknown: {reason})"
+def _peak_text(found: Effective | Result) -> str:
+    """Say of what peak a share is: of an older session, only that it was measured is known."""
+    precision = _PRECISIONS.get(found.peak_precision or "", found.peak_precision or "")
+    if found.peak_from is None:
+        return "peak"
+    if found.peak_from == MEASURED:
+        return f"the measured {precision} peak"
+    return f"{found.peak_from}'s dense {precision} figure"
+
+
+def effective_or_reason(found: Effective | Result, is_asked_for: bool = False) -> str:
+    """Return the same, with the reason why something of it is not known.
+
+    Args:
+        found: of a run.
+        is_asked_for: whether it is said too why no operations are known.
+    """
+    text, why = effective_text(found), found.why
+    if text and found.peak_share is None and "peak_share" in why:
+        return f"{text} (share of the peak unknown: {why['peak_share']})"
+    if not text and is_asked_for and "effective_flop_s" in why:
+        return f"– ({why['effective_flop_s']})"
     return text

@@ -238,9 +238,13 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
             ("wall", units.seconds(result.wall_s)),
             ("cost", cost_text(result)),
             ("energy", energy_text(result)),
-            ("effective", effective_or_reason(result)),
         )
         yield from ((name, text) for name, text in rows if text)
+    model = outcome.snapshot.measured_model
+    reads_text = model is not None and model.attention_flops is not None
+    effective = effective_or_reason(result or outcome.snapshot.effective, reads_text)
+    if effective:
+        yield "effective", effective
 
 
 def _in_slurm(outcome: Outcome) -> Iterator[Row]:

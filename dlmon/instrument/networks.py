@@ -20,6 +20,7 @@ SEVERAL = "its optimisers change several networks"
 TWO_SEQUENCES = "it reads a sequence and writes another one, and only one of them is counted"
 OTHER_INPUT = "it reads more than tokens"
 SHARED_LAYERS = "its layers share their weights"
+CONVOLUTIONS = "convolutions take more operations than they have weights"
 NO_EXPERTS = "its configuration does not say how many of its experts a token takes"
 FLOAT32, TF32 = "float32", "tf32"
 
@@ -31,6 +32,7 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token")
 # No configuration of a network that computes has more of them.
 _MOST = 1 << 24
+_MATRIX = 2
 
 
 class Autocast:
@@ -74,7 +76,7 @@ class _Parameter:
     @property
     def multiplies(self) -> bool:
         """Whether it is a matrix that every token is multiplied with."""
-        return len(self.shape) > 1 and any(_multiplies(self, *one) for one in self.holders)
+        return len(self.shape) >= _MATRIX and any(_multiplies(self, *one) for one in self.holders)
 
 
 def _multiplies(parameter: _Parameter, path: str, module: Any, name: str) -> bool:
@@ -244,7 +246,9 @@ def _weights_and_attention(
     for one in every:
         if not one.multiplies:
             continue
-        path = one.holders[0][0]
+        path, holder, _ = one.holders[0]
+        if len(one.shape) > _MATRIX and "Conv" in type(holder).__name__:
+            raise LookupError(CONVOLUTIONS)
         words, active = path.split("."), 1.0
         if "experts" in words:
             if not experts or not taken:

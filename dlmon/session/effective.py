@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
+from dlmon.comparison.peaks import MEASURED
 from dlmon.records import Model, SamplesPerSecond
 from dlmon.records.record import record
 from dlmon.statistics.operations import per_token
 
-MEASURED = "measured"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 NO_TOKENS = "its batches hold no tokens that could be counted"
 NO_LENGTH = "how many tokens a sequence has is not known"
@@ -85,7 +85,7 @@ def _flop_s(
         if tokens is None:
             return None, 0.0, NO_TOKENS
         sequence = None if counts_steps else tokens.mean / samples.mean
-        sequence = model.tokens_per_sample or sequence
+        sequence = sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
         each = per_token(model.flops_per_token, attention, sequence)
         if each is None:

@@ -306,6 +306,20 @@ class Trainers:
         known = [model.samples_per_epoch for model in models if model is not None]
         return None if None in known or not known else sum(each or 0 for each in known)
 
+    def peak_of_all(self, loop: Loop) -> float | None:
+        """Return the most operations per second of all devices that train a loop; None unknown."""
+        peaks: dict[Any, float | None] = {}
+        for number, one in ((0, loop), *self._like(loop).items()):
+            trainer, model = self.known.get(number), one.model
+            peak = None if model is None else model.peak_flop_s
+            device = None if model is None else model.device
+            # Several processes may share one.
+            place = (trainer.host if trainer else None, device or number)
+            count = 1 if model is None else max(1, len(model.gpus))
+            peaks[place] = None if peak is None else peak * count
+        known = [peak for peak in peaks.values() if peak is not None]
+        return sum(known) if len(known) == len(peaks) else None
+
     def together(
         self,
         loop: Loop,

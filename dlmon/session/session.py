@@ -51,6 +51,7 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session import reasons
 from dlmon.session.account import DataWait, TimeAccount
+from dlmon.session.effective import effective_of
 from dlmon.session.epoch_comparison import EpochUses, slow_epochs
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
@@ -528,6 +529,13 @@ class Session:
             counts_steps=self.counts_steps,
             loops=tuple(self._loop_result(one, loop, ended) for one in seen),
             measured_model=self._measured_model(loop),
+            effective=effective_of(
+                loop.model,
+                samples_per_second,
+                None,
+                self.trainers.peak_of_all(loop),
+                loop.steady.counts_steps,
+            ),
             evaluation=self._evaluation,
             machine=sample,
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,

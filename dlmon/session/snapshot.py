@@ -32,6 +32,7 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.records.words import gpu_name
+from dlmon.session.effective import Effective
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
 from dlmon.session.loops import Shares, TrainerRate
@@ -115,6 +116,8 @@ class Snapshot:
     """The loops, those that are alike as one."""
     measured_model: Model | None
     """What trains in the loop that took most time: throughput, step and epoch are of that one."""
+    effective: Effective
+    """The operations per second, and their share of the peak."""
     evaluation: Evaluation | None
     machine: Machine | None
     machine_age_s: float | None

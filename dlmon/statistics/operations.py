@@ -94,8 +94,10 @@ def per_token(
         return operations
     if sequence is None:
         return None
-    return operations + sum(
-        # A number of tokens may be any text in a log.
-        each * (min(sequence, int(span)) if span.isdecimal() and len(span) < _DIGITS else sequence)
-        for span, each in attention.items()
-    )
+    return operations + sum(each * _met(span, sequence) for span, each in attention.items())
+
+
+def _met(span: str, sequence: float) -> float:
+    # A log may say anything.
+    is_number = span.isascii() and span.isdecimal() and len(span) < _DIGITS
+    return min(sequence, int(span)) if is_number else sequence

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import dlmon
 from dlmon.alerts.alerts import SessionAlerts
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
+from dlmon.comparison.peaks import with_peak
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, WRONG_ARGUMENTS, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
@@ -48,6 +49,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.log.parts import STOP, announce, announced, part_name
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
+    NUMBERS_OF_A_PART,
     SCHEMA,
     Epoch,
     Facts,
@@ -513,6 +515,11 @@ class Supervisor:
         writer = self._writer
         assert writer is not None
         assert self._session is not None
+        if isinstance(record, Model) and (record.trainer or 0) < NUMBERS_OF_A_PART:
+            # Another machine's supervisor knows its own devices.
+            options = self._job.options
+            some_cpus = bool(options.get("cpus") or options.get("threads"))
+            record = with_peak(record, self._session.header.machine, some_cpus)
         writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import signal
 from collections import defaultdict
@@ -10,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.run import cpus_of
 from dlmon.launch.job import Job
@@ -23,12 +21,12 @@ from dlmon.records import (
     Output,
     Requirement,
     Result,
-    SamplesPerSecond,
     SessionHeader,
     Status,
     StopCause,
 )
 from dlmon.records.sanitize import clean
+from dlmon.session.effective import Effective
 from dlmon.session.machine_history import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 from dlmon.session.reasons import (
     NEVER_STEADY,
@@ -108,17 +106,14 @@ def make_result(
     batch_size = model.batch_size if model is not None else job.options.get("batch_size")
     status, error, kind = _status(ending, batch_size)
     wall_s, price = (now_ns - header.t) / 1e9, job.options.get("price")
-    peak_flop_s, why_no_peak = _peak(job, snapshot)
     measured = measure(
         model,
         [(energy, snapshot.gpus), *_of_other_machines(snapshot, nodes or {})],
         snapshot.epochs,
-        snapshot.samples_per_second,
+        snapshot.effective,
         wall_s,
         None if price is None else str(price),
         cpus_of(job.options, header.machine),
-        peak_flop_s,
-        why_no_peak,
     )
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
@@ -239,22 +234,6 @@ def _too_short(snapshot: Snapshot, status: Status) -> str:
         why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms per batch: {STEADY_TAKES}"
     of_ours = status == Status.COMPLETED and not snapshot.header.is_script
     return f"{why}; --seconds 5 trains that long" if of_ours else why
-
-
-def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
-    """Return the calibrated peak of what the session ran on, or None and why."""
-    model = snapshot.measured_model
-    if model is None or model.precision is None:
-        return None, None
-    if model.device == "cpu" and (job.options.get("cpus") or job.options.get("threads")):
-        return None, "the peak was measured on all CPUs, and this run had only some of them"
-    try:
-        path = calibration_path()
-    except RuntimeError:
-        return None, "there is no home directory, so no calibration is kept"
-    name = model.device_name or _device_name(snapshot)
-    peak, why = peak_of_run(path, model.device, name, model.precision)
-    return peak if peak is None else peak * max(1, len(snapshot.gpus)), why
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
@@ -388,50 +367,33 @@ def _said(line: str) -> str:
     return clean(line, LONGEST_LINE).rstrip(":")
 
 
-NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
-
-
 def measure(
     model: Model | None,
     energy: Sequence[MachineEnergy],
     epochs: Sequence[Epoch],
-    samples_per_second: SamplesPerSecond | None,
+    effective: Effective,
     wall_s: float,
     price: str | None,
     cpus: int | None,
-    peak_flop_s: float | None,
-    why_no_peak: str | None = None,
 ) -> dict[str, Any]:
     """Return what a run that has ended cost, as fields of its `Result`; `why` has the reasons.
 
     Args:
-        model: what runs; its `flops_per_sample` are those of its mode.
+        model: what runs.
         energy: of each machine that trained.
         epochs: that have ended.
-        samples_per_second: of the steady state.
+        effective: the operations per second.
         wall_s: the run's wall time.
         price: as it was typed.
         cpus: how many a price per CPU counts: those that the run may use.
-        peak_flop_s: of this device in this precision, by calibration.
-        why_no_peak: the reason where that is None.
     """
-    flop_s, why_no_flop_s = _effective_flop_s(model, samples_per_second)
-    share, why_no_share = None, why_no_flop_s
-    if flop_s is not None:
-        share, why_no_share = peak_share(flop_s, peak_flop_s, why_no_peak)
     cost, why_no_cost = _cost_usd(price, wall_s, cpus)
     energy_j_per_epoch, why = _energy_by_device(model, energy, epochs)
-    reasons = {
-        "effective_flop_s": why_no_flop_s,
-        "peak_share": why_no_share,
-        "cost_usd": why_no_cost,
-    }
-    why |= {name: reason for name, reason in reasons.items() if reason is not None}
+    why |= effective.why if why_no_cost is None else {**effective.why, "cost_usd": why_no_cost}
     return {
         "energy_j_per_epoch": energy_j_per_epoch,
         "cost_usd": cost,
-        "effective_flop_s": flop_s,
-        "peak_share": share,
+        **vars(effective),
         "why": why,
     }
 
@@ -441,33 +403,6 @@ MachineEnergy = tuple[EnergyMeter, Sequence[int]]
 
 _Figure = tuple[float | None, str | None]
 """A figure, or None and why it is unknown."""
-
-
-def _effective_flop_s(model: Model | None, samples_per_second: SamplesPerSecond | None) -> _Figure:
-    if model is None:
-        return None, "the run ended before the model was built"
-    if model.flops_per_sample is None:
-        return None, model.why.get("flops_per_sample", "the model's operations are not counted")
-    if samples_per_second is None:
-        return None, "the run was not steady for long enough"
-    flop_s = model.flops_per_sample * samples_per_second.mean
-    return (flop_s, None) if 0 < flop_s < math.inf else (None, "no operation was counted")
-
-
-def peak_share(flop_s: float, peak_flop_s: float | None, why_no_peak: str | None = None) -> _Figure:
-    """Return the share of the calibrated matmul peak, above 0 and at most 1.
-
-    Only a peak that was measured on a busy machine lets a run beat it.
-    """
-    if peak_flop_s is None or not 0 < peak_flop_s < math.inf:
-        return None, why_no_peak or NOT_CALIBRATED
-    share = flop_s / peak_flop_s
-    if share <= 1:
-        return share, None
-    return None, (
-        f"the run was {share:.2g} times as fast as the calibrated peak: calibrate again "
-        "while the machine is idle (dlmon doctor --calibrate)"
-    )
 
 
 def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:

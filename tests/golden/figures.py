@@ -105,10 +105,10 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
     """
     source.seek(source.start_ns + (source.end_ns - source.start_ns) * share // 100)
     shown, session, header = source.snapshot(), source.session, source.session.header
-    model, rate, epochs = shown.measured_model, shown.samples_per_second, shown.epochs
-    price, cores, peak = header.options.get("price"), header.machine.cores, None
+    model, effective, epochs = shown.measured_model, shown.effective, shown.epochs
+    price, cores = header.options.get("price"), header.machine.cores
     energy, price = [(session.machine.energy, shown.gpus)], price and str(price)
-    cost = measure(model, energy, epochs, rate, shown.elapsed_s, price, cores, peak)
+    cost = measure(model, energy, epochs, effective, shown.elapsed_s, price, cores)
     limit, progress, gpus = shown.limit, shown.progress, shown.machine and shown.machine.gpus
     return {
         **{name: getattr(shown, name) for name in PLAIN},

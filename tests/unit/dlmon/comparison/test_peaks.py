@@ -18,8 +18,10 @@ from dlmon.comparison.peaks import (
     flop_s_text,
     peak_of_run,
     read_peaks,
+    with_peak,
     write_peaks,
 )
+from dlmon.records import GpuFacts, MachineFacts, Model
 
 CPU = Peak("cpu", "Some CPU", "float32", 1.86e11, 2048, 1e9, {"tensorflow": "2.21.0"})
 GPU = Peak("gpu", "NVIDIA H100 80GB HBM3", "bfloat16", 7e14, 8192, 1e9, {}, "a note")
@@ -138,3 +140,86 @@ def test_rates_are_written_as_people_do():
     rates = {1.86e11: "186 GFLOP/s", 1.25e12: "1.25 TFLOP/s", 1.1e15: "1.1 PFLOP/s"}
     assert {rate: flop_s_text(rate) for rate in rates} == rates
     assert flop_s_text(5e6) == "5 MFLOP/s"
+
+
+# The peak of what runs
+
+H100 = "NVIDIA H100 80GB HBM3"
+MACHINE = MachineFacts(cpu_model="Some CPU", gpus=(GpuFacts(0, H100), GpuFacts(1, "a GPU")))
+UNSAID = dict.fromkeys(
+    ("parameters", "flops_per_sample", "batch_size", "samples_per_epoch", "steps_per_epoch")
+)
+SCRIPT = Model(**UNSAID, epochs=None, device="gpu:0", compute_precision="bfloat16")
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return calibration_path()
+
+
+@pytest.mark.parametrize(
+    ("changes", "peak", "precision"),
+    [
+        ({}, 989.4e12, "bfloat16"),
+        ({"compute_precision": "tf32"}, 494.7e12, "tf32"),
+        ({"compute_precision": "float32"}, 66.9e12, "float32"),
+        ({"compute_precision": None, "precision": "mixed_float16"}, 989.4e12, "float16"),
+        # TensorFlow and JAX take TF32 where there is any.
+        (
+            {"compute_precision": None, "precision": "float32", "backend": "jax"},
+            494.7e12,
+            "tf32",
+        ),
+        (
+            {"compute_precision": None, "precision": "float32", "backend": "torch"},
+            66.9e12,
+            "float32",
+        ),
+        ({"compute_precision": "tf32", "device_name": "Tesla T4"}, 8.14e12, "float32"),
+    ],
+)
+def test_without_a_measured_peak_it_is_the_makers_dense_figure(kept, changes, peak, precision):
+    found = with_peak(replace(SCRIPT, **changes), MACHINE)
+    assert (found.peak_flop_s, found.peak_from) == (pytest.approx(peak), "NVIDIA")
+    assert found.compute_precision == precision
+    assert "peak_flop_s" not in found.why
+
+
+def test_a_measured_peak_comes_first(kept):
+    write_peaks(kept, [GPU])
+    found = with_peak(SCRIPT, MACHINE)
+    assert (found.peak_flop_s, found.peak_from) == (7e14, "measured")
+    # What a supervisor of another machine said stays.
+    assert with_peak(replace(SCRIPT, peak_flop_s=1.0), MACHINE).peak_flop_s == 1.0
+
+
+def test_a_peak_in_tf32_is_none_of_float32(kept):
+    with_tf32 = replace(GPU, precision="float32", flop_s=4e14, note="TF32 where the GPU has it")
+    write_peaks(kept, [with_tf32])
+    in_tf32, in_float32 = (
+        with_peak(replace(SCRIPT, compute_precision=name), MACHINE) for name in ("tf32", "float32")
+    )
+    assert (in_tf32.peak_flop_s, in_tf32.peak_from) == (4e14, "measured")
+    assert (in_float32.peak_flop_s, in_float32.peak_from) == (pytest.approx(66.9e12), "NVIDIA")
+    write_peaks(kept, [replace(with_tf32, flop_s=5e13, note="without TF32")])
+    assert with_peak(replace(SCRIPT, compute_precision="tf32"), MACHINE).peak_from == "NVIDIA"
+
+
+@pytest.mark.parametrize(
+    ("changes", "some_cpus", "why"),
+    [
+        ({"device": "gpu:1"}, False, "not calibrated for bfloat16"),
+        ({"device": None}, False, "its device is not known"),
+        ({"device": None, "why": {"device": "it is mps"}}, False, "it is mps"),
+        ({"compute_precision": None}, False, "what it computes in is not known"),
+        ({"device": "cpu"}, False, "not calibrated for bfloat16"),
+        ({"device": "cpu"}, True, "only some of them"),
+        # Volta has none.
+        ({"device_name": "Tesla V100-SXM2-16GB"}, False, "not calibrated for bfloat16"),
+    ],
+)
+def test_without_any_peak_it_says_why(kept, changes, some_cpus, why):
+    found = with_peak(replace(SCRIPT, **changes), MACHINE, some_cpus)
+    assert (found.peak_flop_s, found.peak_from) == (None, None)
+    assert why in found.why["peak_flop_s"]

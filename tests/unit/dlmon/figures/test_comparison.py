@@ -92,6 +92,26 @@ def figures(**changes):
     return {name: text for name, write in writers.items() if (text := write(result))}
 
 
+@pytest.mark.parametrize(
+    ("peak_from", "precision", "again", "text"),
+    [
+        (None, None, None, "53 GFLOP/s, 27 % of peak"),
+        ("measured", "bfloat16", None, "53 GFLOP/s, 27 % of the measured bf16 peak"),
+        ("NVIDIA", "tf32", None, "53 GFLOP/s, 27 % of NVIDIA's dense TF32 figure"),
+        (
+            "measured",
+            "float32",
+            0.35,
+            "53 GFLOP/s, 27 % of the measured float32 peak (35 % with what is computed again)",
+        ),
+    ],
+)
+def test_the_share_of_a_peak_says_which_one(peak_from, precision, again, text):
+    known = {"effective_flop_s": 5.3e10, "peak_share": 0.266, "hardware_share": again}
+    shown = figures(**known, peak_from=peak_from, peak_precision=precision)
+    assert shown["effective"] == text
+
+
 NO_CPUS = "the price is per CPU, and the number of CPUs is not known"
 
 

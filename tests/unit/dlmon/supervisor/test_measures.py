@@ -21,6 +21,7 @@ from dlmon.records import (
     Model,
     SamplesPerSecond,
 )
+from dlmon.session.effective import effective_of, peak_share
 from dlmon.session.machine_history import (
     BEGAN_AGAIN,
     NO_READING,
@@ -34,7 +35,7 @@ from dlmon.session.machine_history import (
     NotMeasured,
 )
 from dlmon.session.reasons import NO_PRICE
-from dlmon.supervisor.verdict import measure, peak_share
+from dlmon.supervisor.verdict import measure
 
 SECOND = 1_000_000_000
 ON_CPU = Model(
@@ -77,9 +78,10 @@ def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[
 
 
 def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, others=(), **more):
-    given_too = {"wall_s": 60.0, "price": None, "cpus": 2, "peak_flop_s": None} | more
+    given_too = {"wall_s": 60.0, "price": None, "cpus": 2} | more
+    effective = effective_of(model, rate, None, given_too.pop("peak_flop_s", None))
     of_machines = [(energy or EnergyMeter(), model.gpus if model else ()), *others]
-    return SimpleNamespace(**measure(model, of_machines, epochs, rate, **given_too))
+    return SimpleNamespace(**measure(model, of_machines, epochs, effective, **given_too))
 
 
 # Energy
@@ -270,7 +272,8 @@ def test_effective_operations_are_those_of_a_sample_times_the_mean_rate():
     found = measured(peak_flop_s=4e10)
     assert (found.effective_flop_s, found.peak_share) == (1e10, 0.25)
     assert "dlmon doctor --calibrate" in measured().why["peak_share"]
-    assert measured(why_no_peak="it broke").why["peak_share"] == "it broke"
+    broke = replace(ON_CPU, why={"peak_flop_s": "it broke"})
+    assert measured(broke).why["peak_share"] == "it broke"
     faster = measured(peak_flop_s=5e9)
     assert faster.peak_share is None
     assert "2 times" in faster.why["peak_share"]

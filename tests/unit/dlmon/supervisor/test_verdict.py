@@ -5,7 +5,6 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import script_header
 
-from dlmon.comparison.peaks import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
 from dlmon.records import (
     WITHOUT_EPOCHS,
@@ -128,16 +127,6 @@ def test_the_result_reports_what_the_run_cost_and_how_fast_it_computed(cpus, cou
     assert (reported.wall_s, reported.samples_per_epoch) == (5.0, 50_000)
     assert reported.step_ms.mean > 0
     assert "--price" in result(0).why["cost_usd"]
-
-
-def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    reported = result(0)
-    peak = Peak("gpu", reported.device_name, "float32", 2 * reported.effective_flop_s, 4096, 1.0)
-    write_peaks(calibration_path(), [peak])
-    assert result(0).peak_share == pytest.approx(0.5)
-    write_peaks(calibration_path(), [replace(peak, device_name="another")])
-    assert result(0).peak_share is None
 
 
 @pytest.mark.parametrize("mode", ["inference", "gradients"])

@@ -471,6 +471,7 @@ class Session:
         own_rate = loop.steady.samples_per_second()
         samples_per_second = self.trainers.together(loop)
         trainers = self.trainers.rates(own_rate, loop, self.data_wait)
+        tokens_per_second = self.trainers.together(loop, Loop.tokens_per_second)
         rough_step_us = loop.steady.rough_step_us
         compiled = [one.compile_s for one in seen if one.compile_s is not None]
         compile_s = math.fsum(compiled) if compiled else None
@@ -513,7 +514,7 @@ class Session:
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
             tokens_per_second_now=self._tokens_now(now),
-            tokens_per_second=self.trainers.together(loop, Loop.tokens_per_second),
+            tokens_per_second=tokens_per_second,
             token_shares=loop.shares,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=step_ms,
@@ -532,7 +533,7 @@ class Session:
             effective=effective_of(
                 loop.model,
                 samples_per_second,
-                None,
+                tokens_per_second,
                 self.trainers.peak_of_all(loop),
                 loop.steady.counts_steps,
             ),

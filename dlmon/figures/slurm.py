@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dlmon.figures import units
-from dlmon.records import SlurmJob
+from dlmon.records import NUMBERS_OF_A_PART, SlurmJob
 from dlmon.session.session import Session
 from dlmon.slurm.queue import JobState, QueuedJob
 from dlmon.slurm.usage import Used, fitting_options
@@ -49,18 +49,25 @@ def queued_text(
 
 def used_in(session: Session, wall_s: float) -> Used:
     """Return what a session used of what its job was given, as far as it was measured."""
-    machine, job = session.machine, session.header.slurm
-    cpu_pct, memory = machine.run_cpu_pct.mean, machine.run_memory_peak_mib
-    if job is not None and (job.nodes or 1) > 1:
-        # These are of the first node alone.
-        cpu_pct = memory = None
-    means = [series.mean for series in machine.gpu_utilization_pct.values()]
+    job = session.header.slurm
+    nodes = [session.machine, *(node.history for node in session.nodes.values())]
+    of_cpus = [node.run_cpu_pct.mean for node in nodes]
+    of_memory = [node.run_memory_peak_mib for node in nodes]
+    asked = 1 if job is None else job.nodes or 1
+    parts = {number // NUMBERS_OF_A_PART for number in (0, *session.trainers.known)}
+    # Of several tasks on a node the first alone is sampled.
+    is_whole = len(nodes) == asked and (asked == 1 or len(parts) == asked)
+    cpus = [pct / 100 for pct in of_cpus if pct is not None and is_whole]
+    memory = [float(mib) for mib in of_memory if mib is not None and is_whole]
+    means = [s.mean for node in nodes for s in node.gpu_utilization_pct.values()]
     busy = sorted((mean for mean in means if mean is not None), reverse=True)
     # Without control groups a job sees those of others too.
     ours = busy[: job.gpus] if job is not None and job.gpus is not None else busy
     return Used(
-        cpus=None if cpu_pct is None else cpu_pct / 100,
-        memory_mib=None if memory is None else float(memory),
+        cpus=sum(cpus) if len(cpus) == len(nodes) else None,
+        memory_mib=sum(memory) if len(memory) == len(nodes) else None,
+        most_cpus=max(cpus, default=None),
+        most_memory_mib=max(memory, default=None),
         gpu_busy_pct=sum(ours) / len(ours) if ours else None,
         gpus=sum(mean >= BUSY_PCT for mean in ours) if ours else None,
         time_s=wall_s,

@@ -61,8 +61,10 @@ from dlmon.remote.ssh import RefusedRequest
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.ending import job_of
 from dlmon.slurm.standing import stop_submitted, with_queue
 from dlmon.slurm.start import submit_session
+from dlmon.slurm.step import logs_of_job
 from dlmon.slurm.submit import read_slurm_options
 from dlmon.slurm.watch import JobLife, Waiting
 from dlmon.stop import BY_OTHER_SCREEN
@@ -77,6 +79,8 @@ MOST_SWEEP_BYTES = 4 << 20
 # In base64.
 TRACE_CHUNK_BYTES = 512 * 1024
 POLL_S = 0.25
+# What a job records on its node is looked for by the processes there.
+JOB_LOOK_S = 5.0
 # A viewer asks something every ten seconds at least; one that is silent so long is gone, though
 # its connection may look alive from here.
 SILENCE_S = 120.0
@@ -165,10 +169,16 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
     """Yield what runs here and how fast, whenever that changed."""
     followers, over = dict[Path, SessionFollower](), set[Path]()
+    of_job, looked_at = list[Path](), -JOB_LOOK_S
     sent: list[Answer] | None = None
     try:
         while True:
             running = await asyncio.to_thread(running_logs, _directory(log_dir), over)
+            if time.monotonic() - looked_at >= JOB_LOOK_S:
+                looked_at = time.monotonic()
+                of_job = await asyncio.to_thread(logs_of_job, os.environ)
+            listed = {id_of(path) for path in running}
+            running += [path for path in of_job if id_of(path) not in listed]
             for gone in followers.keys() - set(running):
                 followers.pop(gone).close()
             for path in running:
@@ -285,11 +295,13 @@ def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
     try:
         return find_sessions(text, directory, where)
     except NoSuchLog:
-        # The next start of a job of Slurm's has no folder yet.
-        log = directory / text / LOG_NAME
-        if read_submitted(log) is None:
+        # The next start of a job has no folder yet; what a job records may lie elsewhere.
+        next_log = directory / text / LOG_NAME
+        found = [next_log] if read_submitted(next_log) is not None else []
+        found += [log for log in logs_of_job(os.environ) if id_of(log) == text]
+        if not found:
             raise
-        return [log]
+        return found
 
 
 def _log_of(session: str, log_dir: str | None) -> Path:
@@ -318,7 +330,9 @@ async def _follow(
         async for answer in _queued(waiting):
             yield answer
         path = waiting.poll() or path
-        life = JobLife(path)
+    number = job_of(os.environ)
+    if submitted is not None or number is not None:
+        life = JobLife(path, number=number)
     log = LogFollower(path)
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
     sent: Answer = {}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from dlmon.log.folder import log_of
+from dlmon.records import SessionHeader
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, QueuedJob, host_names, read_queue
 
+_SUPERVISOR = b"dlmon.supervisor"
+_OF_SESSION = re.compile(r"(session|part)(-\d+)?\.jsonl")
 # No name of a host has a slash.
 _NODE = re.compile(r"(\d+(?:_\d+)?)/(\w[\w.-]*)")
 
@@ -29,6 +35,29 @@ def step_command(job: str, node: str) -> list[str]:
         *("srun", f"--jobid={job}", "--overlap", "--quiet", "--unbuffered"),
         *("--nodes=1", "--ntasks=1", f"--nodelist={node}", "--export=ALL"),
     ]
+
+
+def logs_of_job(environment: Mapping[str, str], processes: Path = Path("/proc")) -> list[Path]:
+    """Return the logs of the sessions that a job records on this node, wherever they lie.
+
+    Args:
+        environment: of a process of the job; where it is of none, nothing is found.
+        processes: where the kernel lists those that run here.
+    """
+    names = ("SLURM_JOB_ID", "SLURMD_NODENAME")
+    of_job = {f"{name}={environment.get(name, '')}".encode() for name in names}
+    if not environment.get(names[0]):
+        return []
+    found = set()
+    for process in processes.glob("[0-9]*"):
+        # It may end, or be another user's.
+        with contextlib.suppress(OSError):
+            if _SUPERVISOR not in (process / "cmdline").read_bytes():
+                continue
+            if of_job <= set((process / "environ").read_bytes().split(b"\0")):
+                opened = [fd.readlink() for fd in (process / "fd").iterdir()]
+                found |= {path.parent for path in opened if _OF_SESSION.fullmatch(path.name)}
+    return [log_of(folder, SessionHeader.TYPE) for folder in sorted(found)]
 
 
 def nodes_of_jobs(jobs: Sequence[str] = ()) -> list[str]:

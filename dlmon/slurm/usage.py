@@ -29,6 +29,8 @@ class Used:
         gpu_busy_pct: how busy its GPUs were, in the mean.
         gpus: GPUs that were busy at all.
         time_s: how long it took.
+        most_cpus: processors that were busy on the node that used most of them.
+        most_memory_mib: the same of memory.
     """
 
     cpus: float | None = None
@@ -36,6 +38,8 @@ class Used:
     gpu_busy_pct: float | None = None
     gpus: int | None = None
     time_s: float | None = None
+    most_cpus: float | None = None
+    most_memory_mib: float | None = None
 
 
 def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
@@ -137,10 +141,10 @@ def fitting_options(asked: SlurmJob, used: Used, headroom: float = HEADROOM) -> 
     nodes = asked.nodes or 1
     options = []
     if asked.cpus is not None and used.cpus is not None:
-        cpus = min(asked.cpus, max(1, math.ceil(used.cpus * headroom)))
-        options.append(f"--cpus-per-task={max(1, math.ceil(cpus / nodes))}")
+        needed_cpus = math.ceil((used.most_cpus or used.cpus / nodes) * headroom)
+        options.append(f"--cpus-per-task={max(1, min(needed_cpus, -(-asked.cpus // nodes)))}")
     if asked.memory_mib is not None and used.memory_mib is not None:
-        needed = used.memory_mib * headroom / nodes
+        needed = (used.most_memory_mib or used.memory_mib / nodes) * headroom
         options.append(f"--mem={_rounded_memory(needed, asked.memory_mib / nodes)}")
     if asked.gpus is not None and used.gpus is not None and used.gpus < asked.gpus:
         per_node = math.ceil(used.gpus / nodes)

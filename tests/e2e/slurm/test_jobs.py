@@ -326,6 +326,7 @@ def test_a_script_on_two_nodes_is_one_session(execute, sessions):
     viewer = execute("-N2 -t 10", "30")
     assert viewer.exit_code() == 0, viewer.stderr
     assert "2 processes on 2 machines" in viewer.stdout
+    assert "2 CPUs, used " in viewer.stdout
     [entry] = sessions()
     assert entry.status == Status.COMPLETED
     assert entry.path.with_name("part-1.jsonl").exists()

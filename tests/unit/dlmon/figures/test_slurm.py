@@ -13,9 +13,9 @@ from dlmon.figures.slurm import (
     usage_text,
     used_in,
 )
-from dlmon.records import SlurmJob
+from dlmon.records import Machine, Node, ProcessTree, SlurmJob, Trainer
 from dlmon.slurm.queue import JobState
-from dlmon.slurm.usage import Used
+from dlmon.slurm.usage import Used, fitting_options
 
 NOW = 1_795_806_000.0  # 19:00 UTC
 
@@ -72,11 +72,32 @@ def test_the_rows_of_a_session():
     assert slurm_rows(folded(records), 2050.0) == []
 
 
-def test_of_several_nodes_only_the_first_is_measured():
+def test_what_several_nodes_used_is_summed_where_all_of_it_was_measured():
     records = recorded_session(samples=3_000)
-    session = folded([replace(records[0], slurm=replace(JOB, nodes=2)), *records[1:]])
-    used = used_in(session, 10.0)
-    assert (used.cpus, used.memory_mib, used.time_s) == (None, None, 10.0)
+    header = replace(records[0], slurm=replace(JOB, nodes=2))
+    own = used_in(folded([replace(header, slurm=JOB), *records[1:]]), 10.0)
+    one_node = used_in(folded([header, *records[1:]]), 10.0)
+    assert (one_node.cpus, one_node.memory_mib, one_node.time_s) == (None, None, 10.0)
+    tree = ProcessTree(cpu_pct=300.0, rss_mib=9000, threads=1)
+    nodes = [
+        Node(t, "n2", machine=Machine(t, NOW, process=tree))
+        for t in (records[-1].t - 2_000_000_000, records[-1].t - 1_000_000_000)
+    ]
+
+    def used_with(*parts):
+        trainers = [Trainer(records[-1].t, number, 1, "torch", host="n2") for number in parts]
+        return used_in(folded([header, *records[1:-1], *trainers, *nodes, records[-1]]), 10.0)
+
+    both = used_with(1000, 1001)
+    assert both.cpus == pytest.approx(own.cpus + 3.0)
+    assert both.memory_mib == own.memory_mib + 9000
+    assert (both.most_cpus, both.most_memory_mib) == (pytest.approx(3.0), 9000)
+    assert fitting_options(replace(JOB, nodes=2), both)[:2] == [
+        "--cpus-per-task=4",
+        "--mem=11G",
+    ]
+    # Of a node with two tasks, the first alone was sampled.
+    assert used_with(1000, 2000).cpus is None
 
 
 @pytest.mark.parametrize(

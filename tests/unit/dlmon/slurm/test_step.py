@@ -5,7 +5,7 @@ from dlmon.remote.ssh import agent_command
 from dlmon.slurm import step
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, QueuedJob
-from dlmon.slurm.step import job_node, node_of, nodes_of_jobs
+from dlmon.slurm.step import job_node, logs_of_job, node_of, nodes_of_jobs
 
 
 def queue_of(monkeypatch, *jobs):
@@ -48,3 +48,27 @@ def test_why_there_is_no_node(monkeypatch, asked, jobs, says):
     queue_of(monkeypatch, *jobs)
     with pytest.raises(SlurmError, match=says):
         nodes_of_jobs(asked)
+
+
+def test_what_a_job_records_on_a_node_is_found_by_its_processes_wherever_it_lies(tmp_path):
+    job = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+
+    def runs(pid, command, opened, **environment):
+        process = tmp_path / f"{pid}"
+        (process / "fd").mkdir(parents=True)
+        (process / "cmdline").write_bytes(b"\0".join(command))
+        told = {**job, **environment}
+        (process / "environ").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in told.items()))
+        (process / "fd" / "3").symlink_to(opened)
+
+    supervisor = (b"python", b"-P", b"-m", b"dlmon.supervisor")
+    runs(1, supervisor, "/scratch/a/session.jsonl")
+    runs(2, supervisor, "/scratch/b/part-1.jsonl")
+    runs(3, supervisor, "/scratch/c/job.out")
+    runs(4, supervisor, "/scratch/d/session.jsonl", SLURM_JOB_ID="13")
+    runs(5, supervisor, "/scratch/e/session.jsonl", SLURMD_NODENAME="n2")
+    runs(6, (b"dlmon", b"attach"), "/scratch/f/session.jsonl")
+    (tmp_path / "7").mkdir()
+    found = logs_of_job(job, tmp_path)
+    assert [str(log) for log in found] == ["/scratch/a/session.jsonl", "/scratch/b/session.jsonl"]
+    assert logs_of_job({}, tmp_path) == []

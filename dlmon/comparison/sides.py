@@ -18,6 +18,7 @@ from dlmon.comparison.run import (
     options_with_effect,
 )
 from dlmon.records import AccountPart, Status
+from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
@@ -59,6 +60,7 @@ FIGURES = (
     "step_ms.p95",
     "compile_s",
     "gpu_pct",
+    *GPU_ACTIVITY,
     "cpu_pct",
     RUN_CORES,
     OTHER_CORES,
@@ -72,7 +74,9 @@ FIGURES = (
     "cost_usd",
 )
 MORE_IS_BETTER = frozenset({THROUGHPUT})
-NEITHER_IS_BETTER = frozenset({"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES})
+NEITHER_IS_BETTER = frozenset(
+    {"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES, *GPU_ACTIVITY}
+)
 NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
 """Of these the difference counts: of next to nothing, a change in percent says nothing."""
 

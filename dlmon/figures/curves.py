@@ -8,6 +8,7 @@ from itertools import islice
 from statistics import fmean
 
 from dlmon.comparison.run import Curve
+from dlmon.figures.machine import activity_name
 from dlmon.figures.sections import Chart, Line, Values
 from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import value_range
@@ -245,6 +246,9 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
             if index in of_gpus:
                 others.append((f"GPU {index}{name}", unit, of_gpus[index]))
     others.append(("memory of tensors", "MiB", session.memory.allocated_mib))
+    for name, of_gpus in (machine.gpu_activity or {}).items():
+        label = activity_name(name)
+        others += [(f"GPU {index} {label}", "%", of_gpus[index]) for index in sorted(of_gpus)]
     for name, unit, series in others:
         if series.end_ns is not None:
             curves.setdefault(name, Curve(series, start_ns, unit=unit))

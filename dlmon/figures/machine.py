@@ -39,6 +39,14 @@ _WORKS_PCT = 30
 
 # Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
+ACTIVITY = {
+    "sm_active_pct": "SM active",
+    "sm_occupancy_pct": "occupancy",
+    "tensor_pct": "tensor cores",
+    "dram_pct": "bandwidth",
+    "memory_busy_pct": "memory busy",
+}
+"""What a GPU really does while it is busy, and what each is called."""
 NO_READING_YET = "no reading yet"
 NOT_READ = "no reading"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
@@ -227,6 +235,8 @@ def gpu_figures(
     part = Part(gpu, {**gpu.why, **divided}, in_depth)
     # What comes and goes stands behind what is always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)
+    for name, label in ACTIVITY.items():
+        part.take(label, name, _share, deep=True)
     part.take("memory", "memory_used_mib", _gpu_memory, facts.memory_mib)
     part.take("temp", "temperature_c", _gpu_temperature, facts.slowdown_c)
     part.take("power", "power_w", _power, gpu.power_limit_w)
@@ -252,6 +262,25 @@ def gpu_figures(
     mig = None if gpu.mig is None else "on" if gpu.mig else "off"
     part.add("MIG", mig, "mig", deep=not gpu.mig)
     return part.figures
+
+
+def activity_text(means: Mapping[str, float]) -> str:
+    """Return what of a GPU was busy on average; empty where its utilisation is all that is known.
+
+    How busy its memory was counts where the bandwidth that it used isn't known.
+    """
+    names = [name for name in ACTIVITY if name in means]
+    if "dram_pct" in names:
+        names = [name for name in names if name != "memory_busy_pct"]
+    busy = [f"busy {units.percent(means['gpu_pct'])}"] if "gpu_pct" in means and names else []
+    return ", ".join(
+        [*busy, *(f"{activity_name(name)} {units.percent(means[name])}" for name in names)]
+    )
+
+
+def activity_name(name: str) -> str:
+    """Return what a reading of `ACTIVITY` is called where it stands alone."""
+    return f"memory {ACTIVITY[name]}" if name == "dram_pct" else ACTIVITY[name]
 
 
 def has_no_readings(gpu: Gpu) -> bool:

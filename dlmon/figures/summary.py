@@ -36,6 +36,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.memory import memory_text, out_of_memory_rows
+from dlmon.figures.machine import activity_text
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
@@ -45,7 +46,9 @@ from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.records.record import record
+from dlmon.records.words import gpu_name
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.figures import figures_of_snapshot
 from dlmon.session.learning import metric_figures
@@ -231,6 +234,16 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         yield "published", comparable_text(find_match(ours, defaults), typed=True)
 
 
+def _gpu(outcome: Outcome) -> Iterator[Row]:
+    """Yield what the GPUs that are trained on really did in steady training."""
+    gpus, readings = outcome.session.gpus, outcome.session.readings
+    names = ("gpu_pct", *GPU_ACTIVITY)
+    means = {name: mean for name in names if (mean := readings.mean(name)) is not None}
+    text = activity_text(means) if gpus else ""
+    if text:
+        yield gpu_name(gpus), text
+
+
 def _of_result(outcome: Outcome) -> Iterator[Row]:
     result = outcome.snapshot.result
     if result is not None:
@@ -258,7 +271,8 @@ def _in_slurm(outcome: Outcome) -> Iterator[Row]:
 
 
 _ROWS = (
-    *(_what_ran, _compared, _throughput, _step, _learned, _memory, _held_up, _judged, _of_result),
+    *(_what_ran, _compared, _throughput, _step, _learned, _memory, _held_up, _gpu, _judged),
+    _of_result,
     _in_slurm,
 )
 """What is said of a run, in this order."""
@@ -273,9 +287,22 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         ("status", status_text(status, session.result)),
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
-        *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),
+        *(
+            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_did(session, gpu))))
+            for gpu, pct in use.gpu_pct.items()
+        ),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
+
+
+def _did(session: Session, gpu: str) -> Iterator[str]:
+    """Yield what a GPU, called "gpu:N", did while it was recorded."""
+    by_name, index = session.machine.gpu_activity or {}, int(gpu.partition(":")[2])
+    series = {name: of_gpus.get(index) for name, of_gpus in by_name.items()}
+    means = {name: each.mean for name, each in series.items() if each is not None}
+    text = activity_text({name: mean for name, mean in means.items() if mean is not None})
+    if text:
+        yield text
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from dlmon.records import Machine, MachineFacts, MachineUse
+from dlmon.records import Gpu, Machine, MachineFacts, MachineUse
+from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.statistics.series import Series
 
 # Who watches a machine has no epoch: what training says is read where something trains.
@@ -30,6 +31,8 @@ class MachineHistory:
 
     run_memory_peak_mib: int | None = None
     """The most memory that the run's processes held, in a reading; an index of before lacks it."""
+    gpu_activity: dict[str, dict[int, Series]] | None = None
+    """What each GPU really did, by the name of the reading; an index of before lacks it, too."""
 
     def __init__(self, interval_s: float = 1.0) -> None:
         self.interval_s = interval_s
@@ -86,7 +89,18 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
+            self._fold_activity(gpu, start_ns, sample.t)
         return start_ns
+
+    def _fold_activity(self, gpu: Gpu, start_ns: int, end_ns: int) -> None:
+        for name in GPU_ACTIVITY:
+            value = getattr(gpu, name)
+            if value is not None:
+                by_name = self.gpu_activity = self.gpu_activity or {}
+                of_gpus = by_name.setdefault(name, {})
+                if gpu.index not in of_gpus:
+                    of_gpus[gpu.index] = self._series()
+                of_gpus[gpu.index].add(start_ns, end_ns, value)
 
     def use(self) -> MachineUse:
         """Return how much of the machine was used over all of the time."""

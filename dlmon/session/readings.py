@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dlmon.records import Machine
+from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.session.limits.rules import SHARED_GPU_MIB
 from dlmon.session.limits.seen import MIN_SAMPLES, program_name
 
@@ -31,7 +32,7 @@ _SLOWED_BY = {
 }
 _OF_TRAINING = (
     *("cpu_pct", "cpu_power_w", "steal_pct", "stopped_pct", RUN_CORES, OTHER_CORES),
-    *("run_cpu_wait_pct", "gpu_pct", "gpu_power_w", "slowed_pct"),
+    *("run_cpu_wait_pct", "gpu_pct", "gpu_power_w", "slowed_pct", *GPU_ACTIVITY),
 )
 _CORES = "cores"
 _MOST_OF_TRAINING = ("memory_mib", "gpu_memory_mib", _CORES)
@@ -83,12 +84,14 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         found |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
         found["io_wait_pct"] = pressure.io_pct
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
-    for name, join, values in (
+    joined: tuple[tuple[str, Callable[[list[Any]], float], list[Any]], ...] = (
         ("gpu_pct", fmean, [gpu.utilization_pct for gpu in rows]),
         ("sm_mhz", fmean, [gpu.sm_mhz for gpu in rows]),
+        *((name, fmean, [getattr(gpu, name) for gpu in rows]) for name in GPU_ACTIVITY),
         ("gpu_power_w", sum, [gpu.power_w for gpu in rows]),
         ("gpu_memory_mib", max, [gpu.memory_used_mib for gpu in rows]),
-    ):
+    )
+    for name, join, values in joined:
         # Where one is not known, neither is what they come to.
         known = [value for value in values if value is not None]
         found[name] = join(known) if known and len(known) == len(gpus) else None
@@ -167,6 +170,10 @@ class TrainingReadings:
     def mean_or_zero(self, name: str) -> float:
         """Return a mean; 0 where too few readings stand for the run."""
         return (self._means.get(name) or 0.0) if self._means.counts[name] >= MIN_SAMPLES else 0.0
+
+    def mean(self, name: str) -> float | None:
+        """Return a mean; None where too few readings stand for the run."""
+        return self._means.get(name) if self._means.counts[name] >= MIN_SAMPLES else None
 
     @property
     def slowed_by(self) -> list[str]:

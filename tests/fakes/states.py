@@ -49,6 +49,7 @@ from dlmon.records import (
     decode,
     encode,
 )
+from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
@@ -269,6 +270,11 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
         mig=False,
         encoder_pct=0,
         decoder_pct=7 if works else 0,
+        memory_busy_pct=57 if works else 0,
+        sm_active_pct=61.2 if works else 0.0,
+        sm_occupancy_pct=38.4 if works else 0.0,
+        tensor_pct=22.5 if works else 0.0,
+        dram_pct=48.7 if works else 0.0,
         nvlinks=4 if gpu.index < 2 else 0,
         nvlink_receive_mib_s=1_800.0 if works else 0.0,
         nvlink_send_mib_s=1_750.0 if works else 0.0,
@@ -280,7 +286,8 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
 
 def _divided(gpu: Gpu) -> Gpu:
     """Return a GPU that is divided into instances."""
-    unknown = ("utilization_pct", "encoder_pct", "decoder_pct")
+    unknown = ("utilization_pct", "encoder_pct", "decoder_pct", *GPU_ACTIVITY)
+    unknown = (*unknown, "sm_occupancy_pct")
     why = dict.fromkeys(unknown, "not supported")
     return replace(gpu, **dict.fromkeys(unknown), mig=True, why=gpu.why | why)
 

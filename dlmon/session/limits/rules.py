@@ -266,6 +266,8 @@ ONE_CORE_PCT = 125.0
 FREE_SHARE = 0.5
 """A memory with so much of it free has room for a larger batch."""
 LOW_POWER, AT_POWER_LIMIT = 0.5, 0.9
+# What a copy reaches is some 90 % of the bandwidth, and a large matrix product of the tensor cores.
+BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT = 70.0, 60.0, 30.0
 # From so much of the time on, what loads the data is worth a look.
 WAITED_SHARE = 0.1
 
@@ -356,12 +358,50 @@ def gpu_works(seen: Seen) -> Evidence | None:
         brief += f", near {its} power limit"
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
+    found = _counted(seen)
+    if found is not None:
+        rule, headline, figure, advised = found
+        return Evidence(rule, f"{brief}, {figure}", headline, (*figures, figure), advised, share)
     advised = ""
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = _larger_batch(seen)
     headline = f"{name} {seen.gpu_verb('is', 'are', 'was', 'were')} busy"
     return Evidence("gpu", brief, headline, figures, advised, share)
+
+
+def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
+    """Return what of a busy GPU is used up, or lies idle, by the counters of its hardware.
+
+    That is a rule, a headline, the figure and the advice. How long its memory was busy says nothing
+    of its bandwidth: before Hopper, nothing is known.
+    """
+    name, is_now = seen.gpu_name, seen.gpu_verb("is", "are", "was", "were")
+    its = "its" if len(seen.gpu_numbers) < 2 else "their"
+    dram_pct = seen.gpu_mean(lambda gpu: gpu.dram_pct)
+    if dram_pct is not None and seen.reaches(dram_pct, BANDWIDTH_PCT):
+        return (
+            "gpu-memory",
+            f"{name} {seen.gpu_verb('works', 'work', 'worked')} near {its} memory bandwidth",
+            f"{dram_pct:.0f} % of the memory bandwidth",
+            "move less memory: a smaller data type, or kernels that a compiler fuses",
+        )
+    tensor_pct = seen.gpu_mean(lambda gpu: gpu.tensor_pct)
+    if tensor_pct is not None and seen.reaches(tensor_pct, TENSOR_PCT):
+        headline = f"{name} {is_now} busy on the tensor cores"
+        return "gpu-tensor", headline, f"tensor cores {tensor_pct:.0f} %", ""
+    sm_pct = seen.gpu_mean(lambda gpu: gpu.sm_active_pct)
+    if sm_pct is None or not seen.is_below(sm_pct, FEW_SMS_PCT):
+        return None
+    advised = ""
+    # Several wait for each other in kernels of few SMs: then no larger one helps.
+    if len(seen.gpu_numbers) < 2:
+        advised = (
+            _larger_batch(seen)
+            or "run fewer, larger kernels: compile the model, or use CUDA graphs"
+        )
+    headline = f"{name} {is_now} busy, most of {its} SMs {seen.verb('are', 'were')} not"
+    return "gpu-kernels", headline, f"{sm_pct:.0f} % of the SMs active", advised
 
 
 def _against_slowing(rule: str, seen: Seen, power_w: float | None, limit_w: float | None) -> str:

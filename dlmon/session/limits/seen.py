@@ -304,6 +304,7 @@ KINDS = {
         ("gpu", "gpu-near-power", "gpu-thermal", "gpu-power-brake", "gpu-slowdown"), LimitKind.GPU
     ),
     "gpu-power-cap": LimitKind.GPU,
+    **dict.fromkeys(("gpu-memory", "gpu-tensor", "gpu-kernels"), LimitKind.GPU),
     "cpu-quota": LimitKind.CPU,
     "other-programs": LimitKind.OTHERS,
     **dict.fromkeys(("cpu", "threads", "cores"), LimitKind.CPU),

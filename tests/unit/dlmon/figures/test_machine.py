@@ -119,6 +119,15 @@ def test_what_is_seldom_so_is_shown_when_it_is(readings, brief, level):
     assert (figure.brief, figure.level) == (brief, level)
 
 
+def test_what_a_gpu_really_does_is_shown_in_depth_and_its_unknowns_have_their_reasons():
+    counted = Gpu(0, sm_active_pct=61.2, sm_occupancy_pct=38.4, tensor_pct=0.0, dram_pct=48.7)
+    counted = replace(counted, why={"memory_busy_pct": "denied"})
+    labels = ("SM active", "occupancy", "tensor cores", "bandwidth", "memory busy")
+    shown = {one.label: one.value for one in gpu_figures(counted, in_depth=True)}
+    assert [shown[label] for label in labels] == ["61 %", "38 %", "0 %", "49 %", "denied"]
+    assert not set(labels) & {one.label for one in gpu_figures(counted)}
+
+
 @pytest.mark.parametrize(
     ("gpu", "nothing"),
     [

@@ -18,7 +18,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
-from dlmon.records import Ended, RunStatus, Status
+from dlmon.records import Ended, Machine, RunStatus, Status
 from dlmon.records import Outcome as RunOutcome
 from dlmon.render.follow import follow
 from dlmon.render.summary import print_exit_message, print_sweep_exit_message
@@ -90,6 +90,39 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
 
 def summed_up(session, status=Status.COMPLETED):
     return dict(summary_rows(Outcome(session, session.snapshot(), status, Label())))
+
+
+def doing(records, **did):
+    """Return the records of a session with what its GPU did in each sample."""
+    return [
+        replace(one, gpus=tuple(replace(gpu, **did) for gpu in one.gpus))
+        if isinstance(one, Machine) and one.gpus
+        else one
+        for one in records
+    ]
+
+
+@pytest.mark.parametrize(
+    ("did", "text"),
+    [
+        (
+            {"sm_active_pct": 61.2, "tensor_pct": 22.4, "dram_pct": 48.0, "memory_busy_pct": 70},
+            "SM active 61 %, tensor cores 22 %, memory bandwidth 48 %",
+        ),
+        ({"memory_busy_pct": 48}, "memory busy 48 %"),
+        ({}, None),
+        ({"why": {"tensor_pct": "denied"}}, None),
+    ],
+)
+def test_the_summary_says_what_a_gpu_did_while_it_trained(did, text):
+    row = summed_up(folded(doing(recorded_session(), **did))).get("GPU 0")
+    assert row is None if text is None else re.fullmatch(rf"busy \d+ %, {text}", row)
+
+
+def test_the_summary_of_a_recorded_machine_says_what_its_gpus_did():
+    records = doing(recorded_machine(), sm_active_pct=61.2, memory_busy_pct=70)
+    row = summed_up(folded(records))["mean GPU 0"]
+    assert re.fullmatch(r"\d+ %, SM active 61 %, memory busy 70 %", row)
 
 
 @pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "+0.10 s in validation")])

@@ -119,6 +119,15 @@ def test_how_much_of_a_machine_was_used_is_the_mean_over_all_of_the_time():
     assert use.why == {}
 
 
+def test_what_gpus_really_do_is_kept_over_time_as_far_as_it_is_known():
+    history = MachineHistory()
+    for second in (1, 2):
+        history.fold(sample(second, Gpu(0, 50, sm_active_pct=10.0 * second), Gpu(1, 60)))
+    (name,) = history.gpu_activity
+    assert (name, list(history.gpu_activity[name])) == ("sm_active_pct", [0])
+    assert history.gpu_activity[name][0].mean == 15.0
+
+
 def test_what_was_not_read_of_a_machine_has_its_reason():
     history = MachineHistory()
     assert history.use().why["cpu_pct"] == "it was not sampled"

@@ -1,5 +1,6 @@
 """Who took how many cores: what is read of the machine and of the run may be a little apart."""
 
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -48,12 +49,15 @@ def test_others_took_what_the_run_did_not_and_never_less_than_nothing(run_pcts, 
 
 def test_several_gpus_that_train_are_read_as_one():
     first = Gpu(0, utilization_pct=90, power_w=300.0, memory_used_mib=10_000, throttle=())
-    second = Gpu(2, utilization_pct=50, power_w=200.0, memory_used_mib=30_000)
+    first = replace(first, sm_active_pct=60.0, memory_busy_pct=40)
+    second = Gpu(2, utilization_pct=50, power_w=200.0, memory_used_mib=30_000, sm_active_pct=20.0)
     hot = Gpu(1, utilization_pct=0, throttle=("thermal slowdown",))
     sample = Machine(1, 0.0, gpus=(first, hot, second))
     found = values_of(sample, (0, 2))
     assert (found["gpu_pct"], found["gpu_power_w"], found["gpu_memory_mib"]) == (70, 500, 30_000)
     assert found["slowed_pct"] == 0
+    assert found["sm_active_pct"] == 40
+    assert "memory_busy_pct" not in found
     # One that is slowed slows them all; what one of them doesn't tell isn't known of them.
     with_hot = values_of(sample, (0, 1))
     assert with_hot["slowed_pct"] == 100

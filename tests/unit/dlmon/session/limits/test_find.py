@@ -403,6 +403,35 @@ SAID = {
             with_gpu(power_w=286.0, power_limit_w=300.0),
         )
     ],
+    "gpu-memory": [
+        said(
+            "GPU 0 works near its memory bandwidth: 97 % of the time, at 90 of 120 W, 78 % of the "
+            "memory bandwidth.",
+            with_gpu(dram_pct=78.3, tensor_pct=71.0, sm_active_pct=95.0),
+            "move less memory: a smaller data type, or kernels that a compiler fuses",
+        )
+    ],
+    "gpu-tensor": [
+        said(
+            "GPU 0 is busy on the tensor cores: 97 % of the time, at 90 of 120 W, tensor cores "
+            "71 %.",
+            with_gpu(dram_pct=30.0, tensor_pct=71.0, sm_active_pct=95.0),
+            "",
+        )
+    ],
+    "gpu-kernels": [
+        said(
+            "GPU 0 is busy, most of its SMs are not: 97 % of the time, at 90 of 120 W, 20 % of the "
+            "SMs active.",
+            with_gpu(dram_pct=5.0, tensor_pct=3.0, sm_active_pct=20.4),
+            "run fewer, larger kernels: compile the model, or use CUDA graphs",
+        ),
+        advised(
+            with_gpu(sm_active_pct=20.4, memory_used_mib=1229),
+            "use a larger batch: 1.2 of 24.0 GiB used",
+            facts=SMALL_GPU,
+        ),
+    ],
     "gpu-power-cap": [
         said(
             "GPU 0 is slowed by its power cap: 118 of 120 W, busy 97 % of the time.",
@@ -642,6 +671,38 @@ def test_a_run_that_does_not_want_the_cpu_names_nobody():
     stopped = beside(run=0.2, wait_pct=50.0)
     stopped = replace(stopped, cpu=replace(stopped.cpu, throttled_pct=60.0))
     assert rules(reported(stopped, facts=MachineFacts(cores=2, cpu_limit=0.3))) == ["cpu-quota"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        # How long memory was busy says nothing of its bandwidth.
+        ("gpu", {"memory_busy_pct": 100}),
+        ("gpu", {"sm_active_pct": 60.0, "tensor_pct": 40.0, "dram_pct": 50.0}),
+        ("gpu", {"why": dict.fromkeys(("sm_active_pct", "dram_pct"), "not supported")}),
+        ("gpu-near-power", {"power_w": 118.0, "dram_pct": 95.0}),
+        ("gpu-thermal", {"throttle": ("thermal slowdown",), "sm_active_pct": 5.0}),
+        ("not-clear", {"utilization_pct": 60, "sm_active_pct": 5.0, "dram_pct": 95.0}),
+        ("not-clear", {"utilization_pct": None, "sm_active_pct": 5.0}),
+    ],
+)
+def test_what_a_gpu_counts_speaks_only_of_one_that_is_busy_and_not_held_down(rule, changes):
+    assert reported(with_gpu(**changes), gpu=0).rule == rule
+
+
+def test_few_readings_of_what_a_gpu_counts_say_nothing():
+    few = samples_of(with_gpu(sm_active_pct=5.0), MIN_SAMPLES - 1)
+    samples = [replace(one, t=one.t + 100 * SECOND) for one in samples_of(with_gpu())]
+    assert find_limit([*few, *samples], gpus=(0,)).rule == "gpu"
+
+
+def test_of_gpus_that_may_wait_for_each_other_no_larger_kernels_are_advised():
+    both = tuple(replace(BUSY_GPU, index=index, sm_active_pct=15.0) for index in (0, 1))
+    limit = find_limit(samples_of(replace(IDLE, gpus=both)), gpus=(0, 1))
+    assert (limit.headline, limit.advice) == (
+        "GPUs 0 and 1 are busy, most of their SMs are not",
+        "",
+    )
 
 
 def test_no_rule_hides_another():

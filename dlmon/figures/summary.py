@@ -35,8 +35,8 @@ from dlmon.figures.comparison import (
     why_no_time,
 )
 from dlmon.figures.epochs import epoch_text_of
-from dlmon.figures.memory import memory_text, out_of_memory_rows
 from dlmon.figures.machine import activity_text
+from dlmon.figures.memory import memory_text, out_of_memory_rows
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text

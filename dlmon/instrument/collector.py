@@ -372,8 +372,13 @@ class BatchCollector:
     ) -> None:
         """Keep batches that ended together, and what is known of them."""
         count = len(sizes)
+        if len(tokens) != count:
+            tokens = (None,) * count
+        if self._tokens and (self._tokens[-1] is None) != (tokens[0] is None):
+            # Those of the others are known.
+            self._pack()
         self._sizes += sizes
-        self._tokens += tokens if len(tokens) == count else (None,) * count
+        self._tokens += tokens
         self._epoch_samples = _added(self._epoch_samples, sizes)
         self._epoch_tokens = _added(self._epoch_tokens, self._tokens[-count:])
         if wait_us is not None:

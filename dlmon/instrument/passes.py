@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dlmon.instrument.loaders import Loader
+from dlmon.instrument.outermost import Outermost
 from dlmon.instrument.pass_reports import (
     BESIDE,
     HELD,
@@ -89,6 +90,7 @@ class Passes:
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
+        self._outermost = Outermost()
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -511,6 +513,8 @@ class Passes:
         stretch.optimizer = optimizer
         if optimizer() is not BACKWARD:
             self.reports.stepped_by = optimizer
+            if not thread.looks:
+                self._outermost.watch(optimizer())
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         self._next_batch(stretch, now)
@@ -522,13 +526,16 @@ class Passes:
         batch may only have been looked at. A step for which none were taken trains on those of the
         one before; of another loader's batches only the wait counts, as where they are zipped.
         """
-        looks = stretch.thread.looks
+        looks, given = stretch.thread.looks, self._outermost.take()
         if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
                 stretch.counter = looks[0].counter
             else:
                 stretch.size = stretch.tokens = None
+                if not self._outermost.is_watching and stretch.optimizer is not None:
+                    self._outermost.watch(stretch.optimizer())
+                stretch.counter = self._outermost.counter
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now
@@ -543,6 +550,8 @@ class Passes:
             items = [item for item in held if isinstance(item, MeasuredBatch)]
             stretch.size = _of_each(item.samples for item in items)
             stretch.tokens = _of_each(item.tokens for item in items)
+        elif stretch.size is None:
+            stretch.tokens = given
         looks.clear()
         stretch.wait_ns, stretch.in_hand = 0, True
 

@@ -1,0 +1,131 @@
+"""Count the tokens that go into a PyTorch network where no loader says what a step takes.
+
+A loop may make its batches itself, as nanoGPT's does. What its optimiser trains is found once, as
+it steps first, and from then on the calls of the outermost network are counted, those alone that
+train. It is the class that is changed: a network is pickled and copied as without us.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import defaultdict
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from dlmon.instrument.reporter import WATCHED, hide_this_frame
+from dlmon.instrument.tokens import Tokens
+
+
+class Outermost:
+    """The outermost networks that an optimiser trains, and the tokens that went into one."""
+
+    def __init__(self) -> None:
+        self.counter = Tokens()
+        self._networks: dict[int, Callable[[], Any]] = {}
+        # Of several that are given the same batch, the first counts.
+        self._counted: int | None = None
+        self._tokens = 0
+
+    def watch(self, optimizer: Any) -> None:
+        """Count from now on what goes into the networks that an optimiser trains."""
+        try:
+            found = networks_of(optimizer)
+            self.counter, self._counted, self._tokens = Tokens(), None, 0
+            self._networks = {id(network): weakref.ref(network) for network in found}
+            for kind in {type(network) for network in found}:
+                if not hasattr(kind.__call__, WATCHED):
+                    kind.__call__ = _counting(kind.__call__, self)
+        except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
+            self._networks = {}
+
+    @property
+    def is_watching(self) -> bool:
+        return bool(self._networks)
+
+    def take(self) -> int | None:
+        """Return the tokens since the last time; None where none were ever seen."""
+        tokens, self._tokens = self._tokens, 0
+        return None if self._counted is None else tokens
+
+    def entered(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Note that a network is called."""
+        known = self._networks.get(id(network))
+        if known is None or known() is not network or not network.training:
+            return
+        if self._counted not in (None, id(network)) or not _has_gradients():
+            return
+        tokens = self.counter.of(arguments or named, None)
+        if tokens is None:
+            # One that is not given tokens first is given none later.
+            self._networks.pop(id(network) if self._counted is None else 0, None)
+            return
+        self._counted = id(network)
+        self._tokens += tokens
+
+
+def networks_of(optimizer: Any) -> list[Any]:
+    """Return the networks that hold what an optimiser trains, and that no other one holds.
+
+    It takes a look at all objects: some hundredths of a second.
+    """
+    kind = sys.modules["torch"].nn.Module
+    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    are_networks: defaultdict[type, bool] = defaultdict(bool)
+    networks = []
+    for each in gc.get_objects():
+        of = type(each)
+        if of not in are_networks:
+            are_networks[of] = issubclass(of, kind)
+        if are_networks[of]:
+            networks.append(each)
+    holders: defaultdict[int, list[Any]] = defaultdict(list)
+    for network in networks:
+        for part in vars(network).get("_modules", {}).values():
+            holders[id(part)].append(network)
+    seen, outermost = set(), []
+    reached = [one for one in networks if _holds(one, trained)]
+    while reached:
+        network = reached.pop()
+        if id(network) in seen:
+            continue
+        seen.add(id(network))
+        if id(network) in holders:
+            reached += holders[id(network)]
+        else:
+            outermost.append(network)
+    return outermost
+
+
+def _holds(network: Any, trained: set[int]) -> bool:
+    return any(id(one) in trained for one in vars(network).get("_parameters", {}).values())
+
+
+def _counting(following: Any, outermost: Outermost) -> Any:
+    """Return a class's `__call__` that has its calls counted."""
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    is_compiling = getattr(compiler, "is_compiling", lambda: False)
+
+    @wraps(following)
+    def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
+        # What `torch.compile` makes of this is the network's own.
+        if is_compiling():
+            return following(self, *arguments, **named)
+        try:
+            outermost.entered(self, arguments, named)
+        except Exception:  # noqa: BLE001, S110 - whatever it is, the script goes on
+            pass
+        try:
+            return following(self, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+
+    setattr(__call__, WATCHED, True)
+    return __call__
+
+
+def _has_gradients() -> bool:
+    return bool(sys.modules["torch"].is_grad_enabled())

@@ -271,6 +271,40 @@ def test_accelerate(run_trainer, how):
     assert process.updates == 3 * 4
 
 
+def tokens_of(process):
+    """Return the tokens of all batches, those whose tokens aren't known left out."""
+    known = [batches for batches in process.of(Batches) if batches.tokens is not None]
+    each = (batches.tokens for batches in known)
+    counts = zip(each, (batches.count for batches in known), strict=True)
+    return sum(sum(one) if isinstance(one, tuple) else one * count for one, count in counts)
+
+
+@pytest.mark.parametrize("how", ["loader", "trainer"])
+def test_tokens_are_those_that_the_script_counts(run_trainer, how):
+    ran = run_trainer("tokens.py", how)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    counted = json.loads(ran.watched.stdout.splitlines()[-1])
+    process = ran.process
+    assert tokens_of(process) == counted["tokens"]
+    # The last record of an epoch counts.
+    epochs = {epoch.epoch: epoch for epoch in process.of(Epoch)}
+    assert sum(epoch.tokens for epoch in epochs.values()) == counted["tokens"]
+    assert sum(epoch.updates for epoch in epochs.values()) == counted["steps"]
+    assert [model.tokens_inferred for model in process.of(Model)] == [None]
+
+
+def test_tokens_of_a_loop_without_a_loader(run):
+    ran = run("tokens.py", "without_a_loader")
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    assert ran.watched.stdout == ran.alone.stdout
+    counted = json.loads(ran.watched.stdout)
+    # What its optimiser trains is looked for as it steps first.
+    assert tokens_of(ran.process) == counted["tokens"] - counted["first"]
+    assert ran.process.steps == ran.process.updates == counted["steps"]
+    [model] = ran.process.of(Model)
+    assert model.tokens_inferred is not None
+
+
 def without_lines(traceback):
     """Leave out at which of its lines PyTorch's loader got a batch: that is a matter of time."""
     return re.sub(r'(dataloader\.py", line )\d+', r"\1N", traceback)

@@ -47,7 +47,7 @@ class Pauses:
     def report(self, name: str, begin: int, **known: Any) -> None:
         """Report a pause of the running thread, which ends now."""
         beside = None if self.reporter.is_trained_here() else True
-        self.reporter.send_pause(NamedPause(begin, self.clock(), name, beside=beside, **known))
+        self.reporter.send_or_keep(NamedPause(begin, self.clock(), name, beside=beside, **known))
 
     def begin_save(self) -> dict[Path, int] | None:
         """Begin to save; return what takes the sizes of files, None within what saves already."""

@@ -242,7 +242,7 @@ def watch_memory(module: ModuleType, reporter: Reporter) -> None:
                 passes.ran_out_of_memory()
                 said = read_out_of_memory(text, time.monotonic_ns())
                 if said is not None and errors <= MOST_ERRORS:
-                    reporter.send(said)
+                    reporter.send_or_keep(said)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
 

@@ -28,7 +28,17 @@ from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length,
 from dlmon.instrument.emitter import Emitter, Reads
 from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued
 from dlmon.instrument.stacks import HELD, HeldLock
-from dlmon.records import GARBAGE, SCRIPT_PHASE, Model, NamedPause, Notice, Phase, Record, Trainer
+from dlmon.records import (
+    GARBAGE,
+    SCRIPT_PHASE,
+    Model,
+    NamedPause,
+    Notice,
+    OutOfMemory,
+    Phase,
+    Record,
+    Trainer,
+)
 
 SOCKET = "DLMON_SOCKET"
 """The environment's name for the path of the monitor's socket."""
@@ -38,7 +48,7 @@ SEEN = "seen "
 
 # What is left is sent at the end of the process: no monitor holds it up for longer.
 CLOSE_S = 2.0
-# So many pauses are kept for when the process first trains.
+# So many pauses and errors are kept for when the process first trains.
 WAITING_PAUSES = 4096
 # At the starts of so many epochs it is looked whether a progress bar counts them.
 MOST_LOOKS = 5
@@ -70,7 +80,7 @@ class Reporter:
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
         self._seen: set[str] = set()
-        self._early: deque[NamedPause] = deque(maxlen=WAITING_PAUSES)
+        self._early: deque[NamedPause | OutOfMemory] = deque(maxlen=WAITING_PAUSES)
         self._thread = threading.main_thread().ident
         self._garbage_ns = 0
         self._looks_at_bar, self._began_wall = False, 0.0
@@ -182,19 +192,19 @@ class Reporter:
         if self._emitter is not None:
             self._emitter.send(item)
 
-    def send_pause(self, pause: NamedPause) -> None:
-        """Queue a pause; before the process first trains, keep it until then."""
+    def send_or_keep(self, record: NamedPause | OutOfMemory) -> None:
+        """Queue a record; before the process first trains, keep it until then."""
         if self._emitter is not None:
-            self._emitter.send(pause)
+            self._emitter.send(record)
         elif self._path is not None:
-            self._early.append(pause)
+            self._early.append(record)
 
     def _collecting(self, phase: str, known: dict[str, int]) -> None:
         """Time a collection of garbage: whatever thread collects, no other one runs meanwhile."""
         if phase == "start":
             self._garbage_ns = time.monotonic_ns()
         elif (now := time.monotonic_ns()) - self._garbage_ns >= LEAST_NAMED_NS:
-            self.send_pause(NamedPause(self._garbage_ns, now, GARBAGE))
+            self.send_or_keep(NamedPause(self._garbage_ns, now, GARBAGE))
 
     def is_trained_here(self) -> bool:
         """Return whether it is the running thread that trains, as far as that is known."""

@@ -194,7 +194,11 @@ class Session:
         elif isinstance(record, (FrameworkMemory, OutOfMemory)):
             self.memory.fold(record)
             if isinstance(record, OutOfMemory):
-                self.fold(Notice(record.t, out_of_memory_text(record)))
+                text = out_of_memory_text(record)
+                self._mark(Mark(record.t, MarkKind.NOTICE, text=text))
+                # What looks for a batch that fits may run out many times.
+                if all(notice.text != text for notice in self._notices):
+                    self._notices.append(Notice(record.t, text))
         elif isinstance(record, TokenShares):
             # Those of other processes too: they share each step.
             now = self.loops.now

@@ -33,6 +33,8 @@ class KeptReporter(Reporter):
     def send(self, item):
         self.queue.append(item)
 
+    send_or_keep = send
+
 
 class Script:
     """A process with its own clock; `took` goes on in time."""

@@ -162,13 +162,13 @@ def test_the_machines_own_memory_is_not_taken_for_a_gpus() -> None:
 def test_a_script_that_goes_on_has_not_failed_and_it_is_a_notice() -> None:
     t = script_session()[0].t  # type: ignore[union-attr]
     error = OutOfMemory(t + 2 * SECOND, 2048.0, 0, 80_000.0, 1228.8)
-    session = folded(records(error))
+    session = folded(records(error, replace(error, t=error.t + 1)))
     assert "GPU memory ran out" not in rows(session)
     assert [notice.text for notice in session.snapshot().notices] == [
         "memory of GPU 0 ran out: 2.0 GiB asked for, 1.2 GiB free"
     ]
-    assert memory_numbers(session.snapshot())["out_of_memory"] == 1
-    assert rows(session)["GPU memory"] == "ran out once"
+    assert memory_numbers(session.snapshot())["out_of_memory"] == 2
+    assert rows(session)["GPU memory"] == "ran out 2 times"
 
 
 def test_what_jax_says_of_a_cpu_is_no_gpus_memory() -> None:

@@ -16,7 +16,7 @@ from dlmon.instrument.pauses import (
     watch_saves,
 )
 from dlmon.instrument.reporter import Reporter
-from dlmon.records import NamedPause
+from dlmon.records import NamedPause, OutOfMemory
 
 MS = 1_000_000
 
@@ -29,7 +29,7 @@ class PauseReporter(KeptReporter):
         self.now, self.pauses = 0, []
         pauses_of(self).clock = lambda: self.now
 
-    def send_pause(self, pause):
+    def send_or_keep(self, pause):
         self.pauses.append(pause)
 
     def took(self, ms):
@@ -188,12 +188,14 @@ def test_what_jax_compiles_is_timed(reporter):
 def test_what_came_before_the_process_trains_is_sent_once_it_does(monkeypatch):
     with Listener() as listener:
         reporter = Reporter(listener.path)
-        reporter.send_pause(NamedPause(1 * MS, 60 * MS, "compile"))
-        reporter.send_pause(NamedPause(61 * MS, 90 * MS, "compile", reason="x"))
+        reporter.send_or_keep(NamedPause(1 * MS, 60 * MS, "compile"))
+        reporter.send_or_keep(NamedPause(61 * MS, 90 * MS, "compile", reason="x"))
+        reporter.send_or_keep(OutOfMemory(70 * MS, 2048.0))
         assert reporter.start("torch", "2")
         reporter.close()
         [process] = listener.reported()
     assert process.of(NamedPause) == [NamedPause(1 * MS, 90 * MS, "compile", reason="x")]
+    assert process.of(OutOfMemory) == [OutOfMemory(70 * MS, 2048.0)]
 
 
 def test_long_collections_of_garbage_are_pauses(monkeypatch):

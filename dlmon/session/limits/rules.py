@@ -577,8 +577,8 @@ def allocator_frees(seen: Seen) -> Evidence | None:
     times = "once" if seen.retries == 1 else f"{seen.retries:,} times"
     return Evidence(
         "allocator",
-        f"GPU memory freed to go on {times}",
-        f"GPU memory {seen.verb('is', 'was')} nearly full",
+        f"GPU memory short {times}",
+        f"GPU memory {seen.verb('is', 'was')} short",
         (f"the allocator freed all that it kept {times}, to go on",),
         "use a smaller batch, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     )

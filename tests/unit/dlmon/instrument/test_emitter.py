@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochStart
-from dlmon.records import Notice, Output, decode
+from dlmon.records import FrameworkMemory, Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -84,6 +85,31 @@ def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     # The first compiles, and ten are warm-up.
     wait_for(lambda: pipe.emitter.steady_left_us(3_000_000) == 3_000_000 - 9 * 200_000)
     assert pipe.emitter.steady_left_us(1_000_000) == 0
+
+
+def test_the_side_thread_says_what_frameworks_hold_of_gpus(pipe, monkeypatch):
+    threads = []
+
+    def is_initialized():
+        threads.append(threading.current_thread().name)
+        return True
+
+    of = {"all": {"current": 2 << 30, "peak": 3 << 30}}
+    stats = {"allocated_bytes": of, "reserved_bytes": of, "num_alloc_retries": 1, "num_ooms": 0}
+    cuda = SimpleNamespace(
+        is_initialized=is_initialized,
+        device_count=lambda: 1,
+        memory_stats_as_nested_dict=lambda device: stats,
+        get_device_properties=lambda device: SimpleNamespace(total_memory=8 << 30),
+    )
+    monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(emitter_module, "READ_NS", 0)
+    wait_for(lambda: len(threads) > 2)
+    pipe.emitter.close()
+    [said] = [one for one in pipe.read_to_end() if isinstance(one, FrameworkMemory)]
+    assert (said.allocated_mib, said.peak_mib, said.limit_mib) == (2048, 3072, 8192)
+    assert set(threads) == {"dlmon-emit"}
 
 
 def test_nobody_who_sends_waits_for_a_reader_and_all_of_it_arrives(pipe):

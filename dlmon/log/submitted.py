@@ -36,6 +36,7 @@ class Submitted:
         slurm_job: the number of Slurm's job; None where Slurm has not answered yet.
         time_limit_s: what was asked for; None where that is the partition's.
         restart: how often Slurm had restarted it before this session.
+        on_node: the node on whose own disk the log is written, where that is not seen from here.
     """
 
     session: str
@@ -46,6 +47,7 @@ class Submitted:
     slurm_job: str | None = None
     time_limit_s: float | None = None
     restart: int = 0
+    on_node: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

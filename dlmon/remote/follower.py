@@ -162,6 +162,7 @@ class LogCopy:
         link: the connection to its host.
         listed: the session, as its host lists it.
         log_dir: where sessions live there; None for where they do by default.
+        folder: where the copy is kept; None for where those of a host are.
 
     Raises:
         LogError: it can't be kept here.
@@ -172,6 +173,7 @@ class LogCopy:
         link: Connection,
         listed: SessionEntry,
         log_dir: str | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.link = link
         self.status: Status | None = None
@@ -189,7 +191,7 @@ class LogCopy:
         self._session = id_of(listed.path)
         self.log_dir = log_dir
         self._size = 0
-        self._folder = copies_directory(link.host) / self._session
+        self._folder = folder or copies_directory(link.host) / self._session
         self._asked = Standing("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
@@ -199,7 +201,8 @@ class LogCopy:
         except OSError as error:
             raise LogError(f"it can't be copied to {self._folder}: {reason_of(error)}") from None
         self._at = os.fstat(self._fd).st_size
-        write_label(self.path, listed.label)
+        if folder is None:
+            write_label(self.path, listed.label)
 
     @property
     def share(self) -> float | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -53,8 +54,9 @@ def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
         made = _write_job(folder, job, options, text)
         script = folder / SCRIPT_NAME
         name, command = job.name or job.workload, [*_command(), str(folder)]
-        in_each = job.script and options.has_several_tasks
-        _write(script, batch_script(options, folder / OUTPUT_NAME, name, command, in_each))
+        in_each, text = job.script and options.has_several_tasks, json.dumps(asdict(made))
+        output = folder / OUTPUT_NAME
+        _write(script, batch_script(options, output, name, command, in_each, text))
         number = submit(script, job.directory)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -160,7 +162,9 @@ def _write(path: Path, text: str) -> None:
         raise LogError(f"{path} can't be written: {why}") from None
 
 
-def submitted_job(folder: Path, environment: Mapping[str, str]) -> Job:
+def submitted_job(
+    folder: Path, environment: Mapping[str, str], read: Callable[[], str] = str
+) -> Job:
     """Return what is to be run in this job of Slurm's.
 
     A job that Slurm restarts has a session of its own each time: the log of an earlier one is kept
@@ -169,11 +173,19 @@ def submitted_job(folder: Path, environment: Mapping[str, str]) -> Job:
     Args:
         folder: of the session that was submitted.
         environment: what Slurm has told the job.
+        read: returns what was submitted where the folder is not seen here; it is made then.
 
     Raises:
         LogError: the folder can't be read here, or nothing was submitted with it.
     """
     submitted = read_submitted(folder / LOG_NAME)
+    if submitted is None and not folder.is_dir():
+        with contextlib.suppress(LogError, OSError, TypeError, ValueError):
+            sent = Submitted(**json.loads(read()))
+            make_private_folder(folder)
+            number = environment.get("SLURM_JOB_ID")
+            write_submitted(folder / LOG_NAME, replace(sent, slurm_job=number))
+            submitted = read_submitted(folder / LOG_NAME)
     if submitted is None:
         seen = "holds nothing that was submitted" if folder.is_dir() else "is not there"
         raise LogError(

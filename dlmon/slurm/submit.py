@@ -18,6 +18,7 @@ WARNING_S = 90
 LEAST_WARNING_S = 20
 OUTPUT_NAME, SCRIPT_NAME = "job.out", "job.sh"
 SUBMIT_S = 120.0
+_END = "END OF JOB"
 _SHORT = {
     "-A": "--account",
     "-a": "--array",
@@ -122,7 +123,12 @@ def warning_s(time_limit_s: float | None) -> int:
 
 
 def batch_script(
-    options: SlurmOptions, output: Path, name: str, command: Sequence[str], in_each: bool = False
+    options: SlurmOptions,
+    output: Path,
+    name: str,
+    command: Sequence[str],
+    in_each: bool = False,
+    text: str = "",
 ) -> str:
     """Return the script that a job runs, to be handed in or read by a person.
 
@@ -132,10 +138,19 @@ def batch_script(
         name: what the job is called.
         command: what it runs.
         in_each: run it in each of several tasks, by srun.
+        text: a line that the command reads on its stdin, where it is not run in each.
     """
-    asked = [f"--job-name={name}", f"--output={_escaped(output)}", "--open-mode=append"]
-    words = ["srun", *command] if in_each else command
-    return _script(options, asked, f"exec {shlex.join(words)}", is_step=in_each)
+    asked = [f"--job-name={name}", "--open-mode=append"]
+    if in_each:
+        asked.append(f"--output={_escaped(output)}")
+        return _script(options, asked, f"exec {shlex.join(['srun', *command])}", is_step=True)
+    # A node that does not see the folder could not begin a job with its output there.
+    lines = [f"exec {shlex.join(command)} << '{_END}'", text, _END]
+    if options.value_of("--output") is None:
+        asked.append("--output=/dev/null")
+        folder, file = shlex.quote(str(output.parent)), shlex.quote(str(output))
+        lines.insert(0, f"[ ! -d {folder} ] || exec >> {file} 2>&1")
+    return _script(options, asked, "\n".join(lines))
 
 
 def array_script(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.files import read_regular
 from dlmon.host import host_name
+from dlmon.launch.children import python_command
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.submitted import Submitted, read_submitted
 from dlmon.records import Result, Status, StopCause
@@ -38,6 +42,8 @@ OFTEN_FOR_S, SELDOM_S = 120.0, 10.0
 """What waits for longer is asked for seldom."""
 # What a node has written may be seen elsewhere only later.
 LATE_S = 5.0
+COPY_AGAIN_S = 10.0
+QUEUED_AGAIN_S = (0.0, 1.0, 2.0, 4.0)
 # The controller finds a missing node only after a while.
 FOUND_WITHIN_S = 15.0
 _MOST_OUTPUT_BYTES = 1 << 16
@@ -123,6 +129,43 @@ class SharedQueue:
         return found or read_accounts(number)
 
 
+class NodeCopy:
+    """Has the log of a session copied that its node writes to a disk of its own.
+
+    That is done by a process, which ends with this one or with the job.
+
+    Args:
+        log: where its log is seen here.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began: float | None = None
+
+    def look(self, job: QueuedJob) -> None:
+        """Copy what a job that runs has written, from now on."""
+        now = time.monotonic()
+        is_copying = self._process is not None and self._process.poll() is None
+        is_soon = self._began is not None and now - self._began < COPY_AGAIN_S
+        if job.state is not JobState.RUNNING or is_copying or is_soon:
+            return
+        self._began = now
+        self._process = subprocess.Popen(
+            [*python_command("dlmon.remote.node_copy"), job.id, str(self._log)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+@cache
+def copy_of(log: Path) -> NodeCopy:
+    """Return what copies the session of a log, one for all that follow it."""
+    return NodeCopy(log)
+
+
 class Waiting:
     """A session that has been submitted, until its log begins or its job is over.
 
@@ -146,6 +189,7 @@ class Waiting:
             self.watch = JobWatch(submitted.slurm_job)
         self._clock = clock
         self._over_at: float | None = None
+        self._running_at: float | None = None
         self.failure: str | None = None
         """Why no log will come any more; None as long as one may."""
 
@@ -157,8 +201,10 @@ class Waiting:
 
     def poll(self) -> Path | None:
         """Return the log once it is there; `failure` says if it never will be."""
-        if os.path.exists(self.log):  # noqa: PTH110 - it may be forbidden to look
-            return self.log
+        # It may be forbidden to look; of a copy, the file comes first.
+        with contextlib.suppress(OSError):
+            if self.log.stat().st_size:
+                return self.log
         if self.watch is None:
             # Whoever submits it has yet to hear its number.
             again = read_submitted(self.log)
@@ -178,6 +224,11 @@ class Waiting:
                 # It was started anew before it could begin.
                 return self._next(restarts)
             self._over_at = None
+            if job.state is JobState.RUNNING:
+                now = self._clock()
+                self._running_at = now if self._running_at is None else self._running_at
+                if now - self._running_at >= LATE_S:
+                    copy_of(self.log).look(job)
             return None
         now = self._clock()
         if self._over_at is None:
@@ -197,6 +248,9 @@ class Waiting:
         why = f"{end_text(job)} before the session began"
         if job.signal == _NO_OUTPUT and not said:
             why += f"; can its node write in {self.log.parent}?"
+        elif job.state in (JobState.COMPLETED, JobState.FAILED) and not said:
+            why = f"{end_text(job)} before a session was seen here; does its node see "
+            why += f"{self.log.parent}?"
         return f"{why}: {said}" if said else why
 
 
@@ -260,6 +314,7 @@ class JobLife:
     ) -> None:
         submitted = read_submitted(log)
         self.restart = 0 if submitted is None else submitted.restart
+        self.on_node = None if submitted is None else submitted.on_node
         self.own_signal = None if submitted is None else submitted.job.get("own_signal")
         if submitted is not None and submitted.slurm_job is not None:
             number = submitted.slurm_job
@@ -287,12 +342,29 @@ class JobLife:
             return by_lock if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
         if job is None or job.state.is_over or self.is_next(job):
             return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
+        if self.on_node is not None:
+            copy_of(self._log).look(job)
+            return Status.RUNNING
         is_here = host == host_name()
         return by_lock if is_here and waited_s > FOUND_WITHIN_S else Status.RUNNING
 
     def is_next(self, job: QueuedJob) -> bool:
         """Return whether Slurm has put the job back into the queue since."""
         return (job.restarts or 0) > self.restart
+
+    def _is_started_anew(self, number: str) -> bool:
+        for wait_s in QUEUED_AGAIN_S:
+            # Slurm counts a start once what ran before is gone.
+            time.sleep(wait_s)
+            try:
+                job = read_job(number)
+            except SlurmError:
+                return False
+            if job is None or job.state.is_over:
+                return False
+            if self.is_next(job):
+                return True
+        return False
 
     def next(self, result: Result | None) -> Waiting | None:
         """Return the session that goes on where this one ended as Slurm queued its job again.
@@ -305,11 +377,7 @@ class JobLife:
         is_queued_again = result is None or by in (StopCause.REQUEUED, StopCause.PREEMPTED)
         if submitted is None or self.watch is None or not is_queued_again:
             return None
-        try:
-            job = read_job(self.watch.number)
-        except SlurmError:
-            return None
-        if job is None or job.state.is_over or not self.is_next(job):
+        if not self._is_started_anew(self.watch.number):
             return None
         root = self._log.parent.name.removesuffix(f"-r{self.restart}")
         again = restarted_folder(self._log.parent.with_name(root), self.restart + 1)
@@ -351,7 +419,10 @@ class SlurmFollower(SessionFollower):
         job = None if self.life.watch is None else self.life.watch.job
         is_interrupted = self.status == Status.INTERRUPTED and self.unreadable is None
         if is_interrupted and job is not None and (job.state.is_over or self.life.is_next(job)):
-            return f"interrupted: {end_text(job)}, and no result could be recorded"
+            node, lost = self.life.on_node, "no result could be recorded"
+            if node is not None:
+                lost = f"what {node} recorded last could not be copied from it"
+            return f"interrupted: {end_text(job)}, and {lost}"
         return super()._find_problem()
 
 

@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from dlmon.log.folder import LogError
 from dlmon.records import Record, encode
 from dlmon.slurm.start import SUBMITTED_FLAG, submitted_job
 from dlmon.supervisor.supervisor import Supervisor
+
+COPIED_WITHIN_S = 5.0
 
 
 def main() -> None:
@@ -55,8 +58,9 @@ def main() -> None:
 
 def _run_submitted(folder: Path) -> NoReturn:
     """Run what was submitted with a session's folder, and end with its exit code."""
+    is_seen_elsewhere = folder.is_dir()
     try:
-        job = submitted_job(folder, os.environ)
+        job = submitted_job(folder, os.environ, sys.stdin.readline)
     except LogError as error:
         sys.exit(f"{host_name()}: {error}")
     if not job.script:
@@ -73,6 +77,9 @@ def _run_submitted(folder: Path) -> NoReturn:
         return supervisor.exit_code
 
     code = asyncio.run(run())
+    if not is_seen_elsewhere:
+        # Whoever copies the log can reach this node as long as its job is not over.
+        time.sleep(COPIED_WITHIN_S)
     if refused:
         print(refused[0].reason, file=sys.stderr)
         code = refused[0].exit_code

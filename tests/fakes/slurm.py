@@ -126,6 +126,23 @@ class Slurm:
     def start_node(self, name):
         self._start("slurmd", "-D", "-N", name, name=name)
 
+    def hide(self, name, folder):
+        """Give a node a disk of its own in place of a folder; return what takes it away again."""
+        hidden = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$1" && shift && exec "$@"']
+        slurmd = [shutil.which("slurmd", path=_PATH), "-D", "-N", name]
+        self.stop_node(name)
+        self._start(*hidden, "sh", str(folder), *slurmd, name=name)
+
+        def show():
+            self.stop_node(name)
+            self.start_node(name)
+
+        return show
+
+    def stop_node(self, name):
+        self._daemons[name].terminate()
+        self._daemons[name].wait(DEADLINE_S)
+
     def kill_node(self, name):
         """End a node as a power cut does: its daemon, and what runs there of each job.
 

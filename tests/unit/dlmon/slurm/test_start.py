@@ -80,6 +80,15 @@ def test_where_the_job_sees_no_folder_it_says_what_to_do(tmp_path):
         submitted_job(tmp_path, {})
 
 
+def test_a_node_that_does_not_see_the_folder_makes_it_of_what_the_job_s_script_holds(tmp_path):
+    log = submit(tmp_path / "login", slurm_job=None)
+    text = log.with_name("job.json").read_text()
+    folder = tmp_path / "node" / log.parent.name
+    job = submitted_job(folder, {"SLURM_JOB_ID": "12"}, lambda: text)
+    assert (job.session, job.log_dir) == (folder.name, str(folder.parent))
+    assert read_submitted(folder / "session.jsonl").slurm_job == "12"
+
+
 def test_what_another_version_submitted_is_said(tmp_path):
     log = submit(tmp_path)
     made = json.loads(log.with_name("job.json").read_text())

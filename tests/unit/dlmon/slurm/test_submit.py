@@ -9,9 +9,10 @@ from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.submit import array_script, batch_script, read_slurm_options, submit, warning_s
 
 
-def script_of(text, folder="/logs/id"):
-    command = ["python", "-m", "dlmon.supervisor", folder]
-    return batch_script(read_slurm_options(text), Path(folder, "job.out"), "train.py", command)
+def script_of(text, folder="/logs/id", in_each=False):
+    command, output = ["python", "-m", "dlmon.supervisor", folder], Path(folder, "job.out")
+    options = read_slurm_options(text)
+    return batch_script(options, output, "train.py", command, in_each, '{"session": "id"}')
 
 
 def directives(script):
@@ -23,20 +24,24 @@ def test_the_script_of_a_job():
     assert script_of("-p gpu --gres=gpu:1 -t 2:00:00") == (
         "#!/bin/bash\n"
         "#SBATCH --job-name=train.py\n"
-        "#SBATCH --output=/logs/id/job.out\n"
         "#SBATCH --open-mode=append\n"
+        "#SBATCH --output=/dev/null\n"
         "#SBATCH --signal=B:TERM@90\n"
         "#SBATCH -p gpu\n"
         "#SBATCH --gres=gpu:1\n"
         "#SBATCH -t 2:00:00\n"
         "\n"
-        "exec python -m dlmon.supervisor /logs/id\n"
+        "[ ! -d /logs/id ] || exec >> /logs/id/job.out 2>&1\n"
+        "exec python -m dlmon.supervisor /logs/id << 'END OF JOB'\n"
+        '{"session": "id"}\n'
+        "END OF JOB\n"
     )
 
 
 def test_what_a_person_asks_comes_after_what_dlmon_asks():
     asked = directives(script_of("-J mine -o own.out"))
     assert asked[-2:] == [["-J", "mine"], ["-o", "own.out"]]
+    assert "job.out" not in script_of("-o own.out")
 
 
 def test_options_are_split_as_a_shell_does_and_stay_as_they_are():
@@ -48,7 +53,7 @@ def test_options_are_split_as_a_shell_does_and_stay_as_they_are():
 
 
 def test_a_percent_of_the_path_is_no_pattern():
-    assert ["--output=/logs/5%%/job.out"] in directives(script_of("", "/logs/5%"))
+    assert ["--output=/logs/5%%/job.out"] in directives(script_of("", "/logs/5%", in_each=True))
 
 
 def test_a_signal_of_ones_own_stands():

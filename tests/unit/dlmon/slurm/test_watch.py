@@ -1,5 +1,6 @@
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
@@ -46,6 +47,8 @@ def waiting(log, queue):
 def test_it_waits_until_its_log_is_there(waiting, log):
     assert waiting.poll() is None
     log.write_text("")
+    assert waiting.poll() is None
+    log.write_text("{}\n")
     assert waiting.poll() == log
     assert waiting.failure is None
 
@@ -56,7 +59,9 @@ def test_a_job_that_is_over_has_some_time_to_show_its_log(waiting, queue, log):
     assert waiting.failure is None
     queue.now += LATE_S
     assert waiting.poll() is None
-    assert waiting.failure == "job 12 ended before the session began"
+    assert waiting.failure == (
+        f"job 12 ended before a session was seen here; does its node see {log.parent}?"
+    )
 
 
 def test_what_its_node_wrote_says_why(waiting, queue, log):
@@ -68,6 +73,20 @@ def test_what_its_node_wrote_says_why(waiting, queue, log):
     assert waiting.failure == (
         "job 12 failed with exit code 127 before the session began: bash: python: not found"
     )
+
+
+def test_the_log_of_a_job_that_runs_and_is_not_seen_here_is_copied_from_its_node(
+    waiting, queue, monkeypatch
+):
+    copied = []
+    monkeypatch.setattr(watching, "copy_of", lambda log: SimpleNamespace(look=copied.append))
+    waiting.poll()
+    queue.becomes(JobState.RUNNING)
+    waiting.poll()
+    assert copied == []
+    queue.now += LATE_S
+    waiting.poll()
+    assert copied == [queue.job]
 
 
 def test_one_that_never_started_is_over_at_once(waiting, queue):
@@ -220,6 +239,21 @@ def test_its_result_counts_whatever_the_queue_says(followed, queue):
     assert queue.asked == asked
 
 
+def test_what_its_node_keeps_to_itself_is_copied_while_the_job_runs(tmp_path, monkeypatch, queue):
+    copied = []
+    monkeypatch.setattr(watching, "copy_of", lambda log: SimpleNamespace(look=copied.append))
+    records = recorded_session(samples=3_000)
+    followed = Followed(tmp_path, monkeypatch, records, queue, on_node="n7")
+    queue.becomes(JobState.RUNNING)
+    assert followed.poll_after(1000) == Status.RUNNING
+    assert copied[0] == queue.job
+    queue.becomes(JobState.COMPLETED)
+    assert followed.poll_after(LATE_S) == Status.INTERRUPTED
+    assert followed.follower.problem == (
+        "interrupted: job 12 ended, and what n7 recorded last could not be copied from it"
+    )
+
+
 def test_what_comes_late_is_waited_for(followed, queue):
     queue.becomes(JobState.COMPLETED)
     assert followed.poll_after(LATE_S / 2) == Status.RUNNING
@@ -261,6 +295,7 @@ def test_what_follows_a_log_depends_on_what_lies_beside_it(tmp_path):
 
 
 def test_after_a_requeue_the_next_session_is_waited_for(followed, queue, monkeypatch):
+    monkeypatch.setattr(watching, "QUEUED_AGAIN_S", (0.0, 0.0))
     monkeypatch.setattr(watching, "read_job", queue)
     *rest, result = followed.rest
     stopped = replace(result, status=Status.STOPPED, stopped_by=StopCause.REQUEUED)

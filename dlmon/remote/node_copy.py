@@ -1,0 +1,103 @@
+"""Copy the log of a session from the disk of its node: `python -m dlmon.remote.node_copy JOB LOG`.
+
+Nothing is copied where the node sees the same folder as this machine. It ends with its stdin, and
+once the session is over, or its node is reached no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from dlmon.log.directory import NoSuchLog
+from dlmon.log.folder import LogError, id_of
+from dlmon.log.submitted import read_submitted, write_submitted
+from dlmon.private_files import make_private_folder
+from dlmon.records import Status
+from dlmon.remote.connection import Connection, connected
+from dlmon.remote.follower import LogCopy, find_remote
+from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.slurm.commands import SlurmError, run_slurm
+from dlmon.slurm.queue import host_names, read_job
+from dlmon.slurm.step import job_node, step_command
+from dlmon.slurm.submit import SCRIPT_NAME
+
+LOOK_S = 0.5
+LOST_LOOKS = 20
+_UNSEEN = b"unseen"
+
+
+def node_with_its_own(job: str, log: Path) -> str | None:
+    """Return the node that writes the log of a job to a disk that is not seen here, if one does.
+
+    Raises:
+        SlurmError: Slurm does not answer, or the node.
+    """
+    found, submitted = read_job(job), read_submitted(log)
+    if found is None or submitted is None or not found.node_list:
+        return None
+    node = host_names(found.node_list)[0]
+    root = log.parent.name.removesuffix(f"-r{submitted.restart}" if submitted.restart else "")
+    # Whoever submitted it wrote this, and no node.
+    script = log.parent.with_name(root) / SCRIPT_NAME
+    words = ["sh", "-c", f'[ -e "$1" ] || echo {_UNSEEN.decode()}', "sh", str(script)]
+    return node if run_slurm([*step_command(job, node), *words]).strip() == _UNSEEN else None
+
+
+async def copy_log(job: str, node: str, log: Path) -> None:
+    """Copy it as it grows, until its session is over or its node can't be reached.
+
+    Raises:
+        LogError: it can't be kept here.
+        SshError: the node can't be reached.
+    """
+    log_dir = str(log.parent.parent)
+    async with connected(job_node(job, node)) as link:
+        while True:
+            try:
+                listed = await find_remote(link, id_of(log), log_dir)
+                break
+            except (NoSuchLog, RefusedRequest):
+                # Its supervisor begins.
+                await asyncio.sleep(LOOK_S)
+        copy = LogCopy(link, listed, log_dir, log.parent)
+        copy.start()
+        try:
+            await _wait_for_end(link, copy)
+        finally:
+            copy.close()
+
+
+async def _wait_for_end(link: Connection, copy: LogCopy) -> None:
+    lost = 0
+    while copy.status in (None, Status.RUNNING) and copy.problem is None and lost < LOST_LOOKS:
+        lost = 0 if link.is_up else lost + 1
+        await asyncio.sleep(LOOK_S)
+
+
+def main() -> None:
+    """Copy what the arguments say."""
+    job, log = sys.argv[1], Path(sys.argv[2])
+
+    def end_with_stdin() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=end_with_stdin, daemon=True).start()
+    try:
+        node, submitted = node_with_its_own(job, log), read_submitted(log)
+        if node is not None and submitted is not None:
+            make_private_folder(log.parent)
+            write_submitted(log, replace(submitted, on_node=node))
+            asyncio.run(copy_log(job, node, log))
+    except (LogError, OSError, SlurmError, SshError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

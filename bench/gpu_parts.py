@@ -239,6 +239,12 @@ def screens(day: Day) -> tuple[str, str]:
         return "\n\n".join(said), f"{len(pictures)} pictures"
 
 
+def step_parts(day: Day) -> tuple[str, str]:
+    """What a step of PyTorch's is made of, beside a clock that waits for the GPU."""
+    arguments = ["--device", "cpu" if day.dry else "cuda", *["--ways", "item"] * day.dry]
+    return code(day.bench("step_parts.py", *arguments, deadline_s=180)), "done"
+
+
 PARTS: dict[str, Part] = {
     "doctor": doctor,
     "nvml": nvml,
@@ -250,6 +256,7 @@ PARTS: dict[str, Part] = {
     "runs": runs(0),
     "crossing": crossing,
     "batch-sizes": batch_sizes,
+    "step-parts": step_parts,
     "cost": cost,
     "runs-torch": runs(1),
 }

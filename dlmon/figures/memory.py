@@ -115,19 +115,21 @@ def explain_failure(snapshot: Snapshot) -> str:
 def against_failure(snapshot: Snapshot) -> str:
     """Return what to try, by what the error and the readings before it say; empty for nothing."""
     error, growth, model = failed_for_memory(snapshot), snapshot.memory.growth, snapshot.model
-    advised = []
+    advised: list[str] = []
+    if error is None:
+        return ""
     if growth is not None:
         each = amount(growth.epoch_mib)
         advised.append(f"find what is kept from epoch to epoch: {each} more after each")
-    if error is not None and error.asked_mib is not None:
+    if error.asked_mib is not None:
         if error.unused_mib is not None and error.unused_mib >= error.asked_mib:
             why = f"{amount(error.unused_mib)} was there in pieces, {amount(error.asked_mib)} asked"
-            advised.append(f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
+            advised.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
         other, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
         if other is not None and other[1] >= lacking_mib:
             advised.append(f"train without {other[0]} on the GPU: it held {amount(other[1])}")
     if model is not None and (model.batch_size or 0) > 1:
-        advised.append(f"a smaller batch than {model.batch_size:,}")
+        advised.append(f"use a smaller batch than {model.batch_size:,}")
     return "; or ".join(advised)
 
 

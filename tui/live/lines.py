@@ -24,6 +24,7 @@ from dlmon.figures.comparison import (
     epoch_word,
     last_epoch,
 )
+from dlmon.figures.memory import explain_failure
 from dlmon.figures.phases import doing_text
 from dlmon.figures.progress import (
     failure_text,
@@ -178,6 +179,8 @@ class LimitLine(Lines):
         failure, untrained = failure_text(snapshot), why_nothing_trained(snapshot)
         if failure is not None:
             style, heading, (name, more) = BAD, "Failed  ", try_or_output(snapshot)
+            explained = explain_failure(snapshot)
+            failure = f"GPU memory ran out: {explained}" if explained else failure
             texts = wrapped(failure, room - len(heading), max(1, height - bool(more)))
             rows = beside(heading, texts, PLAIN, BAD)
             rows += [((name.ljust(len(heading)), MUTED), (more, PLAIN))] if more else []

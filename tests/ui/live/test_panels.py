@@ -420,6 +420,16 @@ def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size,
     assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
 
 
+def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():
+    error = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+        "capacity of 79.10 GiB of which 1.20 GiB is free."
+    )
+    first, second, *_ = rows_of(failed(error, FailureKind.OUT_OF_MEMORY, [error]))
+    assert first.startswith("┃ Failed  GPU memory ran out: 2.0 GiB of GPU 0 was asked for")
+    assert "1.2 GiB of 79.1 GiB was free" in f"{first} {second}"
+
+
 def test_a_run_that_is_over_and_has_no_figure_says_why():
     assert rows_of(WITHOUT_LIMIT) == [
         f"┃ What limited it  {TOO_SHORT}",

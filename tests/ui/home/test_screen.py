@@ -187,7 +187,7 @@ async def test_what_is_typed_filters_and_the_first_match_is_highlighted(show_hom
         await press(shown, *"wide mn")
         text = "\n".join(shown.rows("#workloads"))
         assert [name for name in NAMES if f" {name} " in f"{text} "] == ["mnist-mlp-wide"]
-        assert shown.screen.query_one(WorkloadList)._border_subtitle.plain == "1 of 17"
+        assert shown.screen.query_one(WorkloadList)._border_subtitle.plain == "1 of 20"
         assert WORKLOADS["mnist-mlp-wide"].title in shown.about
         await press(shown, "enter")
         assert shown.launched == [(WORKLOADS["mnist-mlp-wide"], RunOptions())]

@@ -51,15 +51,14 @@ class Tokens:
         try:
             # As nearly always.
             kind = type(batch)
-            if kind is list or kind is tuple:
-                ids = batch[0]
-                rows, length = ids.shape
-                is_found = self.inferred is not None and ids.dtype == self._dtype
-            else:
-                held = batch if kind is dict else batch.data
+            held = batch if kind is dict else getattr(batch, "data", None)
+            if type(held) is dict:
                 ids = held[_IDS]
-                rows, length = ids.shape
-                is_found = self.are_there is True and type(held) is dict
+                is_found = self.are_there is True
+            else:
+                ids = batch[0] if kind is list or kind is tuple else batch
+                is_found = self.inferred is not None and ids.dtype == self._dtype
+            rows, length = ids.shape
             if is_found:
                 return int(rows * length)
         except Exception:  # noqa: BLE001, S110 - it is looked at in full

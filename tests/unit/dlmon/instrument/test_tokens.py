@@ -174,3 +174,21 @@ def test_what_lies_on_a_gpu_or_on_several_ranks_is_not_looked_into(kind, reason)
     batch = {"input_ids": kind(), "attention_mask": kind(), "labels": kind()}
     assert shares_of(batch, 1).why == dict.fromkeys(("not_padding", "trained_on"), reason)
     assert Tokens().of(batch, 2) == 8
+
+
+def test_an_array_alone_is_asked_for_nothing_by_name():
+    # PyTorch warns a script, once, of a tensor that is asked so.
+    class Tensor:
+        dtype, shape = np.dtype(np.int64), (4, 8)
+
+        @property
+        def data(self):
+            return self
+
+        def __getitem__(self, name):
+            asked.append(name)
+
+    asked = []
+    tokens = Tokens()
+    assert [tokens.of(Tensor(), 4) for _ in range(3)] == [32, 32, 32]
+    assert asked == []

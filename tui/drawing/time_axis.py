@@ -138,7 +138,11 @@ class TimeAxis:
         return -(-room_ns // _DAY_NS) * _DAY_NS
 
     def shades(self, phase_spans: Iterable[PhaseSpan]) -> tuple[tuple[int, int, str], ...]:
-        """Return the stretches that compile or validate, the pauses, the stalls and the alerts."""
+        """Return the stretches that compile or validate, the pauses, the stalls and the alerts.
+
+        Of epochs of a second, each of whose validations takes hundredths, all columns would be
+        shaded: what ends within half a column is not, unless it stands out.
+        """
         found = []
         for stretch in phase_spans:
             kind = _SHADES.get(stretch.phase)
@@ -147,6 +151,9 @@ class TimeAxis:
             first = max(0, self.column_of(stretch.start))
             last = self.known - 1
             if stretch.end is not None:
+                is_short = stretch.end - stretch.start < self.column_ns // 2
+                if is_short and kind in ("validation", "pause"):
+                    continue
                 last = min(last, self.column_of(stretch.end))
             if first <= last:
                 found.append((first, last, kind))

@@ -99,7 +99,12 @@ def test_a_wide_column_knows_the_least_and_the_greatest_value_within_it():
             [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)],
             ((1, 2, "pause"), (6, 9, "pause")),
         ),
-        # However short it is beside a column.
+        # Validations that take next to none of their columns.
+        (
+            TimeAxis(0, 60 * S, 10, 10),
+            [PhaseSpan("validating", 60 * n * S, (60 * n + 29) * S) for n in range(9)],
+            (),
+        ),
         (
             TimeAxis(0, 60 * S, 10, 10),
             [PhaseSpan("stalled", 130 * S, 132 * S)],

@@ -23,6 +23,8 @@ WARM_UP = 20
 def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
     """Train, and print the milliseconds of a step: of each part, or of the whole alone."""
     on_gpu = device != "cpu"
+    if not on_gpu:
+        torch.set_num_threads(1)
     width, batch = (4096, 4096) if on_gpu else (96, 32)
 
     class Samples(IterableDataset[Any]):

@@ -300,7 +300,7 @@ _OTHERS = (("▓", BRIGHT), ("▒", PLAIN))
 
 
 class AccountLine(GrowingLines):
-    """A bar of what the time went into; below it the longest pause, or that at the cursor.
+    """A bar of what the time went into, a step's parts, the longest pause, or that at the cursor.
 
     In a single row a pause at the cursor takes the place of the bar.
     """
@@ -327,14 +327,12 @@ class AccountLine(GrowingLines):
             return []
         start, end = read_ns or (0, 0)
         here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
-        pauses = _gap_rows(snapshot, here, width, max(1, height - 1))
+        step: list[TextRow] = []
+        if snapshot.step_parts is not None:
+            step = [((_STEP, MUTED), (step_parts_text(snapshot.step_parts), PLAIN))]
+        pauses = _gap_rows(snapshot, here, width, max(1, height - 1 - len(step)))
         if height == 1 and here:
             return pauses
-        step = (
-            [((_STEP, MUTED), (step_parts_text(parts), PLAIN))]
-            if (parts := snapshot.step_parts)
-            else []
-        )
         return [self._bar_row(snapshot, width), *step, *pauses][:height]
 
     show = shows(rows)

@@ -24,6 +24,7 @@ from dlmon.records import (
     Output,
     Phase,
     Status,
+    StepParts,
 )
 from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.seen import Evidence, Limit, LimitKind
@@ -382,6 +383,12 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     here = "Pause here  1.20 s after epoch 1; the machine was not read meanwhile"
     at_start = (second, 2 * second)
     assert shown(AccountLine(), paused, at_start, width=116, height=3)[1:] == [here]
+    # What a step is made of stands between them, where that was measured.
+    parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
+    measured = replace(paused, step_parts=parts)
+    step = "Step  forward 30 %, backward 50 %, rest 20 %"
+    assert shown(AccountLine(), measured, width=116, height=3)[1:] == [step, longest]
+    assert len(shown(AccountLine(), measured, width=116, height=1)) == 1
     # In the one row that a small terminal has for it, it takes the place of the bar.
     assert shown(AccountLine(), paused, at_start, width=76, height=1) == [here]
 

@@ -185,6 +185,7 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "batches"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
         f"{figure(rate.mean)} {unit}" if rate is not None else "",
+        f"{figure(tokens.mean)} tokens/s" if (tokens := result.tokens_per_second) else "",
     ]
     figures = () if session.header.is_machine_recording else tuple(filter(None, known))[:2]
     return [Alert(now, event, text, now, False, figures)]

@@ -73,7 +73,12 @@ class SteadyFigure:
 Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 
 SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
-RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
+TOKENS_PER_SECOND = "tokens_per_second"
+RATE_UNITS = {
+    SAMPLES_PER_SECOND: "samples/s",
+    STEPS_PER_SECOND: "steps/s",
+    TOKENS_PER_SECOND: "tokens/s",
+}
 """The metrics of which more is faster."""
 
 
@@ -84,8 +89,9 @@ def pace_of(timing: Timing) -> float:
 
 def _throughput_of(metric: str, figures: Figures) -> SteadyFigure | None:
     """Return a throughput; that in steps also where samples were counted."""
-    rate, unit = figures.samples_per_second, RATE_UNITS[metric]
-    if bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
+    unit, is_in_tokens = RATE_UNITS[metric], metric == TOKENS_PER_SECOND
+    rate = figures.tokens_per_second if is_in_tokens else figures.samples_per_second
+    if is_in_tokens or bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
         if rate is None or not is_time(rate.mean):
             return None
         if rate.band is None or not 0 <= rate.band < rate.mean:
@@ -140,11 +146,22 @@ class Figures(Protocol):
     def counts_steps(self) -> bool | None:
         """Whether that is of steps."""
 
+    @property
+    def tokens_per_second(self) -> SamplesPerSecond | None:
+        """The throughput in tokens."""
+
 
 def metric_of_script(figures: Figures) -> str:
-    """Return what a script is compared by: its epochs, else samples, else steps."""
+    """Return what a script is compared by: its epochs, else tokens, else samples, else steps."""
     if figures.seconds_per_epoch is not None or figures.samples_per_second is None:
         return "seconds_per_epoch"
+    return rate_of_script(figures)
+
+
+def rate_of_script(figures: Figures) -> str:
+    """Return the throughput that a script without epochs is compared by."""
+    if figures.tokens_per_second is not None:
+        return TOKENS_PER_SECOND
     return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
 
 

@@ -13,6 +13,7 @@ from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.run import (
     BACKEND,
     SAMPLES_PER_SECOND,
+    TOKENS_PER_SECOND,
     RunFigures,
     lower_is_better,
     options_with_effect,
@@ -55,6 +56,7 @@ _ONCE = frozenset(
 # What is compared, in this order. Metrics and the parts of the account follow.
 FIGURES = (
     THROUGHPUT,
+    TOKENS_PER_SECOND,
     "seconds_per_epoch",
     "step_ms.median",
     "step_ms.p95",
@@ -73,7 +75,7 @@ FIGURES = (
     "cost_usd_per_epoch",
     "cost_usd",
 )
-MORE_IS_BETTER = frozenset({THROUGHPUT})
+MORE_IS_BETTER = frozenset({THROUGHPUT, TOKENS_PER_SECOND})
 NEITHER_IS_BETTER = frozenset(
     {"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES, *GPU_ACTIVITY}
 )

@@ -13,12 +13,11 @@ from dlmon.comparison.peaks import MEASURED, flop_s_text
 from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.run import (
     RATE_UNITS,
-    SAMPLES_PER_SECOND,
-    STEPS_PER_SECOND,
     Figures,
     RunFigures,
     Timing,
     metric_of_script,
+    rate_of_script,
     timing_by,
 )
 from dlmon.comparison.same_script import is_same_work
@@ -117,7 +116,7 @@ def metric_of(snapshot: Snapshot) -> str:
     """Return what a session is compared by."""
     header, model = snapshot.header, snapshot.model
     if header.is_script and model is not None and model.has_epochs is False:
-        return STEPS_PER_SECOND if snapshot.counts_steps else SAMPLES_PER_SECOND
+        return rate_of_script(snapshot)
     return compared_metric(header.workload, mode_of(header.options), snapshot)
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from statistics import fmean
 
 from dlmon.comparison.run import Curve
+from dlmon.figures import tokens
 from dlmon.figures.machine import activity_name
 from dlmon.figures.sections import Chart, Line, Values
 from dlmon.figures.units import rate_unit
@@ -232,6 +233,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     of_steps = " of steps" if session.counts_steps else ""
     others = [
         (f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput),
+        ("throughput in tokens", tokens.UNIT, session.tokens_rate),
         ("CPU", "%", machine.cpu_pct),
         ("CPU power", "W", machine.cpu_power_w),
         ("memory", "MiB", machine.memory_mib),

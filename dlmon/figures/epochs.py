@@ -172,11 +172,11 @@ def validation_time(epoch: Epoch) -> str:
     return units.seconds(validation.took_s) if validation else "–"
 
 
-def samples_per_second_of(epoch: Epoch) -> str:
+def samples_per_second_of(epoch: Epoch, in_tokens: bool = False) -> str:
     """Write the throughput of an epoch without its validation; a dash where it isn't known."""
     train_s = (epoch.train_end - epoch.begin) / 1e9
-    known = epoch.samples is not None and train_s > 0
-    return units.rate((epoch.samples or 0) / train_s) if known else "–"
+    counted = epoch.tokens if in_tokens else epoch.samples
+    return units.rate(counted / train_s) if counted is not None and train_s > 0 else "–"
 
 
 def metric_text(epoch: Epoch, name: str) -> str:

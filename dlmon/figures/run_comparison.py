@@ -21,6 +21,7 @@ from dlmon.comparison.run import (
     BACKEND,
     SAMPLES_PER_SECOND,
     STEPS_PER_SECOND,
+    TOKENS_PER_SECOND,
     RunFigures,
     cpus_of,
 )
@@ -179,6 +180,7 @@ _TITLES = {
     STEP_MS: "Milliseconds per batch",
     SAMPLES_PER_SECOND: "Samples per second",
     STEPS_PER_SECOND: "Steps per second",
+    TOKENS_PER_SECOND: "Tokens per second",
 }
 
 

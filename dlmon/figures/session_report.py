@@ -54,6 +54,7 @@ from dlmon.figures.tables import (
     loop_table,
     metric_table,
 )
+from dlmon.figures.tokens import band_text
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
@@ -271,7 +272,8 @@ def _headline(snapshot: Snapshot) -> str:
         return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
     if snapshot.samples_per_second is not None:
         unit = units.rate_unit(snapshot.counts_steps)
-        return units.throughput(snapshot.samples_per_second, unit=unit)
+        tokens = band_text(snapshot.tokens_per_second)
+        return tokens or units.throughput(snapshot.samples_per_second, unit=unit)
     return ""
 
 

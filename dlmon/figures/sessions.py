@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.conditions import compiled_by
 from dlmon.comparison.run import pace_of
-from dlmon.figures import units
+from dlmon.figures import tokens, units
 from dlmon.figures.comparison import (
     compared_metric,
     compile_text,
@@ -432,6 +432,7 @@ def speed_text(result: Result, header: SessionHeader) -> str:
     if result.samples_per_second is not None:
         unit = units.rate_unit(result.counts_steps)
         parts.append(units.throughput(result.samples_per_second, unit))
+    parts += filter(None, [tokens.band_text(result.tokens_per_second)])
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:

@@ -9,7 +9,7 @@ from os.path import commonprefix
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
-from dlmon.comparison.run import RunFigures
+from dlmon.comparison.run import RATE_UNITS, TOKENS_PER_SECOND, RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
@@ -140,7 +140,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     is_script = all(run.command is not None for run in runs)
     # Of samples and steps beside each other, the verdict says which side has which.
     rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
-    names = {**_NAMES, THROUGHPUT: rate}
+    names = {**_NAMES, THROUGHPUT: rate, TOKENS_PER_SECOND: RATE_UNITS[TOKENS_PER_SECOND]}
     if not compiled:
         names["compile_s"] = "first batches, extra s"
 

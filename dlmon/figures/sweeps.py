@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlmon.figures import units, verdicts
+from dlmon.figures import tokens, units, verdicts
 from dlmon.figures.comparison import epoch_text
 from dlmon.figures.phases import phase_text
 from dlmon.figures.redact import Redaction
@@ -100,6 +100,9 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     columns[time] = [_time(row, metrics) for row in rows]
     rates = [row.samples_per_second for row in rows]
     columns["samples/s"] = ["" if rate is None else units.rate(rate) for rate in rates]
+    of_tokens = [row.tokens_per_second for row in rows]
+    if any(rate is not None for rate in of_tokens):
+        columns[tokens.UNIT] = ["" if rate is None else units.rate(rate) for rate in of_tokens]
     prices = [row.usd_per_million for row in rows]
     if any(price is not None for price in prices):
         columns["USD/M samples"] = [
@@ -254,6 +257,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
         parts.append(f"{amount(metric, time)} {_UNITS[metric]}")
     if result.samples_per_second is not None:
         parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
+        parts.append(tokens.band_text(result.tokens_per_second))
     else:
         parts.append(result.why.get("samples_per_second", ""))
     return ", ".join(part for part in parts if part)
@@ -452,6 +456,7 @@ def _row_json(
         "high": row.high,
         "projected": row.projected,
         "samples_per_second": row.samples_per_second,
+        "tokens_per_second": row.tokens_per_second,
         **scaled,
         "cost_usd": row.cost_usd,
         "usd_per_million_samples": row.usd_per_million,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dlmon.figures import units
+from dlmon.figures import tokens, units
 from dlmon.figures.epochs import steps_asked_for
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Profile
@@ -55,6 +55,7 @@ def loop_table(snapshot: Snapshot, most: int = MOST_LOOPS) -> Table | None:
 def _loop_row(loop: LoopResult) -> tuple[str, ...]:
     epoch, rate = loop.seconds_per_epoch, loop.samples_per_second
     unit = units.rate_unit(loop.counts_steps)
+    of_tokens = tokens.band_text(loop.tokens_per_second)
     return (
         "▶" if loop.headline else "",
         what_trains(loop),
@@ -62,7 +63,7 @@ def _loop_row(loop: LoopResult) -> tuple[str, ...]:
         f"{loop.batches:,}",
         units.seconds(loop.train_s),
         "–" if epoch is None else units.band(epoch),
-        "–" if rate is None else units.throughput(rate, unit),
+        "–" if rate is None else f"{units.throughput(rate, unit)}{of_tokens and f', {of_tokens}'}",
     )
 
 

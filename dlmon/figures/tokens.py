@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dlmon.comparison.run import RATE_UNITS, TOKENS_PER_SECOND
 from dlmon.figures import units
+from dlmon.records import SamplesPerSecond
 from dlmon.session.snapshot import Snapshot
 
-UNIT = "tokens/s"
+UNIT = RATE_UNITS[TOKENS_PER_SECOND]
 _SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))
+
+
+def now_text(snapshot: Snapshot) -> str:
+    """Return the throughput in tokens now; empty where it isn't known."""
+    now = snapshot.tokens_per_second_now
+    return "" if now is None else f"{units.rate(now)} {UNIT}"
+
+
+def band_text(measured: SamplesPerSecond | None) -> str:
+    """Return a steady throughput in tokens with its interval; empty where there is none."""
+    return "" if measured is None else units.throughput(measured, UNIT)
 
 
 def shares_text(snapshot: Snapshot) -> str:

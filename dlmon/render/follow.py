@@ -23,6 +23,7 @@ from dlmon.figures.phases import doing_text, phase_text, reading_text
 from dlmon.figures.progress import job_end_text
 from dlmon.figures.sessions import after_the_batch, called
 from dlmon.figures.stacks import stack_text
+from dlmon.figures.tokens import now_text
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
@@ -343,6 +344,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     if snapshot.samples_per_second_now is not None:
         unit = units.rate_unit(snapshot.counts_steps)
         parts.append(f"{units.rate(snapshot.samples_per_second_now)} {unit}")
+    parts += filter(None, [now_text(snapshot)])
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""

@@ -88,6 +88,7 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     varied = dict.fromkeys(key for row in found for key in row["options"])
     figures = (
         "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
+        "tokens_per_second",
         "cost_usd", "best",
     )  # fmt: skip
     return _csv(
@@ -203,6 +204,7 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
                 known.append((1, end_ns, samples, dt_us))
         elif isinstance(record, BatchSummary):
             known.append((record.count, record.t_last, record.samples, record.time_us))
+        tokens = getattr(record, "tokens", None)
         for at, (batches, end_ns, samples, took_us) in enumerate(known):
             assert isinstance(record, (Batches, BatchSummary))
             yield {
@@ -215,6 +217,7 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
                 "opening_ms": None if at else _milliseconds(record.opening_us),
                 "wait_ms": None if at else _milliseconds(record.wait_us),
                 "trainer": record.trainer or 0,
+                "tokens": tokens[at] if isinstance(tokens, tuple) else tokens,
             }
 
 
@@ -260,6 +263,7 @@ def _epochs(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
             "whole": epoch.whole,
             "samples": epoch.samples,
             "trainer": epoch.trainer or 0,
+            "tokens": epoch.tokens,
             **{f"metric_{name}": value for name, value in epoch.metrics.items()},
         }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlmon.comparison.conditions import busy_at_start, compiled_by
 from dlmon.comparison.price import usd_per_hour_of
-from dlmon.comparison.run import Curve, RunFigures, cpus_of, timings_of
+from dlmon.comparison.run import TOKENS_PER_SECOND, Curve, RunFigures, cpus_of, timings_of
 from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import ACCOUNT, METRIC, THROUGHPUT, SidesComparison, compare_sides
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
@@ -120,6 +120,8 @@ def _values_of(figures: Snapshot | Result) -> dict[str, float]:
     values: dict[str, float | None] = {"compile_s": figures.compile_s}
     if figures.samples_per_second is not None:
         values[THROUGHPUT] = figures.samples_per_second.mean
+    if figures.tokens_per_second is not None:
+        values[TOKENS_PER_SECOND] = figures.tokens_per_second.mean
     if figures.seconds_per_epoch is not None:
         values["seconds_per_epoch"] = figures.seconds_per_epoch.value
     if figures.step_ms is not None:

@@ -55,6 +55,7 @@ class CombinationRow:
         low, high: the 95 % interval of that mean. It is even about it, so it may reach below 0.
         projected: the time stands for an epoch or a run that had not ended.
         samples_per_second: the median throughput over its completed runs.
+        tokens_per_second: that in tokens; None where its samples have none.
         cost_usd: the median price of a run, None where no price was given.
         usd_per_million: the median price of a million samples in the steady state: runs
             may be of different lengths, so theirs says nothing of what is cheaper.
@@ -73,6 +74,7 @@ class CombinationRow:
     samples_per_second: float | None
     cost_usd: float | None
     usd_per_million: float | None
+    tokens_per_second: float | None = None
 
     @property
     def completed(self) -> int:
@@ -161,6 +163,9 @@ def _row(
         samples_per_second=_median(rates),
         cost_usd=_median(result.cost_usd for result in results),
         usd_per_million=_median(map(_usd_per_million, results)),
+        tokens_per_second=_median(
+            r.tokens_per_second.mean if r.tokens_per_second else None for r in results
+        ),
     )
 
 

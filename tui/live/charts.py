@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dlmon.figures import units
+from dlmon.figures import tokens, units
 from dlmon.figures.curves import curve_of
 from dlmon.figures.memory import memory_text
 from dlmon.figures.phases import doing_text
@@ -174,7 +174,9 @@ class TimeChartsScreen(ChartsScreen):
         figure = f"{units.rate(now)} {unit}" if now is not None else ""
         if measured is not None:
             figure = units.throughput(measured, unit)
-        return (figure, units.stalls(snapshot.stalls)) if snapshot.stalls else (figure,)
+        stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
+        in_tokens = tokens.band_text(snapshot.tokens_per_second) or tokens.now_text(snapshot)
+        return (figure, *filter(None, (in_tokens, stalls)))
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
         """Write the throughput of a column; of one of several seconds, its extremes too."""

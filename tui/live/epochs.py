@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 
-from dlmon.figures import units
+from dlmon.figures import tokens, units
 from dlmon.figures.comparison import epoch_word
 from dlmon.figures.epochs import (
     epoch_text_of,
@@ -277,16 +277,18 @@ def columns_of(
     ]
     bar = (_BAR, [" " * _SHORTEST_BAR for _ in epochs])
     validation = ("val time", [f"{validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
-    speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
+    speeds = [("samples/s", [samples_per_second_of(epoch) for epoch in epochs])]
+    if any(epoch.tokens is not None for epoch in epochs):
+        speeds.append((tokens.UNIT, [samples_per_second_of(epoch, True) for epoch in epochs]))
     validated = [validation] if any(epoch.validation for epoch in epochs) else []
     kept: list[_Column] = []
-    for column in (number, time, *metrics, bar, *validated, speed):
+    for column in (number, time, *metrics, bar, *validated, *speeds):
         heading, cells = column
         needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if kept else 0)
         if needed <= width:
             kept.append(column)
             width -= needed
-    in_order = (number, time, bar, *validated, *metrics, speed)
+    in_order = (number, time, bar, *validated, *metrics, *speeds)
     left_out = sum(column not in kept for column in metrics)
     return [column for column in in_order if column in kept], left_out
 

@@ -384,7 +384,7 @@ FULL_WITHIN = 100
 def _memory(known: Known) -> Iterator[Cause]:
     """See GPU memory that would be full before the last epoch has ended."""
     session = known.session
-    use, epochs = session.memory.use, session.model.epochs_in_all if session.model else None
+    use, epochs = session.memory_use, session.model.epochs_in_all if session.model else None
     growth = use.growth
     if use.newest is None:
         return

@@ -168,13 +168,16 @@ class MemoryHistory:
     def retries_between(self, begin: int, end: int) -> int:
         return sum(count for t, count in self._retries if begin < t <= end)
 
-    @property
-    def use(self) -> MemoryUse:
-        """What it comes to."""
+    def use(self, free_mib: float | None = None) -> MemoryUse:
+        """Return what it comes to; `free_mib` is what NVML says is free of that GPU."""
         newest, peaks = self._main, self._peaks.of_epochs
         growth, errors = self._peaks.growth, self.errors
         if growth is not None and newest is not None and newest.limit_mib is not None:
-            left_mib = max(0, newest.limit_mib - newest.peak_mib)
+            most_mib: float = newest.limit_mib
+            if free_mib is not None and newest.framework == "torch":
+                # The driver, and other programs, have some of it too.
+                most_mib = min(most_mib, (newest.reserved_mib or 0) + free_mib)
+            left_mib = max(0.0, most_mib - newest.peak_mib)
             growth = replace(growth, full_in=left_mib / growth.epoch_mib)
         return MemoryUse(
             newest,

@@ -71,7 +71,7 @@ from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
-from dlmon.session.memory import MemoryHistory, out_of_memory_text
+from dlmon.session.memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
 from dlmon.session.step_parts import StepPartSums
@@ -554,7 +554,7 @@ class Session:
             stacks=self.stacks.of_pauses,
             pause=None if ended else self._pause(now),
             regular_steps=loop.steady.regular_steps(),
-            memory=self.memory.use,
+            memory=self.memory_use,
             result=self.result,
             why=why,
             lacking=lacking,
@@ -706,6 +706,19 @@ class Session:
             if model is not None and trainer is not None and trainer.host is None:
                 found |= set(model.gpus)
         return tuple(sorted(found))
+
+    @property
+    def memory_use(self) -> MemoryUse:
+        """What a framework holds of the GPU, and what of that one is left where it is known."""
+        free_mib, latest = None, self.machine.latest
+        if len(self.gpus) == 1 and latest is not None:
+            (index,) = self.gpus
+            used = (gpu.memory_used_mib for gpu in latest.gpus or () if gpu.index == index)
+            total = (gpu.memory_mib for gpu in self.facts.gpus or () if gpu.index == index)
+            used_mib, total_mib = next(used, None), next(total, None)
+            if used_mib is not None and total_mib is not None:
+                free_mib = total_mib - used_mib
+        return self.memory.use(free_mib)
 
     @property
     def has_epochs(self) -> bool:

@@ -20,6 +20,7 @@ from dlmon.records import (
     Epoch,
     FailureKind,
     FrameworkMemory,
+    Gpu,
     Machine,
     Model,
     OutOfMemory,
@@ -204,6 +205,14 @@ def test_a_leak_is_told_that_would_fill_the_gpu_before_the_end(
     assert [alert.text for alert in alerts] == [
         "The peak of GPU memory grows 500 MiB an epoch: full in about 9 epochs"
     ] * is_told
+
+
+def test_what_nvml_says_is_free_of_the_gpu_counts_too() -> None:
+    session, t = leaking(8, 30)
+    session.fold(Machine(t, 0.0, gpus=(Gpu(0, memory_used_mib=5_000),)))
+    total_mib = session.facts.gpus[0].memory_mib  # type: ignore[index]
+    assert total_mib == 6144
+    assert rows(session)["GPU memory"].endswith(": full in about 2 epochs")
 
 
 def test_a_leak_stands_beside_what_is_held_and_in_what_to_do_about_the_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -28,15 +29,25 @@ def history(
 
 
 def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
-    growth = history([1000 + 120 * epoch for epoch in range(9)]).use.growth
+    growth = history([1000 + 120 * epoch for epoch in range(9)]).use().growth
     assert growth is not None
     assert growth.epoch_mib == 120
     assert growth.epochs == 8
     assert growth.full_in == pytest.approx((40_000 - 1000 - 8 * 120) / 120)
 
 
+def test_what_the_driver_and_others_hold_is_not_left() -> None:
+    found = history([1000 + 120 * epoch for epoch in range(9)])
+    newest = found.use().newest
+    assert newest is not None
+    found.fold(replace(newest, reserved_mib=2100))
+    growth = found.use(free_mib=1000).growth
+    assert growth is not None
+    assert growth.full_in == pytest.approx((2100 + 1000 - 1960) / 120)
+
+
 def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
-    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).use.growth
+    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).use().growth
     assert growth is not None
     assert growth.full_in is None
 
@@ -60,11 +71,11 @@ def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
     ],
 )
 def test_what_does_not_grow_steadily_is_no_leak(peaks: list[float]) -> None:
-    assert history(peaks).use.growth is None
+    assert history(peaks).use().growth is None
 
 
 def test_of_short_epochs_those_count_that_are_apart_enough_to_be_read() -> None:
-    growth = history([1000 + 30 * epoch for epoch in range(15)], epoch_s=1).use.growth
+    growth = history([1000 + 30 * epoch for epoch in range(15)], epoch_s=1).use().growth
     assert growth is not None
     assert (growth.epoch_mib, growth.epochs) == (30, 7)
 
@@ -76,7 +87,7 @@ def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
     other = FrameworkMemory(1, "torch", 1, 5000, 9000, trainer=2)
     for each in (first, second, other):
         found.fold(each)
-    assert found.use.newest == second
+    assert found.use().newest == second
     assert found.latest[2, "torch", 1] == other
 
 

@@ -26,7 +26,10 @@ LONGEST_BODY = 1900
 """Discord takes 2,000 characters, the others more."""
 _PATH = re.compile(r"(?<![\w/:])(?:~|\.{1,2})?/(?:[^\s/'\"()<>,;]+/)+([^\s/'\"()<>,;]*)")
 _TAGS = {AlertEvent.FINISHED: "white_check_mark", AlertEvent.FAILED: "x"}
-_HIGH = (AlertEvent.FAILED, AlertEvent.NAN, AlertEvent.GPU_LOST, AlertEvent.HOST_LOST)
+_HIGH = (
+    *(AlertEvent.FAILED, AlertEvent.NAN, AlertEvent.GPU_LOST, AlertEvent.GPU_ERROR),
+    AlertEvent.HOST_LOST,
+)
 
 
 def without_paths(text: str) -> str:

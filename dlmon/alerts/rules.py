@@ -24,6 +24,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
+from dlmon.records.xid import xid_text
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.seen import is_below
 from dlmon.session.memory import amount
@@ -61,7 +62,7 @@ class RuleState:
         is_on: whether an alert was sent of it, and none of its end.
         since: since when its cause has held; None where it doesn't.
         gone: since when the cause has been gone; None while it holds.
-        usual: the throughput that is taken for the usual one.
+        usual: the throughput that is taken for the usual one; of errors, how many were seen.
     """
 
     is_on: bool = False
@@ -333,6 +334,8 @@ def _gpus(known: Known) -> Iterator[Cause]:
         )
         if not session.header.is_machine_recording:
             yield _idle(row, known)
+        if row.xid_errors is not None:
+            yield _error(row, known)
 
 
 def _idle(row: Gpu, known: Known) -> Cause:
@@ -349,6 +352,16 @@ def _idle(row: Gpu, known: Known) -> Cause:
         settings.gpu_idle_s,
         index,
     )
+
+
+def _error(row: Gpu, known: Known) -> Cause:
+    """Return whether the driver has reported an error since the last look."""
+    count, index, event = row.xid_errors or 0, row.index, AlertEvent.GPU_ERROR
+    newer = count > (known.state(event, index).usual or 0)
+    text = f"GPU {index}: {xid_text(row.xids[-1])}" if row.xids else ""
+    none_more = f"GPU {index} reports no more errors"
+    figures = tuple(filter(None, [_counted(count, "error", "errors")]))
+    return Cause(event, newer, text, none_more, figures, gpu=index, usual=float(count))
 
 
 def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings) -> Cause:

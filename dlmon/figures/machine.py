@@ -24,6 +24,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.record import record
+from dlmon.records.xid import xid_text
 
 Level = Literal["", "high", "bad"]
 
@@ -258,6 +259,7 @@ def gpu_figures(
         part.add("NVLink", traffic, "nvlink_receive_mib_s", "nvlink_send_mib_s", deep=not moved)
     errors = gpu.ecc_uncorrected or gpu.ecc_corrected
     part.add("ECC", _ecc(gpu), "ecc_uncorrected", "ecc_corrected", deep=not errors)
+    part.add("Xid", _xid(gpu), "xids", deep=not gpu.xids)
     part.add("energy", _energy(gpu, energy_j), "energy_j", deep=energy_j is None)
     mig = None if gpu.mig is None else "on" if gpu.mig else "off"
     part.add("MIG", mig, "mig", deep=not gpu.mig)
@@ -369,6 +371,18 @@ def _ecc(gpu: Gpu) -> Figure | None:
         return None
     text = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     return Figure("ECC", text or "none", level="bad" if gpu.ecc_uncorrected else "")
+
+
+def _xid(gpu: Gpu) -> Figure | None:
+    """Return the newest error that the driver reported, and how many there were before it."""
+    if gpu.xids is None:
+        return None
+    if not gpu.xids:
+        return Figure("Xid", "none")
+    before = (gpu.xid_errors or len(gpu.xids)) - 1
+    more = f"; {before:,} before" if before > 0 else ""
+    text = xid_text(gpu.xids[-1]).removeprefix("Xid ")
+    return Figure("Xid", f"{text}{more}", level="bad", short=str(gpu.xids[-1]))
 
 
 def _energy(gpu: Gpu, since_begin_j: float | None) -> Figure | None:

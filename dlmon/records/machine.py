@@ -294,6 +294,8 @@ class Gpu:
         sm_occupancy_pct: how many threads (warps) they ran, of as many as they can.
         tensor_pct: how much of the time their tensor cores worked.
         dram_pct: how much of its memory's bandwidth was used.
+        xid_errors: how many errors the driver reported of it (Xid) since dlmon has watched it.
+        xids: the numbers of the newest ones, the last of them last.
     """
 
     index: int
@@ -325,6 +327,8 @@ class Gpu:
     sm_occupancy_pct: float | None = None
     tensor_pct: float | None = None
     dram_pct: float | None = None
+    xid_errors: int | None = None
+    xids: tuple[int, ...] | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

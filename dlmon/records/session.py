@@ -152,8 +152,8 @@ class Alert:
     """An event of which a message was sent, where alerts are asked for.
 
     Attributes:
-        event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, disk, host_lost,
-            memory or unknown.
+        event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, gpu_error, disk,
+            host_lost, memory or unknown.
         text: a sentence.
         since: when it began.
         over: whether it says that the event is over.

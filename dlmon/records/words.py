@@ -219,6 +219,7 @@ class AlertEvent(OpenWord):
     GPU_IDLE = "gpu_idle"
     GPU_LOST = "gpu_lost"
     GPU_HOT = "gpu_hot"
+    GPU_ERROR = "gpu_error"
     DISK = "disk"
     HOST_LOST = "host_lost"
     MEMORY = "memory"

@@ -379,10 +379,40 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
             sm_occupancy_pct=38.4,
             tensor_pct=22.5,
             dram_pct=48.7,
+            xid_errors=0,
+            xids=(),
             why=NOT_MEASURED,
         )
         for index in range(count)
     )
+
+
+def test_the_errors_of_a_gpu_are_told_with_what_they_mean(start, driver):
+    driver.says("gpus 2", "xid 1 13")
+    sensors = start(driver=driver)
+    sensors.facts()
+    assert [gpu.xids for gpu in sensors.sample().gpus or ()] == [(), ()]
+    driver.says("gpus 2", "xid 1 13", "xid 1 79", f"answer {UTILIZATION} 1 {LOST}")
+    while len(sensors.notices) < 2:
+        sensors.sample()
+    # Who is told is told in this order, and not of the one that came before it listened.
+    assert sensors.notices == [
+        "GPU 1: lost; it is tried again",
+        "GPU 1: Xid 79: it has fallen off the bus",
+    ]
+    assert [gpu.xids for gpu in sensors.known.gpus or ()] == [(), (79,)]
+
+
+def test_what_a_gpu_counts_is_read_anew_each_time_and_without_it_has_its_reason(start, driver):
+    driver.says("gpus 2", "set 1 gpm 0")
+    sensors = start(driver=driver)
+    sensors.facts()
+    first = sensors.sample().gpus or ()
+    assert [gpu.tensor_pct for gpu in first] == [22.5, None]
+    assert first[1].why["tensor_pct"] == "not supported"
+    driver.says("gpus 2", "set 1 gpm 0", "set 0 tensor_permille 801")
+    sensors.sample_until(lambda known: known.gpus[0].tensor_pct == 80.1)
+    assert driver.calls().count("nvmlGpmSampleAlloc") == 2
 
 
 def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start, driver):

@@ -275,6 +275,8 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
         sm_occupancy_pct=38.4 if works else 0.0,
         tensor_pct=22.5 if works else 0.0,
         dram_pct=48.7 if works else 0.0,
+        xid_errors=1 if gpu.index == 2 else 0,
+        xids=(94,) if gpu.index == 2 else (),
         nvlinks=4 if gpu.index < 2 else 0,
         nvlink_receive_mib_s=1_800.0 if works else 0.0,
         nvlink_send_mib_s=1_750.0 if works else 0.0,

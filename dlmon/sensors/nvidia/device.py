@@ -29,6 +29,7 @@ from dlmon.sensors.nvidia.queries import (
     call,
     words,
 )
+from dlmon.sensors.nvidia.xid_errors import XidErrors
 from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
 
 # A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
@@ -158,7 +159,13 @@ def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
 
 
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
-_READINGS = (*ACTIVITY_NAMES, *(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
+_READINGS = (
+    *ACTIVITY_NAMES,
+    "xid_errors",
+    "xids",
+    *(query.name for query in _ALL_QUERIES),
+    *NVLINK_NAMES,
+)
 
 
 @dataclass(frozen=True)
@@ -199,6 +206,7 @@ class Device:
     _settled: dict[str, Reader | Missing] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
     _activity: Activity = field(default_factory=Activity)
+    xid_errors: XidErrors = field(default_factory=XidErrors)
     _measured: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -222,6 +230,7 @@ class Device:
     def release(self) -> None:
         """Give back what the driver holds for it, which no shutdown of NVML does."""
         self._activity.close()
+        self.xid_errors.close()
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
@@ -238,14 +247,25 @@ class Device:
             queries = _ALL_QUERIES
         if is_due or not slow:
             self._activity.begin()
-            queries = (*self._activity.queries, *queries)
+            # First, for of one that is lost its last error says why.
+            queries = (*self.xid_errors.queries, *self._activity.queries, *queries)
         if is_due or slow:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)
         self.answered = bool(values) and not self.is_lost
         if self.is_lost:
             why = dict.fromkeys(_READINGS, self.missing.reason)
-            return Gpu(index=self.index, state=self.missing.state, why=why)
+            if not self.xid_errors.errors:
+                return Gpu(index=self.index, state=self.missing.state, why=why)
+            # What it reported before it was lost stays known.
+            del why["xid_errors"], why["xids"]
+            return Gpu(
+                index=self.index,
+                state=self.missing.state,
+                xid_errors=self.xid_errors.errors,
+                xids=self.xid_errors.newest,
+                why=why,
+            )
         if "mig" in values and values["mig"] != self._mig:
             self._mig = values["mig"]
             self._settled.clear()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.records import GpuState, MachineFacts
+from dlmon.records.xid import xid_text
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.device import LOST, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
@@ -140,7 +141,10 @@ class NvidiaProvider(Provider):
         return self._gpu_facts()
 
     def notices(self) -> list[str]:
-        """Return a sentence for each loss and each return of GPUs since the last call."""
+        """Return a sentence for each error, loss and return of GPUs since the last call."""
+        for device in self._devices:
+            for code in device.xid_errors.untold():
+                self._notices.append(f"{_named([device.index])}: {xid_text(code)}")
         self._report_losses()
         notices, self._notices = self._notices, []
         return notices

@@ -15,7 +15,8 @@ from dlmon.sensors.provider import BYTES_IN_MIB
 
 # nvmlReturn_t (NVML API reference, nvml.h).
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 1, 2, 3, 4
-DRIVER_NOT_LOADED, FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 9, 13, 15, 18
+DRIVER_NOT_LOADED, TIMEOUT, FUNCTION_NOT_FOUND, GPU_IS_LOST = 9, 10, 13, 15
+LIB_RM_VERSION_MISMATCH = 18
 ARGUMENT_VERSION_MISMATCH = 25
 LIFE_CYCLE = {UNINITIALIZED, DRIVER_NOT_LOADED, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH}
 STATES = {
@@ -30,7 +31,7 @@ WORDS = {
     NOT_SUPPORTED: "not supported",
     NO_PERMISSION: "denied",
     DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
-    10: "timed out",
+    TIMEOUT: "timed out",
     FUNCTION_NOT_FOUND: "not supported by this driver",
     GPU_IS_LOST: "lost",
     16: "the GPU needs a reset",

@@ -211,6 +211,7 @@ def gpu_events(seconds, reading, settings=SETTINGS):
 
 BUSY = Gpu(0, utilization_pct=90, state=GpuState.ANSWERS)
 HOT = replace(BUSY, throttle=("hardware thermal slowdown",))
+FAULTY = replace(BUSY, xid_errors=1, xids=(79,))
 IS_LOST = Gpu(0, state=GpuState.LOST, why={"utilization_pct": "GPU is lost"})
 ASLEEP = Gpu(0, state=GpuState.ASLEEP, why={"utilization_pct": "asleep"})
 
@@ -230,10 +231,32 @@ ASLEEP = Gpu(0, state=GpuState.ASLEEP, why={"utilization_pct": "asleep"})
         # That one is lost is told, and that it is back; one that sleeps is not lost.
         (80, lambda s: IS_LOST if 5 <= s < 30 else BUSY, ["gpu_lost", "gpu_lost"]),
         (60, lambda s: ASLEEP, []),
+        # An error of the driver is told at once, that no other one came, and then the next one.
+        (20, lambda s: replace(BUSY, xid_errors=0, xids=()), []),
+        (20, lambda s: FAULTY if s >= 5 else BUSY, ["gpu_error"]),
+        (80, lambda s: FAULTY if s >= 5 else BUSY, ["gpu_error", "gpu_error"]),
+        (
+            90,
+            lambda s: replace(FAULTY, xid_errors=1 + (s >= 80)) if s >= 5 else BUSY,
+            ["gpu_error"] * 3,
+        ),
+        # The sensors began again, and count anew.
+        (80, lambda s: FAULTY if s < 50 else replace(BUSY, xid_errors=0), ["gpu_error"] * 2),
     ],
 )
 def test_what_becomes_of_a_gpu_is_told_once_it_has_lasted(seconds, reading, found):
     assert gpu_events(seconds, reading) == found
+
+
+def test_an_error_of_a_gpu_is_told_with_what_its_maker_means_by_it():
+    session = training(20)
+    gpu = replace(FAULTY, xid_errors=3)
+    session.fold(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(gpu,)))
+    _, (alert,) = look(Known(session, session.last_t, SETTINGS))
+    assert (alert.text, alert.figures) == (
+        "GPU 0: Xid 79: it has fallen off the bus",
+        ("3 errors",),
+    )
 
 
 def test_a_gpu_is_idle_though_samples_that_are_taken_often_come_late():

@@ -106,17 +106,35 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
         ),
         ({"fan_pct": 0}, "fan 0 %", ""),
         ({"mig": True}, "MIG on", ""),
+        ({"xid_errors": 1, "xids": (4711,)}, "Xid 4711", "bad"),
         ({"throttle": ("power cap",)}, "power cap", ""),
         ({"throttle": ("thermal slowdown",)}, "thermal slowdown", "high"),
     ],
 )
 def test_what_is_seldom_so_is_shown_when_it_is(readings, brief, level):
     zeros = ("ecc_corrected", "ecc_uncorrected", "encoder_pct", "decoder_pct")
-    quiet = Gpu(0, nvlinks=4, mig=False, throttle=(), **dict.fromkeys(zeros, 0))
+    quiet = Gpu(
+        0, nvlinks=4, mig=False, xid_errors=0, xids=(), throttle=(), **dict.fromkeys(zeros, 0)
+    )
     quiet = replace(quiet, nvlink_receive_mib_s=0.0, nvlink_send_mib_s=0.0)
     assert gpu_figures(quiet, CARD) == []
     (figure,) = gpu_figures(replace(quiet, **readings), CARD)
     assert (figure.brief, figure.level) == (brief, level)
+
+
+@pytest.mark.parametrize(
+    ("errors", "codes", "text"),
+    [
+        (0, (), "none"),
+        (1, (79,), "79: it has fallen off the bus"),
+        (1_500, (13, 9999), "9999; 1,499 before"),
+        (None, (31,), "31: a program used memory that is not its own (page fault)"),
+    ],
+)
+def test_the_newest_error_of_a_driver_is_named_as_its_maker_means_it(errors, codes, text):
+    gpu = Gpu(0, xid_errors=errors, xids=codes)
+    (figure,) = [one for one in gpu_figures(gpu, in_depth=True) if one.label == "Xid"]
+    assert figure.value == text
 
 
 def test_what_a_gpu_really_does_is_shown_in_depth_and_its_unknowns_have_their_reasons():

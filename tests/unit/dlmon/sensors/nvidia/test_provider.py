@@ -34,7 +34,7 @@ NO_LINKS = dict.fromkeys(
 ) | dict.fromkeys(("nvlink_receive_mib_s", "nvlink_send_mib_s"), "no NVLink is active")
 
 NO_GPM = dict.fromkeys(
-    ("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct"),
+    ("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "xid_errors", "xids"),
     "not supported by this pynvml",
 )
 

@@ -1,0 +1,40 @@
+"""What NVIDIA's driver means by the number of an error of a GPU (Xid), in a few words.
+
+By NVIDIA's catalogue of Xid errors (https://docs.nvidia.com/deploy/xid-errors/).
+"""
+
+from __future__ import annotations
+
+XID_MEANINGS = {
+    8: "it stopped processing a program's work",
+    13: "exception in a kernel, such as an index out of range",
+    31: "a program used memory that is not its own (page fault)",
+    32: "corrupted commands, by a program or the driver",
+    38: "error in the driver's firmware",
+    43: "a program's work was stopped, after an error of its own",
+    45: "a program's work was cleared away, after another error or a kill",
+    48: "memory error that could not be corrected (ECC)",
+    61: "warning of its micro-controller",
+    62: "its micro-controller halted",
+    63: "faulty memory was set aside",
+    64: "faulty memory could not be set aside",
+    74: "NVLink error",
+    79: "it has fallen off the bus",
+    92: "many memory errors that were corrected",
+    94: "memory error, contained: only the program that met it is hit",
+    95: "memory error, not contained: it needs a reset",
+    109: "timeout as it switched between programs",
+    119: "its system processor (GSP) does not answer",
+    120: "error of its system processor (GSP)",
+    121: "error of its link to the CPU (C2C)",
+    122: "its power controller could not read its flash memory",
+    140: "memory error that it could not recover from (ECC)",
+    143: "it could not be initialised",
+    154: "it needs a step to recover, such as a reset",
+}
+
+
+def xid_text(code: int) -> str:
+    """Return "Xid 79: it has fallen off the bus"; of one that is not known, the number alone."""
+    meaning = XID_MEANINGS.get(code)
+    return f"Xid {code}" if meaning is None else f"Xid {code}: {meaning}"

@@ -93,6 +93,12 @@ def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
     "samples_per_step",
     "How many samples a step trains on, where the script does not say it.",
 )
+@click.option(
+    "--count-flops",
+    is_flag=True,
+    help="Have PyTorch count the operations of one early step, for the share of the peak where "
+    "they do not follow from the network. That step counts in no figure.",
+)
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
@@ -103,6 +109,7 @@ def exec_script(
     expected_epochs: int | None,
     expected_steps: int | None,
     samples_per_step: int | None,
+    count_flops: bool,
     slurm: str | None,
     plain: bool,
     as_json: bool,
@@ -133,6 +140,7 @@ def exec_script(
             "expected_epochs": expected_epochs,
             "expected_steps": expected_steps,
             "samples_per_step": samples_per_step,
+            "count_flops": count_flops or None,
         }
         job = make_script_job(command, directory, kept_in, options, expected, settings.alerts)
     view = View(settings, options.log_dir, plain or repeat > 1, as_json)

@@ -153,6 +153,7 @@ def describe_network(optimizer: Any, autocast: str | None = None) -> dict[str, A
         "network": type(_unwrapped(network)).__name__,
         "parameters": sum(math.prod(one.shape) for one in every),
         "compute_precision": _precision(network, every, autocast),
+        "computes_again": bool(_recomputing(network)),
     }
     try:
         operations = operations_of(*_weights_and_attention(network, every))
@@ -236,12 +237,7 @@ def _weights_and_attention(
     if groups is not None and layers is not None and groups < layers:
         raise LookupError(SHARED_LAYERS)
     experts, taken = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
-    recomputing = tuple(
-        f"{path}." if path else ""
-        for path, module in network.named_modules()
-        if vars(module).get("gradient_checkpointing") is True
-        or type(module).__name__ == "CheckpointWrapper"
-    )
+    recomputing = _recomputing(network)
     weights = []
     for one in every:
         if not one.multiplies:
@@ -257,6 +253,16 @@ def _weights_and_attention(
         again = any(map(str.isdecimal, words)) and f"{path}.".startswith(recomputing)
         weights.append(Weight(math.prod(one.shape), one.trains, active, again))
     return weights, _attention(config, layers)
+
+
+def _recomputing(network: Any) -> tuple[str, ...]:
+    """Return where those modules are whose activations are computed again for the way back."""
+    return tuple(
+        f"{path}." if path else ""
+        for path, module in network.named_modules()
+        if vars(module).get("gradient_checkpointing") is True
+        or type(module).__name__ == "CheckpointWrapper"
+    )
 
 
 def _config_of(network: Any, every: Iterable[_Parameter]) -> Mapping[str, Any]:

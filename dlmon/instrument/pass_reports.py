@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from dlmon.instrument import flop_count
 from dlmon.instrument.loaders import Loader, Sizes
 from dlmon.instrument.losses import LOSS, EpochLoss, Losses
 from dlmon.instrument.queued import (
@@ -25,6 +26,7 @@ from dlmon.instrument.tokens import Tokens, shares_of
 from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
 
 OWNER = "torch"
+_FLOPS = "flops_per_sample"
 EVALUATING = "evaluating"
 
 # Batches without a step wait for the one that steps, no longer than this, and share its time: they
@@ -200,6 +202,7 @@ class PassReports:
         self.marks = StepMarks(reporter, clock, is_watched=owner == OWNER)
         self._version, self._describe, self.clock = version, describe, clock
         self._described: Interruption | None = None
+        self._step_count: flop_count.StepCount | None = None
         self._asked: dict[str, Any] = {}
         self._asked_after = 0
         self.phase = "validating"
@@ -308,6 +311,8 @@ class PassReports:
         if not self.claim(read.thread):
             self.drop(read)
             return
+        if self._step_count is not None:
+            self._step_count.interrupt()
         read.state = VALIDATING
         self.marks.drop()
         self.reporter.enter(read.phase, read.begin)
@@ -405,6 +410,7 @@ class PassReports:
             described = {} if trained_by is None else self._describe(trained_by)
             self._described = Interruption(began, self.clock())
             why |= described.pop("why", {})
+            computes_again = described.pop("computes_again", False)
             known = {
                 "batch_size": loader.batch_size,
                 "samples_per_epoch": loader.samples,
@@ -421,6 +427,14 @@ class PassReports:
             self.marks.begin_loop(optimizer, self.gone_backward_on)
             self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
             self._loops = self.reporter.loops
+            if flop_count.is_asked_for():
+                self._count_a_step(computes_again)
+
+    def _count_a_step(self, computes_again: bool) -> None:
+        if computes_again:
+            self.reporter.describe_loop({_FLOPS: flop_count.COMPUTES_AGAIN}, flops_per_sample=None)
+        elif self.owner == OWNER and (self._step_count is None or self._step_count.is_over):
+            self._step_count = flop_count.StepCount(self.reporter)
 
     def send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:
         if read.state != TRAINING:

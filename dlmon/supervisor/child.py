@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from dlmon.control_groups import own_group
+from dlmon.instrument.flop_count import VARIABLE as COUNT_FLOPS
 from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.bundle import script_folder
 from dlmon.launch.children import (
@@ -385,6 +386,8 @@ def _environment(job: Job, place: Path) -> dict[str, str]:
     above = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{entry}{os.pathsep}{above}" if above else entry
     environment[SOCKET] = str(place)
+    if job.options.get("count_flops"):
+        environment[COUNT_FLOPS] = "1"
     return environment
 
 

@@ -5,7 +5,6 @@ Once, as a loop begins: no step costs anything. PyTorch is there then, and never
 
 from __future__ import annotations
 
-import gc
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
+from dlmon.instrument.outermost import living, networks_of
 from dlmon.statistics.operations import WHOLE, Weight, operations_of
 
 NOT_A_MODULE = "no torch.nn.Module holds what its optimiser changes"
@@ -94,40 +94,21 @@ def network_of(optimizer: Any) -> Any:
         LookupError: why several networks train.
     """
     torch = sys.modules["torch"]
-    modules: list[Any] = []
-    optimizers: list[Any] = []
-    kept: dict[type, list[Any] | None] = {}
-    for each in gc.get_objects():
-        # By its type: to ask some objects for their class runs code of theirs.
-        kind = type(each)
-        if kind not in kept:
-            is_module = issubclass(kind, torch.nn.Module)
-            is_optimizer = issubclass(kind, torch.optim.Optimizer)
-            kept[kind] = modules if is_module else optimizers if is_optimizer else None
-        if (among := kept[kind]) is not None:
-            among.append(each)
-    inner = {id(child) for module in modules for child in _children(module)}
+    every = living(torch.nn.Module, torch.optim.Optimizer)
+    modules = [one for one in every if isinstance(one, torch.nn.Module)]
     changed = {id(one) for one in _changed_by(optimizer)}
-    found, most = None, 0
-    for module in modules:
-        if id(module) not in inner:
-            held = sum(id(one) in changed for one in module.parameters())
-            if held > most:
-                found, most = module, held
-    if found is None:
-        return None
-    if most < len(changed):
+    outermost = [
+        ({id(one) for one in network.parameters()}, network)
+        for network in networks_of(optimizer, modules)
+    ]
+    held, found = max(outermost, key=lambda one: len(one[0] & changed), default=(set(), None))
+    if found is not None and not held >= changed:
         raise LookupError(SEVERAL)
-    own = {id(one) for one in found.parameters()}
-    for other in optimizers:
+    for other in every:
         its = [one for one in _changed_by(other) if getattr(one, "grad", None) is not None]
-        if its and not any(id(one) in own for one in its):
+        if its and not any(id(one) in held for one in its):
             raise LookupError(SEVERAL)
     return found
-
-
-def _children(module: Any) -> Iterable[Any]:
-    return filter(None.__ne__, (vars(module).get("_modules") or {}).values())
 
 
 def _changed_by(optimizer: Any) -> Iterator[Any]:

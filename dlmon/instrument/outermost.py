@@ -11,12 +11,12 @@ import gc
 import sys
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
 from dlmon.instrument.reporter import WATCHED, hide_this_frame
-from dlmon.instrument.tokens import Tokens
+from dlmon.instrument.tokens import Tokens, length_of
 
 
 class Outermost:
@@ -62,25 +62,35 @@ class Outermost:
             # One that is not given tokens first is given none later.
             self._networks.pop(id(network) if self._counted is None else 0, None)
             return
+        if self._counted is None:
+            self.counter.sequence = length_of(arguments or named)
         self._counted = id(network)
         self._tokens += tokens
 
 
-def networks_of(optimizer: Any) -> list[Any]:
+def living(*kinds: type) -> list[Any]:
+    """Return all objects of some classes, by a look at all: some hundredths of a second."""
+    are_wanted: defaultdict[type, bool] = defaultdict(bool)
+    found = []
+    for each in gc.get_objects():
+        # By its type: to ask some objects for their class runs code of theirs.
+        of = type(each)
+        if of not in are_wanted:
+            are_wanted[of] = issubclass(of, kinds)
+        if are_wanted[of]:
+            found.append(each)
+    return found
+
+
+def networks_of(optimizer: Any, networks: Iterable[Any] | None = None) -> list[Any]:
     """Return the networks that hold what an optimiser trains, and that no other one holds.
 
-    It takes a look at all objects: some hundredths of a second.
+    Args:
+        optimizer: of PyTorch.
+        networks: all that there are; by default they are looked for.
     """
-    kind = sys.modules["torch"].nn.Module
+    networks = living(sys.modules["torch"].nn.Module) if networks is None else networks
     trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
-    are_networks: defaultdict[type, bool] = defaultdict(bool)
-    networks = []
-    for each in gc.get_objects():
-        of = type(each)
-        if of not in are_networks:
-            are_networks[of] = issubclass(of, kind)
-        if are_networks[of]:
-            networks.append(each)
     holders: defaultdict[int, list[Any]] = defaultdict(list)
     for network in networks:
         for part in vars(network).get("_modules", {}).values():

@@ -420,6 +420,7 @@ class PassReports:
                 "has_epochs": None if loader.has_passes else False,
                 "pin_memory": loader.pin_memory,
                 "tokens_inferred": read.counter.inferred,
+                "sequence": read.counter.sequence,
                 **asked,
                 **described,
             }

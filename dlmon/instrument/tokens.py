@@ -44,6 +44,8 @@ class Tokens:
         """None before the first batch."""
         self.inferred: str | None = None
         """How they were found, where what was found may be none."""
+        self.sequence: int | None = None
+        """How many tokens a sequence has, where no loader says how many samples those are."""
         self._dtype: Any = None
 
     def of(self, batch: Any, size: int | None) -> int | None:
@@ -102,6 +104,12 @@ def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
             counts[name] = int(marked.sum())
     t = time.monotonic_ns() if t is None else t
     return TokenShares(t=t, tokens=_size(ids), **counts, why=why)
+
+
+def length_of(batch: Any) -> int | None:
+    """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
+    shapes = (array.shape for array in islice(_arrays_in(batch), _BREADTH))
+    return next((int(shape[-1]) for shape in shapes if len(shape) == _LEAST_DIMENSIONS), None)
 
 
 def _members(value: Any) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ def _flop_s(
         if tokens is None:
             return None, 0.0, NO_TOKENS
         sequence = None if counts_steps else tokens.mean / samples.mean
-        sequence = model.tokens_per_sample or sequence
+        sequence = model.tokens_per_sample or model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
         each = per_token(model.flops_per_token, attention, sequence)
         if each is None:

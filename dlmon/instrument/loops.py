@@ -62,12 +62,17 @@ class Steps:
         self._epoch = self._reporter.next_epoch()
         self._reporter.send(EpochStart(self._epoch, self._entered_ns if t is None else t))
 
-    def step(self, samples: int | None, metrics: Callable[[], Mapping[str, Any]]) -> None:
+    def step(
+        self,
+        samples: int | None,
+        metrics: Callable[[], Mapping[str, Any]],
+        tokens: int | None = None,
+    ) -> None:
         """Report a step that has ended; what came of about one a second is asked for."""
         if self._epoch is None:
             self.begin_epoch()
         now = self._clock()
-        self._reporter.batch_ended(MeasuredBatch(now, samples))
+        self._reporter.batch_ended(MeasuredBatch(now, samples, tokens=tokens))
         if self._reporter.reads.is_due and (values := metrics()):
             self._reporter.send_metrics(now, values)
 
@@ -148,8 +153,13 @@ class Training:
             infers_length=True,
         )
 
-    def step(self, samples: int | None = None, metrics: Mapping[str, Any] | None = None) -> None:
-        """Report that a step has ended, how many samples it had, and what came of it.
+    def step(
+        self,
+        samples: int | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        tokens: int | None = None,
+    ) -> None:
+        """Report that a step has ended, how many samples and tokens it had, and what came of it.
 
         Of its metrics, those of about one step a second are looked at.
         """
@@ -158,7 +168,9 @@ class Training:
         if metrics:
             self._reporter.reads.are_reported = True
         held = self._batch_size if samples is None else _whole(samples)
-        self._steps.step(held, lambda: _numbers(metrics or {}))
+        self._steps.step(
+            held, lambda: _numbers(metrics or {}), None if tokens is None else _whole(tokens)
+        )
 
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
         if self._is_on:
@@ -194,16 +206,17 @@ _current: Training | None = None
 training = Training
 
 
-def step(samples: int | None = None, **metrics: Any) -> None:
+def step(samples: int | None = None, *, tokens: int | None = None, **metrics: Any) -> None:
     """Report that a step has ended, and how many samples it had: `dlmon.step(32, loss=0.3)`.
 
-    Without `training` around it, a loop begins with the first one.
+    Of a language model, `tokens` is how many tokens it had. Without `training` around it, a loop
+    begins with the first one.
     """
     current = _current
     if current is None:
         current = Training()
         current.begin()
-    current.step(samples, metrics)
+    current.step(samples, metrics, tokens)
 
 
 def epoch(**metrics: Any) -> None:

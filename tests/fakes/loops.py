@@ -80,8 +80,11 @@ class Optimizer:
 
 
 class FakeLoader:
-    def __init__(self, script, samples, batch_size, *, says=True, wait_ms=2, opens_ms=0):
-        self.script = script
+    def __init__(
+        self, script, samples, batch_size, *, says=True, wait_ms=2, opens_ms=0, length=None
+    ):
+        """Make one whose samples have so many tokens each."""
+        self.script, self.length = script, length
         self.sizes = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
         self.wait_ms, self.opens_ms = wait_ms, opens_ms
         self.facts = Loader(batch_size, samples, len(self.sizes)) if says else Loader()
@@ -109,6 +112,7 @@ class FakeIterator:
         script.took(loader.opens_ms)
         self.read = script.passes.new(loader.facts, created, weakref.ref(loader))
         self.sizes, self.wait_ms = iter(loader.sizes), loader.wait_ms
+        self.length = loader.length
 
     def __iter__(self):
         return self
@@ -122,7 +126,7 @@ class FakeIterator:
         except StopIteration:
             passes.exhausted(self.read)
             raise
-        passes.fetched(self.read, size)
+        passes.fetched(self.read, size, self.length and self.length * size)
         return size
 
     def __del__(self):

@@ -1,0 +1,208 @@
+"""The tokens of loops, as they are counted at loaders, and at networks where there is none."""
+
+import copy
+import pickle
+import sys
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes.loops import Script
+
+from dlmon.instrument.outermost import Outermost, networks_of
+
+
+class Module:
+    """A network, as far as its outermost one is looked for."""
+
+    def __init__(self, *parts, parameters=()):
+        self._modules = dict(enumerate(parts))
+        self._parameters = dict(enumerate(parameters))
+        self.training = True
+
+    def __call__(self, *arguments, **named):
+        return self.forward(*arguments, **named)
+
+    def forward(self, *arguments, **named):
+        return "computed"
+
+
+class Network(Module):
+    pass
+
+
+class Around(Module):
+    """What stands around a network, as what compiles it does."""
+
+    def forward(self, *arguments, **named):
+        return self._modules[0](*arguments, **named)
+
+
+class Optimizer:
+    def __init__(self, *parameters):
+        self.param_groups = [{"params": list(parameters)}]
+
+
+WEIGHTS = [object(), object()]
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    made = SimpleNamespace(
+        nn=SimpleNamespace(Module=Module),
+        is_grad_enabled=lambda: made.gradients,
+        compiler=SimpleNamespace(is_compiling=lambda: made.compiles),
+        gradients=True,
+        compiles=False,
+    )
+    monkeypatch.setitem(sys.modules, "torch", made)
+    for kind in (Network, Around):
+        # It is set here so that it is taken back.
+        monkeypatch.setattr(kind, "__call__", Module.__call__, raising=False)
+    return made
+
+
+def ids(rows=2, length=5):
+    return np.ones((rows, length), np.int64)
+
+
+def images():
+    return np.ones((2, 3, 8, 8), np.float32)
+
+
+def test_the_outermost_networks_that_hold_what_is_trained_are_found(torch):
+    one, other = WEIGHTS
+    inner = Network(Module(parameters=[one]))
+    around = Around(inner)
+    beside, frozen = Network(parameters=[other]), Network(parameters=[object()])
+    assert networks_of(Optimizer(one)) == [around]
+    assert {id(each) for each in networks_of(Optimizer(*WEIGHTS))} == {id(around), id(beside)}
+    assert frozen not in networks_of(Optimizer(*WEIGHTS))
+
+
+def test_what_goes_into_the_outermost_network_counts_once_and_only_in_training(torch):
+    network = Around(Network(parameters=WEIGHTS))
+    outermost = Outermost()
+    outermost.watch(Optimizer(*WEIGHTS))
+    assert outermost.take() is None
+    assert [network(ids()), network(ids(3, 4), ids(3, 4)), network(input_ids=ids())] == [
+        "computed"
+    ] * 3
+    assert [outermost.take(), outermost.take()] == [10 + 12 + 10, 0]
+    torch.gradients = False
+    network(ids())
+    torch.gradients, network.training = True, False
+    network(ids())
+    network.training = True
+    torch.compiles = True
+    network(ids())
+    assert outermost.take() == 0
+
+
+def test_of_two_networks_that_get_the_same_batch_the_first_counts(torch):
+    one, other = (Network(parameters=[weight]) for weight in WEIGHTS)
+    outermost = Outermost()
+    outermost.watch(Optimizer(*WEIGHTS))
+    one(ids())
+    other(ids())
+    assert outermost.take() == 10
+
+
+def test_a_network_of_images_has_none(torch):
+    network = Network(parameters=WEIGHTS)
+    outermost = Outermost()
+    outermost.watch(Optimizer(*WEIGHTS))
+    for _ in range(2):
+        assert network(images(), ids()) == "computed"
+    assert (outermost.take(), outermost.is_watching) == (None, False)
+
+
+def test_a_network_is_copied_and_kept_as_without_us_and_its_errors_are_its_own(torch, monkeypatch):
+    network = Network(parameters=[1, 2])
+    Outermost().watch(Optimizer(*network._parameters.values()))
+    for other in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        assert vars(other).keys() == vars(network).keys()
+        assert other(ids()) == "computed"
+
+    def fails(*arguments):
+        raise ValueError("its own")
+
+    monkeypatch.setattr(Module, "forward", fails)
+    with pytest.raises(ValueError, match="its own"):
+        network(ids())
+
+
+def test_an_optimiser_that_says_nothing_is_no_fault(torch):
+    outermost = Outermost()
+    outermost.watch(object())
+    assert (outermost.take(), outermost.is_watching) == (None, False)
+
+
+# What passes make of them.
+
+
+def tokens_of(script):
+    """Return the tokens of each batch; None where they aren't known."""
+    known = []
+    for batches in script.reported().batches:
+        each = batches.tokens
+        known += each if isinstance(each, tuple) else (each,) * batches.count
+    return known
+
+
+def test_a_loop_without_a_loader_has_those_of_all_that_was_added_up(torch):
+    script, optimizer = Script(), Optimizer(*WEIGHTS)
+    script.passes.reports.has_optimizers = True
+    network = Network(parameters=WEIGHTS)
+    for step, part in product(range(5), range(3)):
+        network(ids(2, 5 + step))
+        script.backward()
+        if part == 2:
+            script.step(optimizer)
+    # What is trained is known from the first step on.
+    assert tokens_of(script) == [None, *(3 * 2 * (5 + step) for step in range(1, 5))]
+
+
+def test_loaders_that_are_read_side_by_side_add_up(torch):
+    script, optimizer = Script(), Optimizer()
+    one, other = script.loader(30, 10, length=4), script.loader(60, 20, length=3)
+    for _ in zip(one, other, strict=True):
+        script.took(5)
+        script.step(optimizer)
+    assert tokens_of(script) == [40 + 60] * 3
+
+
+def test_a_validation_does_not_count_and_an_epoch_has_its_own(torch):
+    script, optimizer = Script(), Optimizer()
+    train, valid = script.loader(25, 10, length=4), script.loader(30, 10, length=7)
+    for _ in range(2):
+        for _ in train:
+            script.took(5)
+            script.step(optimizer)
+        with script.no_grad():
+            for _ in valid:
+                script.took(3)
+    reported = script.reported()
+    assert {epoch.epoch: epoch.tokens for epoch in reported.epochs} == {0: 100, 1: 100}
+
+
+def test_batches_that_are_fetched_ahead_have_their_own(torch):
+    script, optimizer = Script(), Optimizer()
+    batches = iter(script.loader(40, 10, length=4, wait_ms=1))
+    for _ in range(2):
+        for _ in range(2):
+            next(batches)
+        script.took(40)
+        script.step(optimizer)
+    assert tokens_of(script) == [40] * 4
+
+
+def test_single_batches_of_a_loader_have_their_own(torch):
+    script, optimizer = Script(), Optimizer()
+    loader = script.loader(40, 10, length=4)
+    for _ in range(3):
+        next(iter(loader))
+        script.took(5)
+        script.step(optimizer)
+    assert tokens_of(script) == [40] * 3

@@ -1,0 +1,102 @@
+"""Tokens per second of a session, and what share of the tokens means something."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded
+from fakes.scripts import script_session
+
+from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
+from dlmon.figures.tokens import shares_text, tokens_text
+from dlmon.records import Batches, BatchSummary, Epoch, Model, TokenShares, decode, encode
+
+LENGTH = 64
+
+
+def with_tokens(records, length=LENGTH):
+    """Return records of a script whose samples have so many tokens each."""
+    for record in records:
+        if isinstance(record, (Batches, Epoch)) and record.samples is not None:
+            samples = record.samples
+            tokens = (
+                tuple(length * each for each in samples)
+                if isinstance(samples, tuple)
+                else length * samples
+            )
+            yield replace(record, tokens=tokens)
+        else:
+            yield record
+
+
+def shares(tokens, not_padding, trained_on, why=None):
+    return TokenShares(1, tokens, not_padding, trained_on, why=why or {})
+
+
+def assert_so_many_times(tokens, samples, times):
+    for name in ("median", "mean", "standard_error", "jitter", "band"):
+        expected = getattr(samples, name) and getattr(samples, name) * times
+        assert getattr(tokens, name) == pytest.approx(expected, rel=2e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("trainers", [1, 2])
+def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(trainers):
+    session = folded(list(with_tokens(script_session(trainers=trainers))))
+    snapshot = session.snapshot()
+    assert_so_many_times(snapshot.tokens_per_second, snapshot.samples_per_second, LENGTH)
+    now = session.snapshot(session.last_t)
+    assert now.tokens_per_second_now == pytest.approx(LENGTH * now.samples_per_second_now, rel=0.02)
+    assert snapshot.epochs[0].tokens == LENGTH * snapshot.epochs[0].samples
+
+
+def test_of_a_workload_they_follow_from_its_samples():
+    records = [
+        replace(record, tokens_per_sample=128) if isinstance(record, Model) else record
+        for record in script_session()
+    ]
+    session = folded(records)
+    snapshot = session.snapshot(session.last_t)
+    assert_so_many_times(snapshot.tokens_per_second, snapshot.samples_per_second, 128)
+    assert snapshot.tokens_per_second_now == 128 * snapshot.samples_per_second_now
+
+
+def test_what_holds_none_has_no_figure_and_no_row():
+    snapshot = folded(script_session()).snapshot()
+    assert (snapshot.tokens_per_second, snapshot.tokens_per_second_now) == (None, None)
+    assert tokens_text(snapshot) == shares_text(snapshot) == ""
+    assert timing_by(TOKENS_PER_SECOND, snapshot) is None
+
+
+def test_a_script_without_epochs_is_compared_by_them():
+    snapshot = folded(list(with_tokens(script_session()))).snapshot()
+    without = replace(snapshot, seconds_per_epoch=None)
+    assert metric_of_script(without) == TOKENS_PER_SECOND
+    assert timing_by(TOKENS_PER_SECOND, without).unit == "tokens/s"
+    assert metric_of_script(replace(without, tokens_per_second=None)) == "samples_per_second"
+
+
+def test_shares_are_of_all_tokens_that_were_looked_at_and_say_that_they_are_sampled():
+    records = list(with_tokens(script_session()))
+    records += [shares(100, 90, 20), replace(shares(300, 150, 80), trainer=1)]
+    snapshot = folded(records).snapshot()
+    assert shares_text(snapshot) == "60 % not padding, 25 % trained on, sampled"
+    assert tokens_text(snapshot).endswith("(60 % not padding, 25 % trained on, sampled)")
+    known = folded([*records[:-2], shares(100, None, 20, {"not_padding": "no mask"})]).snapshot()
+    assert shares_text(known) == "20 % trained on, sampled"
+    assert known.token_shares.why == {"not_padding": "no mask"}
+
+
+def test_what_may_be_no_tokens_is_said():
+    records = [
+        replace(record, tokens_inferred="taken for tokens") if isinstance(record, Model) else record
+        for record in with_tokens(script_session())
+    ]
+    assert tokens_text(folded(records).snapshot()).endswith("(taken for tokens)")
+
+
+def test_their_records_are_read_as_they_were_written():
+    batches = Batches(0, 0, 2, 10**9, (10, 20), tokens=(30, 40))
+    summary = BatchSummary(0, 0, 2, 4, 10**9, 2 * 10**9, 30, (10,) * 7, tokens=70)
+    for record in (batches, summary, shares(100, None, 20, {"not_padding": "no mask"})):
+        assert decode(encode(record)) == record
+    with pytest.raises(ValueError, match="don't fit"):
+        decode(encode(replace(batches, tokens=(30,))))

@@ -407,7 +407,7 @@ def _memory(known: Known) -> Iterator[Cause]:
     if growth is not None and full_in is not None:
         mib, after = amount(growth.epoch_mib), max(1, round(full_in))
         times = _counted(after, "epoch")
-        text = f"The peak of GPU memory grows {mib} an epoch: full in about {times}"
+        text = f"The peak of GPU memory grows {mib} per epoch: full in about {times}"
         of = "" if use.newest.limit_mib is None else f" of {amount(use.newest.limit_mib)}"
         figures = (f"peak {amount(use.newest.peak_mib)}{of}",)
     yield Cause(

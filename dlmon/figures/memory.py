@@ -41,7 +41,7 @@ def _held(newest: FrameworkMemory) -> Iterator[str]:
 
 def _growth_text(growth: MemoryGrowth, result: Result | None) -> str:
     """Return by how much it grows, and when it is full, or would have been."""
-    each = f"{amount(growth.epoch_mib)} an epoch"
+    each = f"{amount(growth.epoch_mib)} per epoch"
     if growth.full_in is None or (result and result.failure == FailureKind.OUT_OF_MEMORY):
         return f"the peak {'grows' if result is None else 'grew'} {each}"
     epochs = units.counted(max(1, round(growth.full_in)), "epoch")

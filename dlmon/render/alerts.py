@@ -28,7 +28,7 @@ _EVENTS = (
     ("gpu_hot", "GPU 0 has been slowed by heat for 2 min", ("86 °C", "1,215 MHz")),
     ("gpu_error", "GPU 0: Xid 79: it has fallen off the bus", ("1 error",)),
     ("disk", "The disk that the log is on is nearly full", ("3.1 GiB left", "1 % of 440 GiB")),
-    ("memory", "The peak of GPU memory grows 120 MiB an epoch: full in about 40 epochs", ()),
+    ("memory", "The peak of GPU memory grows 120 MiB per epoch: full in about 40 epochs", ()),
     ("host_lost", "gpu1 has been lost for 60 s: gpu1 does not answer", ()),
 )
 

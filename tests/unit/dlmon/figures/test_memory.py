@@ -203,7 +203,7 @@ def test_a_leak_is_told_that_would_fill_the_gpu_before_the_end(
     session, t = leaking(epochs, asked)
     _, alerts = alerts_at(Known(session, t, AlertSettings(events=("memory",))))
     assert [alert.text for alert in alerts] == [
-        "The peak of GPU memory grows 500 MiB an epoch: full in about 9 epochs"
+        "The peak of GPU memory grows 500 MiB per epoch: full in about 9 epochs"
     ] * is_told
 
 
@@ -218,18 +218,18 @@ def test_what_nvml_says_is_free_of_the_gpu_counts_too() -> None:
 def test_a_leak_stands_beside_what_is_held_and_in_what_to_do_about_the_error() -> None:
     session, t = leaking(8, 30)
     held = rows(session)["GPU memory"]
-    assert held.endswith(", the peak grows 500 MiB an epoch: full in about 9 epochs")
+    assert held.endswith(", the peak grows 500 MiB per epoch: full in about 9 epochs")
     session.fold(result(f"the script ended with exit code 1: {TEXT}"[:240], t=t))
     said = rows(session)
     grew = "the peak grew from 1.9 GiB in epoch 11 to 5.3 GiB in epoch 18"
     assert grew in said["GPU memory ran out"]
     leak = "find what is kept from epoch to epoch: 500 MiB more after each"
     assert said["to avoid it"].startswith(leak)
-    assert said["GPU memory"].endswith(", the peak grew 500 MiB an epoch")
+    assert said["GPU memory"].endswith(", the peak grew 500 MiB per epoch")
 
 
 def test_of_a_run_that_is_over_it_says_how_long_it_would_have_gone_on() -> None:
     session, t = leaking(8, 18)
     session.fold(result("", t=t, status=Status.COMPLETED, failure=None, exit_code=0))
-    expected = ", the peak grew 500 MiB an epoch: full after about 9 epochs more"
+    expected = ", the peak grew 500 MiB per epoch: full after about 9 epochs more"
     assert rows(session)["GPU memory"].endswith(expected)

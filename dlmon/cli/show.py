@@ -120,6 +120,7 @@ def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> 
     """
     from dlmon.slurm.submit import read_slurm_options
 
+    text = f"{view.settings.slurm} {text}".strip()
     options = read_slurm_options(text)
     if host is not None:
         return _start_on_host(job, view, host, text)

@@ -112,6 +112,7 @@ def sweep(
     if slurm is not None:
         from dlmon.slurm.submit import read_slurm_options
 
+        slurm = f"{settings.slurm} {slurm}".strip()
         read_slurm_options(slurm)
     if resume is not None:
         given = {**texts, "slurm": slurm}

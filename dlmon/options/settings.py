@@ -35,6 +35,7 @@ class Settings:
         bell: ring the terminal's bell when a run ends.
         notification: send a desktop notification (OSC 9) when a run ends.
         log_dir: where sessions are kept; None for the platform's state directory.
+        slurm: options of sbatch that stand before those of `--slurm`.
         hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
         alerts: the table `alerts`: what somebody who isn't looking is told, and where.
         run: the table `run`, defaults for the options of `run`.
@@ -45,6 +46,7 @@ class Settings:
     bell: bool = False
     notification: bool = False
     log_dir: str | None = None
+    slurm: str = ""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     run: RunOptions = field(default_factory=RunOptions)

@@ -47,6 +47,7 @@ def test_every_key_is_taken(config):
         bell = true
         notification = true
         log_dir = "/data/sessions"
+        slurm = "-p gpu"
 
         [hosts]
         lab = ["gpu1", "ada@gpu2", "ssh://gpu3:2222"]
@@ -76,6 +77,7 @@ def test_every_key_is_taken(config):
         bell=True,
         notification=True,
         log_dir="/data/sessions",
+        slurm="-p gpu",
         hosts={"lab": ("gpu1", "ada@gpu2", "ssh://gpu3:2222"), "Cloud-2_b": ()},
         run=RunOptions(
             device="gpu:1",

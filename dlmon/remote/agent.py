@@ -340,17 +340,21 @@ async def _follow(
     try:
         while True:
             # The status first: what was written before the lock was dropped is sent now.
+            size = log.size
             status, result, _ = standing_of(log)
             if life is not None and result is None:
                 status = life.status(status, log.header.host)
-            while data := log.read_bytes(at, CHUNK_BYTES):
-                yield {"at": at, "text": data.decode("latin-1")}
-                at += len(data)
-            loss = log.find_loss()
             if life is not None and status != Status.RUNNING:
+                # Before the result: who reads that waits for nothing more.
                 following = await asyncio.to_thread(life.next, result)
                 if following is not None:
                     yield {"next": id_of(following.log)}
+            if life is None or status != Status.RUNNING:
+                size = log.size
+            while data := log.read_bytes(at, min(CHUNK_BYTES, max(0, size - at))):
+                yield {"at": at, "text": data.decode("latin-1")}
+                at += len(data)
+            loss = log.find_loss()
             now: Answer = {"status": str(status), "loss": loss}
             if now != sent:
                 sent = now

@@ -412,7 +412,7 @@ def test_a_login_node_over_ssh_submits_it_and_it_is_followed_stopped_and_queued_
     viewer.wait_for_line("epoch 2/")
     [entry] = list_sessions(login.log_dir)
     slurm.run("scontrol", "requeue", job_of(entry))
-    assert viewer.exit_code() == 0, viewer.stderr
+    assert viewer.exit_code() == 0, viewer.stdout + viewer.stderr
     assert "was submitted" in viewer.stdout
     assert "stopped: Slurm put it back into the queue" in viewer.stdout
     assert "epoch 30/30 took" in viewer.stdout

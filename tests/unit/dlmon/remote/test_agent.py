@@ -238,7 +238,10 @@ def test_a_session_in_the_queue_is_said_to_wait_and_then_followed_and_then_what_
     queued = read_object(Queued, said[0]["queued"])
     assert (queued.number, queued.job.reason, queued.options) == ("12", "Priority", "-p gpu")
     assert said[1]["file"] == "session.jsonl"
-    assert said[-2:] == [{"next": f"{first}-r1"}, {"status": "stopped", "loss": None}]
+    assert said[2] == {"next": f"{first}-r1"}
+    assert said[-1] == {"status": "stopped", "loss": None}
+    # Its result comes after that.
+    assert b"requeued" in said[-2]["text"].encode()
     # It is listed once it is known to come.
     [listed] = ask(agent._sessions, log_dir=str(tmp_path), meant=f"{first}-r1")
     assert (listed["folder"], listed["status"]) == (f"{first}-r1", "queued")

@@ -62,8 +62,10 @@ class Published:
     """What of its work is otherwise or not known, so that it compares with none of ours."""
 
     @property
-    def precision(self) -> str:
-        """The precision of the arithmetic, read from the framework's name."""
+    def precision(self) -> str | None:
+        """The precision of the arithmetic, read from the framework's name; None not stated."""
+        if "precision not stated" in self.framework:
+            return None
         for precision in PRECISIONS:
             if precision in self.framework:
                 return precision
@@ -297,7 +299,7 @@ class PublishedDevice:
     source: str
     note: str | None
 
-    def peak_share(self, flop_s: float, precision: str) -> tuple[float | None, str | None]:
+    def peak_share(self, flop_s: float, precision: str | None) -> tuple[float | None, str | None]:
         """Return operations a second as a share of the peak, or None and why it is unknown.
 
         Operations are those of direct convolutions. A library that has faster ones (cuDNN from
@@ -305,6 +307,8 @@ class PublishedDevice:
         """
         if self.tflop_s_float32 is None:
             return None, self.note or NOT_KNOWN
+        if precision is None:
+            return None, "the precision is not known"
         peak = self.peak_tflop_s(precision)
         if peak is None:
             return None, f"the peak of this device in {precision} is not known"

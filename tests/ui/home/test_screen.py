@@ -162,9 +162,9 @@ async def test_the_arrows_go_through_all_workloads_each_in_sight_and_enter_train
                 if name != names[-1]:
                     await press(shown, key)
             assert seen == names
-        await press(shown, *["pagedown"] * 4)
+        await press(shown, *["pagedown"] * 5)
         assert shown.highlighted == NAMES[-1]
-        await press(shown, *["pageup"] * 4, "down")
+        await press(shown, *["pageup"] * 6, "down")
         assert WORKLOADS[NAMES[1]].title in shown.about
         assert shown.focused == "filter"
         await press(shown, "enter")
@@ -183,7 +183,7 @@ async def test_a_page_is_not_turned_where_the_list_has_no_room(show_home):
 
 
 async def test_what_is_typed_filters_and_the_first_match_is_highlighted(show_home):
-    async with show_home() as shown:
+    async with show_home((120, 44)) as shown:
         await press(shown, *"wide mn")
         text = "\n".join(shown.rows("#workloads"))
         assert [name for name in NAMES if f" {name} " in f"{text} "] == ["mnist-mlp-wide"]

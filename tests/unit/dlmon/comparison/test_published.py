@@ -72,7 +72,7 @@ def test_rows_of_other_work_or_precision_stand_beside_a_language_model_and_say_s
         assert rows
         assert all(row.badges and not row.comparable for row in rows)
     told = {badge for row in rows for badge in row.badges}
-    assert "sequence of 512, precision not stated" in told
+    assert {"sequence of 512, not 128", "precision not known"} <= told
     (llm_c,) = [row for row in published("gpt2-124m") if row.value == 78]
     assert llm_c.precision == "tf32"
     share, _ = peak_share(llm_c)
@@ -123,8 +123,9 @@ def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_diffe
         == (row, row.device, row.framework, row.value)
         and each.usd_per_hour == row.price_usd_per_hour
     )
-    assert found.badges == (*row.caveats, *row.remarks)
-    assert found.comparable == (not row.caveats)
+    not_stated = ("precision not known",) if row.precision is None else ()
+    assert found.badges == (*not_stated, *row.caveats, *row.remarks)
+    assert found.comparable == (not row.caveats and not not_stated)
 
 
 def table():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from dlmon.figures import units
@@ -118,6 +118,25 @@ def why_users_unknown(machine: Machine) -> dict[str, str]:
     return {"processes": why} if why else {}
 
 
+def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]]:
+    """Yield each part of a divided GPU: what it is called, and its memory and who uses it."""
+    rows = (machine.processes if machine is not None else None) or ()
+    on_it = {row.pid: row for row in rows if gpu.index in row.gpus}
+    for part in gpu.instances or ():
+        # "NVIDIA H100 80GB HBM3 MIG 1g.10gb": its GPU is named above it.
+        profile = (part.name or "").rpartition("MIG ")[2]
+        memory = part.why.get("memory_used_mib", "")
+        if part.memory_used_mib is not None:
+            memory = f"{part.memory_used_mib / 1024:.1f} GiB"
+            if part.memory_mib:
+                memory = units.memory_in_use(part.memory_used_mib, part.memory_mib)
+        users = [_who(on_it[pid]) if pid in on_it else f"pid {pid}" for pid in part.pids or ()]
+        used_by = ", ".join(users) or ("nobody" if part.pids is not None else "")
+        unknown = "" if part.pids is not None else part.why.get("pids", "")
+        text = ", ".join(filter(None, (profile, memory, used_by or unknown)))
+        yield f"MIG {part.index}", text
+
+
 def users_of(gpu: Gpu, machine: Machine) -> str:
     """Name who uses a GPU: the user, the process, and what it holds; empty where unknown."""
     on_it = [row for row in machine.processes or () if gpu.index in row.gpus]
@@ -127,8 +146,12 @@ def users_of(gpu: Gpu, machine: Machine) -> str:
     return ", ".join(map(_user, on_it))
 
 
+def _who(row: Process) -> str:
+    return f"{row.user} (pid {row.pid})" if row.user else f"pid {row.pid}"
+
+
 def _user(row: Process) -> str:
-    name = f"{row.user} (pid {row.pid})" if row.user else f"pid {row.pid}"
+    name = _who(row)
     if row.gpu_memory_mib is None:
         return name
     several = f" on {len(row.gpus)} GPUs" if len(row.gpus) > 1 else ""

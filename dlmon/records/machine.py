@@ -260,6 +260,30 @@ class Process:
 
 
 @record(frozen=True)
+class MigInstance:
+    """One part of a GPU that is divided into instances (MIG).
+
+    Attributes:
+        index: NVML's number of it on its GPU, as nvidia-smi shows it.
+        name: the product's name with the instance's profile, such as "MIG 1g.10gb".
+        gpu_instance: NVML's number of its share of the GPU (GI).
+        compute_instance: NVML's number of its part of that share (CI).
+        memory_mib: its memory.
+        memory_used_mib: memory of it in use.
+        pids: the processes that compute on it, by the driver's numbers.
+    """
+
+    index: int
+    name: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    memory_mib: int | None = None
+    memory_used_mib: int | None = None
+    pids: tuple[int, ...] | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
 class Gpu:
     """One GPU's readings.
 
@@ -296,6 +320,7 @@ class Gpu:
         dram_pct: how much of its memory's bandwidth was used.
         xid_errors: how many errors the driver reported of it (Xid) since dlmon has watched it.
         xids: the numbers of the newest ones, the last of them last.
+        instances: its parts, where it is divided; empty where it is not.
     """
 
     index: int
@@ -329,6 +354,7 @@ class Gpu:
     dram_pct: float | None = None
     xid_errors: int | None = None
     xids: tuple[int, ...] | None = None
+    instances: tuple[MigInstance, ...] | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

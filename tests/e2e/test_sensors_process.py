@@ -23,6 +23,7 @@ from dlmon.records import (
     GpuState,
     Machine,
     MachineFacts,
+    MigInstance,
     Notice,
     Record,
     decode,
@@ -368,6 +369,7 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
             pcie_generation=4,
             pcie_width=8,
             mig=False,
+            instances=(),
             encoder_pct=7,
             decoder_pct=8,
             nvlinks=3,
@@ -401,6 +403,24 @@ def test_the_errors_of_a_gpu_are_told_with_what_they_mean(start, driver):
         "GPU 1: Xid 79: it has fallen off the bus",
     ]
     assert [gpu.xids for gpu in sensors.known.gpus or ()] == [(), (79,)]
+
+
+def test_the_instances_of_a_divided_gpu_are_read_with_who_computes_on_them(start, driver):
+    divided = ("gpus 1", "set 0 mig 1", "set 0 mig_instances 2")
+    driver.says(*divided, "instance 0 4242 512", "instance 0 4343 64 2", "instance 0 4242 64 2")
+    sensors = start(driver=driver)
+    sensors.facts()
+    gpu = (sensors.sample().gpus or ())[0]
+    one, two = gpu.instances or ()
+    assert one == MigInstance(1, "NVIDIA Fake 100 MIG 1g.10gb", 7, 0, 9856, 5120, (4242,))
+    assert (two.index, two.gpu_instance, two.pids) == (2, 8, (4242, 4343))
+    assert gpu.why["tensor_pct"] == gpu.why["utilization_pct"] == "not reported while MIG is on"
+    # A part is given up: what is left is what there is.
+    driver.says("gpus 1", "set 0 mig 1", f"answer nvmlDeviceGetName 0 {NO_PERMISSION}")
+    known = sensors.sample_until(lambda known: len(known.gpus[0].instances) == 1)
+    assert known.gpus[0].instances[0].why == {"name": "denied"}
+    driver.says("gpus 1")
+    sensors.sample_until(lambda known: known.gpus[0].instances == ())
 
 
 def test_what_a_gpu_counts_is_read_anew_each_time_and_without_it_has_its_reason(start, driver):

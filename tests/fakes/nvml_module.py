@@ -122,6 +122,8 @@ class NvmlModule:
         call, answer = ANSWERS[name]
 
         def called(handle=None, *arguments, version=1):
+            if handle in self.on_instances:
+                return answer(self, handle)
             self._answer(call.format(*(arguments or (version,))), handle)
             return answer(self, handle and handle[1])
 

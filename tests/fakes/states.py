@@ -33,6 +33,7 @@ from dlmon.records import (
     Gpu,
     GpuFacts,
     Machine,
+    MigInstance,
     Model,
     Notice,
     Operation,
@@ -268,6 +269,7 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
         pcie_receive_mib_s=310.0 if works else 0.0,
         pcie_send_mib_s=12.0 if works else 0.0,
         mig=False,
+        instances=(),
         encoder_pct=0,
         decoder_pct=7 if works else 0,
         memory_busy_pct=57 if works else 0,
@@ -291,7 +293,13 @@ def _divided(gpu: Gpu) -> Gpu:
     unknown = ("utilization_pct", "encoder_pct", "decoder_pct", *GPU_ACTIVITY)
     unknown = (*unknown, "sm_occupancy_pct")
     why = dict.fromkeys(unknown, "not supported")
-    return replace(gpu, **dict.fromkeys(unknown), mig=True, why=gpu.why | why)
+    name, total_mib = "NVIDIA GeForce GTX 1060 6GB MIG 1g.3gb", 3_072
+    parts = (
+        MigInstance(0, name, 7, 0, total_mib, 2_911, (4_242,)),
+        MigInstance(1, name, 8, 0, total_mib, 0, ()),
+    )
+    unread = dict.fromkeys(unknown)
+    return replace(gpu, **unread, mig=True, instances=parts, why=gpu.why | why)
 
 
 _TRAINER = "/usr/bin/python3 -m workloads.train cifar10-cnn --batch-size 100 --epochs 3"

@@ -26,6 +26,7 @@ from dlmon.figures.machine import (
 )
 from dlmon.figures.processes import (
     command_text,
+    instance_rows,
     users_of,
     users_of_gpus,
     why_users_unknown,
@@ -137,6 +138,7 @@ def _gpu(view: MachineView, gpu: Gpu) -> Section:
         part = Part(gpu, why_users_unknown(machine), in_depth=True)
         part.add("used by", users_of(gpu, machine), "processes")
         figures += part.figures
+        figures += [Figure(label, text) for label, text in instance_rows(gpu, machine)]
     said = tuple(text for text in about if text)
     return Section(f"GPU {gpu.index}", said, tuple(figures), problem)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlmon.records import Gpu, GpuFacts, GpuState
+from dlmon.records import Gpu, GpuFacts, GpuState, MigInstance
 from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
     FAST,
+    INSTANCE,
     INVALID_ARGUMENT,
     LIFE_CYCLE,
     MIG,
@@ -110,9 +111,8 @@ def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:
 _NOT_FOUND = 6
 
 
-def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
-    """Ask each MIG instance: only a privileged user gets those of the whole GPU."""
-    found: list[Any] = []
+def _handles(nvml: Any, gpu: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the handle of each MIG instance."""
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
@@ -121,8 +121,42 @@ def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
                 raise
         else:
             if instance:
-                found += nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
+                yield index, instance
+
+
+def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
+    """Ask each MIG instance: only a privileged user gets those of the whole GPU."""
+    found: list[Any] = []
+    for _, instance in _handles(nvml, gpu):
+        found += nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
     return found
+
+
+def _instances(nvml: Any, gpu: Any) -> tuple[MigInstance, ...]:
+    return tuple(_instance(nvml, index, handle) for index, handle in _handles(nvml, gpu))
+
+
+def _instance(nvml: Any, index: int, handle: Any) -> MigInstance:
+    values: dict[str, Any] = {}
+    why: dict[str, str] = {}
+    for query in INSTANCE:
+        for reader in query.readers:
+            try:
+                value = reader(nvml, handle)
+                query.check(value)
+            except nvml.NVMLError as error:
+                if error.value in LIFE_CYCLE:
+                    raise
+                why[query.name] = words(error)
+            except AttributeError:
+                why[query.name] = "not supported by this pynvml"
+            except ValueError as error:
+                why[query.name] = str(error)
+            else:
+                values[query.name] = value
+                why.pop(query.name, None)
+                break
+    return MigInstance(index, **values, why=why)
 
 
 # By version: pynvml's calls without one raise an error of another kind on an older driver.
@@ -136,6 +170,7 @@ GRAPHICS = Query(
     call("nvmlDeviceGetGraphicsRunningProcesses_v3"),
     call("nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
+INSTANCES = Query("instances", _instances)
 OF_INSTANCES = Query("processes of the MIG instances", _of_instances)
 
 
@@ -161,6 +196,7 @@ def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
 _READINGS = (
     *ACTIVITY_NAMES,
+    "instances",
     "xid_errors",
     "xids",
     *(query.name for query in _ALL_QUERIES),
@@ -252,6 +288,14 @@ class Device:
         if is_due or slow:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)
+        if "mig" in values:
+            parts = self._ask(nvml, INSTANCES) if values["mig"] else ()
+            if isinstance(parts, Missing):
+                why["instances"] = parts.reason
+            else:
+                values["instances"] = parts
+        elif "mig" in why:
+            why["instances"] = why["mig"]
         self.answered = bool(values) and not self.is_lost
         if self.is_lost:
             why = dict.fromkeys(_READINGS, self.missing.reason)

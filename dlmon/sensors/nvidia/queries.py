@@ -162,6 +162,13 @@ def _pcie_mib_s(direction: str) -> Reader:
     return lambda nvml, gpu: round(float(kib_s(nvml, gpu)) / 1024, 1)
 
 
+def _pids(nvml: Any, instance: Any) -> tuple[int, ...]:
+    found = {one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)}
+    if not found and not kernel_files.sees_every_process():
+        raise ValueError(kernel_files.MAY_BE_HIDDEN)
+    return tuple(sorted(found))
+
+
 def _refused(name: str, reason: str) -> Query:
     """Return a query that is not sent to NVML; `reason` says why."""
 
@@ -208,6 +215,15 @@ ENERGY = (Query("energy_j", _thousandths("nvmlDeviceGetTotalEnergyConsumption"),
 MIG = Query(
     "mig", lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
 )
+INSTANCE = (
+    Query("name", lambda nvml, instance: _text(nvml.nvmlDeviceGetName(instance))),
+    Query("gpu_instance", call("nvmlDeviceGetGpuInstanceId"), within=(0, 1000)),
+    Query("compute_instance", call("nvmlDeviceGetComputeInstanceId"), within=(0, 1000)),
+    Query("memory_mib", *_of_memory("total"), within=_MIB),
+    Query("memory_used_mib", *_of_memory("used"), within=_MIB),
+    Query("pids", _pids),
+)
+"""What is asked of each part of a divided GPU."""
 SLOW = (
     Query("power_limit_w", _thousandths("nvmlDeviceGetEnforcedPowerLimit"), within=_WATTS),
     Query("memory_mhz", call("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), within=_MHZ),

@@ -79,6 +79,7 @@ SLOW = Gpu(
     pcie_generation=3,
     pcie_width=8,
     mig=False,
+    instances=(),
     encoder_pct=7,
     decoder_pct=8,
     why=NO_LINKS,
@@ -279,6 +280,34 @@ def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
     module.errors.clear()
     provider.slow(0)
     assert gpus(provider) == (HEALTHY,)
+
+
+def parts_of(module):
+    provider, _ = opened(module)
+    return provider.slow(0).gpus[0]
+
+
+def test_the_parts_of_a_divided_gpu_are_read_and_a_gpu_in_one_piece_has_none(monkeypatch):
+    module = Module("a")
+    assert parts_of(module).instances == ()
+    module.values["mig"] = 1
+    module.on_instances = {1: [process(7, 1), process(7, 1)], 3: []}
+    first, second = parts_of(module).instances
+    assert (first.index, first.pids, first.memory_used_mib) == (1, (7,), 5120)
+    assert (second.index, second.pids, second.why) == (3, (), first.why)
+    # In a container, those of others don't show.
+    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
+    assert parts_of(module).instances[1].why["pids"] == kernel_files.MAY_BE_HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [({"mig": NOT_SUPPORTED}, "not supported"), ({"instances": 4}, "denied")]
+)
+def test_parts_that_are_not_reported_have_the_reason(error, why):
+    module = Module("a")
+    module.values["mig"] = 1
+    module.errors |= error
+    assert parts_of(module).why["instances"] == why
 
 
 @pytest.mark.parametrize(

@@ -182,11 +182,12 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
         text = f"Finished after {took}"
     epoch, rate = result.seconds_per_epoch, result.samples_per_second
     unit = "steps/s" if result.counts_steps else "samples/s"
+    if result.tokens_per_second is not None:
+        rate, unit = result.tokens_per_second, "tokens/s"
     known = [
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "batches"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
         f"{figure(rate.mean)} {unit}" if rate is not None else "",
-        f"{figure(tokens.mean)} tokens/s" if (tokens := result.tokens_per_second) else "",
     ]
     figures = () if session.header.is_machine_recording else tuple(filter(None, known))[:2]
     return [Alert(now, event, text, now, False, figures)]

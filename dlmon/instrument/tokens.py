@@ -47,6 +47,8 @@ class Tokens:
         self.sequence: int | None = None
         """How many tokens a sequence has, where no loader says how many samples those are."""
         self._dtype: Any = None
+        # Whether the batch is a dict in which one array has all of them.
+        self._are_all = False
 
     def of(self, batch: Any, size: int | None) -> int | None:
         """Return the tokens of a batch of so many samples; None where it holds none."""
@@ -56,7 +58,7 @@ class Tokens:
             held = batch if kind is dict else getattr(batch, "data", None)
             if type(held) is dict:
                 ids = held[_IDS]
-                is_found = self.are_there is True
+                is_found = self._are_all
             else:
                 ids = batch[0] if kind is list or kind is tuple else batch
                 is_found = self.inferred is not None and ids.dtype == self._dtype
@@ -67,6 +69,8 @@ class Tokens:
             pass
         try:
             found = _named(batch)
+            held = getattr(batch, "data", batch)
+            self._are_all = type(held) is dict and _count(held.get(_IDS)) == found is not None
             if found is None:
                 found = _first_integers(batch, size)
                 if found is not None:

@@ -61,6 +61,7 @@ NAMED = [
     ({"input_ids": ints(100), "position_ids": ints(100)}, 100),
     ({"input_ids": ints(4, 3, 8)}, 96),
     ({"chosen_input_ids": ints(4, 8), "rejected_input_ids": ints(4, 6)}, 56),
+    ({"input_ids": ints(4, 8), "decoder_input_ids": ints(4, 6)}, 56),
     ({"model_inputs": {"input_ids": ints(4, 8)}, "weights": floats(4)}, 32),
     # Samples of their own lengths.
     ({"input_ids": [ints(3), ints(5)]}, 8),

@@ -509,7 +509,7 @@ def optimizer_share(seen: Seen) -> Evidence | None:
         f"{took} of a step",
         f"The optimiser {seen.verb('takes', 'took')} a good part of a step",
         (f"{beside}{took}", f"{name} {seen.verb('is', 'was')} not fused"),
-        f"try {name}(…, fused=True): the optimiser {seen.verb('takes', 'took')} "
+        f"step with {name}(…, fused=True): the optimiser {seen.verb('takes', 'took')} "
         f"{100 * share:.0f} % of a step",
         share,
     )
@@ -530,7 +530,7 @@ def copy_share(seen: Seen) -> Evidence | None:
             f"{100 * share:.0f} % of a step, the copy of the batch in it",
             f"pin_memory {seen.verb('is', 'was')} False",
         ),
-        "try pin_memory=True in the loader, and non_blocking=True where the batch is copied",
+        "load with pin_memory=True, and copy the batch with non_blocking=True",
         share,
     )
 

@@ -269,7 +269,7 @@ SAID = {
             "The optimiser takes a good part of a step: backward 61 %, optimiser 19 %, "
             "AdamW is not fused.",
             on_cores(4, 1.0, 0.1),
-            "try AdamW(…, fused=True): the optimiser takes 19 % of a step",
+            "step with AdamW(…, fused=True): the optimiser takes 19 % of a step",
             **step(optimizer_us=19),
         )
     ],
@@ -278,7 +278,7 @@ SAID = {
             "Time goes by before the network runs: 14 % of a step, the copy of the batch in it, "
             "pin_memory is False.",
             with_gpu(utilization_pct=70),
-            "try pin_memory=True in the loader, and non_blocking=True where the batch is copied",
+            "load with pin_memory=True, and copy the batch with non_blocking=True",
             gpu=0,
             **step(copy_us=14),
         )
@@ -960,7 +960,7 @@ def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to
     assert limit.advice == ""
     # Of what leads without any, a part of its steps may have some.
     limit = reported(with_gpu(utilization_pct=96), gpu=0, **step(optimizer_us=19))
-    assert (limit.rule, limit.advice[:30]) == ("gpu", "try AdamW(…, fused=True): the ")
+    assert (limit.rule, limit.advice[:26]) == ("gpu", "step with AdamW(…, fused=T")
     # What waits for something else waits on, whatever its optimiser takes.
     assert rules(reported(WAITS, **step(optimizer_us=19)))[-1] == "idle"
 

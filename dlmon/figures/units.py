@@ -288,7 +288,10 @@ def moment(wall: float, now: float) -> str:
 
 # What makers add to the name of a processor: marks, its clock, and words that all share.
 _MARKS = r"\((?:R|TM|C|model not stated)\)"
-_SHARED = r"\bGeForce\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?|(?:\b\d+-Core )?\bProcessor\b"
+_SHARED = (
+    r"\bGeForce\b|\bWorkstation Edition\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?"
+    r"|(?:\b\d+-Core )?\bProcessor\b"
+)
 
 
 def device(name: str) -> str:

@@ -69,6 +69,7 @@ WRITTEN = {
     },
     units.device: {
         "NVIDIA GeForce GTX 1080 Ti": "NVIDIA GTX 1080 Ti",
+        "NVIDIA RTX A Workstation Edition": "NVIDIA RTX A",
         "Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz": "Intel i7-9700K",
         "CPU Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz": "CPU Intel Xeon Gold 6330",
         "Intel(R) Core(TM) Ultra 7 155H": "Intel Core Ultra 7 155H",

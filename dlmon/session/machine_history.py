@@ -89,17 +89,19 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
-            self._fold_activity(gpu, start_ns, sample.t)
+            self._fold_activity(gpu, start_ns, sample.t, len(merged.gpus or ()))
         return start_ns
 
-    def _fold_activity(self, gpu: Gpu, start_ns: int, end_ns: int) -> None:
+    def _fold_activity(self, gpu: Gpu, start_ns: int, end_ns: int, gpus: int) -> None:
+        # Of many GPUs they are coarser, so that a day of them takes no more memory.
+        bucket_ns = self.bucket_ns * max(2, gpus)
         for name in GPU_ACTIVITY:
             value = getattr(gpu, name)
             if value is not None:
                 by_name = self.gpu_activity = self.gpu_activity or {}
                 of_gpus = by_name.setdefault(name, {})
                 if gpu.index not in of_gpus:
-                    of_gpus[gpu.index] = self._series()
+                    of_gpus[gpu.index] = Series(bucket_ns)
                 of_gpus[gpu.index].add(start_ns, end_ns, value)
 
     def use(self) -> MachineUse:

@@ -377,10 +377,10 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
             nvlink_send_mib_s=0.0,
             state=GpuState.ANSWERS,
             memory_busy_pct=45 + index,
-            sm_active_pct=round(61.2 + index / 10, 1),
-            sm_occupancy_pct=38.4,
-            tensor_pct=22.5,
-            dram_pct=48.7,
+            sm_active_pct=61 + (index > 2),
+            sm_occupancy_pct=38,
+            tensor_pct=22,
+            dram_pct=49,
             xid_errors=0,
             xids=(),
             why=NOT_MEASURED,
@@ -428,10 +428,10 @@ def test_what_a_gpu_counts_is_read_anew_each_time_and_without_it_has_its_reason(
     sensors = start(driver=driver)
     sensors.facts()
     first = sensors.sample().gpus or ()
-    assert [gpu.tensor_pct for gpu in first] == [22.5, None]
+    assert [gpu.tensor_pct for gpu in first] == [22, None]
     assert first[1].why["tensor_pct"] == "not supported"
-    driver.says("gpus 2", "set 1 gpm 0", "set 0 tensor_permille 801")
-    sensors.sample_until(lambda known: known.gpus[0].tensor_pct == 80.1)
+    driver.says("gpus 2", "set 1 gpm 0", "set 0 tensor_permille 41")
+    sensors.sample_until(lambda known: known.gpus[0].tensor_pct == 4.1)
     assert driver.calls().count("nvmlGpmSampleAlloc") == 2
 
 

@@ -20,8 +20,11 @@ _METRICS = {
     "tensor_pct": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
     "dram_pct": "NVML_GPM_METRIC_DRAM_BW_UTIL",
 }
-# The driver refreshes what it samples no more often (nvml.h, of nvmlGpmSampleGet).
+# The driver refreshes what it samples no more often (nvml.h, of nvmlGpmSampleGet): on an H100 the
+# bandwidth is not a number over 50 ms.
 _LEAST_APART_NS = 100_000_000
+# A sample and its metrics take 1.4 ms there, and what is counted over two seconds misses nothing.
+_USUALLY_APART_NS = 1_500_000_000
 # Two counters that are not read at the same instant may come to a little more than all.
 _MOST_PCT = 102.0
 
@@ -41,7 +44,7 @@ class Gpm:
     def read(self, nvml: Any, gpu: Any) -> dict[str, tuple[int, float]]:
         """Take a sample; return NVML's code and the value of each metric since the one before.
 
-        What comes sooner than the driver samples has the values of before.
+        A reading that comes soon after one has the values of that.
 
         Raises:
             nvml.NVMLError: the driver gives none.
@@ -50,10 +53,10 @@ class Gpm:
         if not self._samples:
             self._open(nvml, gpu)
         now, before = self._clock(), self._sampled_at
-        if before is not None and now - before < _LEAST_APART_NS:
-            if not self._values:
-                raise ValueError("no earlier reading yet")
+        if before is not None and self._values and now - before < _USUALLY_APART_NS:
             return self._values
+        if before is not None and now - before < _LEAST_APART_NS:
+            raise ValueError("no earlier reading yet")
         # Until it is taken, what this sample held is gone.
         self._sampled_at, self._values = None, {}
         older, newer = self._samples
@@ -123,7 +126,7 @@ class Activity:
         if code:
             raise nvml.NVMLError(code)
         pct = 100.0 if 100 < pct < _MOST_PCT else pct
-        return round(pct, 1)
+        return round(pct) if 10 <= pct <= 100 else round(pct, 1)
 
     def _once(self, call: str, nvml: Any, ask: Callable[[], Any]) -> Any:
         """Return the answer of this reading, or raise its error again."""

@@ -12,7 +12,7 @@ from dlmon.sensors.nvidia.provider import NvidiaProvider
 
 SECOND = 1_000_000_000
 GPU = (0, "a")
-GPM = {"sm_active_pct": 61.2, "sm_occupancy_pct": 38.4, "tensor_pct": 22.5, "dram_pct": 48.7}
+GPM = {"sm_active_pct": 61, "sm_occupancy_pct": 38, "tensor_pct": 4.6, "dram_pct": 49}
 UTILIZATION = {"utilization_pct": 97, "memory_busy_pct": 48}
 
 
@@ -25,7 +25,7 @@ class Hopper(NvmlModule):
 
     def __init__(self, *uuids):
         super().__init__(*uuids)
-        self.pct = {2: 61.23, 3: 38.4, 5: 22.5, 10: 48.7}
+        self.pct = {2: 61.23, 3: 38.4, 5: 4.56, 10: 48.7}
         self.codes = {}
         self.samples = []
         self.is_supported, self.taken = 1, 0
@@ -88,7 +88,7 @@ def test_a_metric_is_of_the_time_between_two_samples(activity, clock):
     module = Hopper("a")
     first = asked(activity, module)
     assert first == UTILIZATION | dict.fromkeys(GPM, "no earlier reading yet")
-    for second in (1, 2, 3):
+    for second in (1, 3, 5):
         clock[0] = second * SECOND
         assert asked(activity, module) == UTILIZATION | GPM
     assert len(module.samples) == 2
@@ -104,18 +104,20 @@ def test_a_call_that_answers_several_fields_is_made_once_a_reading(activity, clo
     assert sorted(map(str, module.calls)) == ["('gpm_sample', 'a')", "('utilization', 'a')", "gpm"]
 
 
-def test_samples_that_lie_too_close_have_the_values_of_before(activity, clock):
+def test_a_reading_that_comes_soon_after_one_has_its_values_and_costs_no_call(activity, clock):
     module = Hopper("a")
     asked(activity, module)
     clock[0] = SECOND // 20
     assert asked(activity, module)["tensor_pct"] == "no earlier reading yet"
     clock[0] = SECOND // 4
-    assert asked(activity, module)["tensor_pct"] == 22.5
-    module.pct[5] = 30.0
-    clock[0] += SECOND // 20
-    assert asked(activity, module)["tensor_pct"] == 22.5
-    clock[0] += SECOND // 20
-    assert asked(activity, module)["tensor_pct"] == 30.0
+    assert asked(activity, module)["tensor_pct"] == 4.6
+    module.pct[5] = 3.04
+    calls = module.calls.count("gpm")
+    clock[0] += SECOND
+    assert asked(activity, module)["tensor_pct"] == 4.6
+    assert module.calls.count("gpm") == calls
+    clock[0] += SECOND
+    assert asked(activity, module)["tensor_pct"] == 3.0
 
 
 def test_after_a_sample_that_failed_the_time_is_counted_anew(activity, clock):
@@ -127,7 +129,7 @@ def test_after_a_sample_that_failed_the_time_is_counted_anew(activity, clock):
     module.errors.clear()
     assert asked(activity, module)["tensor_pct"] == "no earlier reading yet"
     clock[0] = 3 * SECOND
-    assert asked(activity, module)["tensor_pct"] == 22.5
+    assert asked(activity, module)["tensor_pct"] == 4.6
 
 
 def test_a_metric_alone_may_be_unknown_or_impossible_and_a_little_over_all_is_all(activity, clock):
@@ -204,6 +206,7 @@ def test_a_divided_gpu_is_not_asked():
 
 def test_the_samples_of_a_gpu_that_is_lost_are_freed_and_taken_anew_when_it_is_back(monkeypatch):
     monkeypatch.setattr("dlmon.sensors.nvidia.activity._LEAST_APART_NS", 0)
+    monkeypatch.setattr("dlmon.sensors.nvidia.activity._USUALLY_APART_NS", 0)
     module = Hopper("a", "b")
     provider = NvidiaProvider(load=lambda: module, wake=True)
     provider.facts()

@@ -342,9 +342,9 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
 
 
 def _step_json(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a step is made of, where a script's framework was asked; else nothing."""
+    """Return what a step is made of, or why that could not be measured, where it was tried."""
     if snapshot.step_parts is None:
-        return {"step_parts": None, "why_no_parts": why} if (why := snapshot.why_no_parts) else {}
+        return {"step_parts": None, "why_no_parts": snapshot.why_no_parts}
     rows = step_rows(snapshot.step_parts)
     parts = {name.replace("_us", "_ms"): ms for name, ms, _ in rows}
     return {"step_parts": {"batches": snapshot.step_parts.steps, **parts}}

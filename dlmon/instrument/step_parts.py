@@ -106,6 +106,8 @@ class StepMarks:
             if len(devices) > 1:
                 self._is_known = False
                 self._send_why(SEVERAL_DEVICES)
+        elif self._is_watched and not kinds <= {"cpu", "cuda", None}:
+            self._send_why(f"it is not measured on {', '.join(sorted(map(str, kinds)))}")
         self.due_ns = 0 if self._is_known else NEVER
 
     def forget(self) -> None:

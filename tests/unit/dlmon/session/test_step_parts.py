@@ -93,7 +93,7 @@ def test_a_report_says_what_a_step_is_made_of(tmp_path):
     }
 
 
-def test_it_says_why_a_step_could_not_be_measured():
+def test_it_says_why_a_step_could_not_be_measured(tmp_path):
     why = "no call of backward was seen in a step"
     unseen = StepParts(1, 0, 0, why={"backward_us": why})
     snapshot = folded([*script_session(), unseen]).snapshot()
@@ -101,3 +101,5 @@ def test_it_says_why_a_step_could_not_be_measured():
     assert step_section(folded(script_session()).snapshot()) is None
     # What was measured later is known.
     assert step_section(folded([*script_session(), unseen, ONE]).snapshot()).bars
+    (report,) = make_report([with_parts(tmp_path, unseen)], []).sessions
+    assert (report.as_json["step_parts"], report.as_json["why_no_parts"]) == (None, why)

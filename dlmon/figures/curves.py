@@ -233,7 +233,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     of_steps = " of steps" if session.counts_steps else ""
     others = [
         (f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput),
-        ("throughput in tokens", tokens.UNIT, session.tokens_rate),
+        ("tokens", tokens.UNIT, session.tokens_rate),
         ("CPU", "%", machine.cpu_pct),
         ("CPU power", "W", machine.cpu_power_w),
         ("memory", "MiB", machine.memory_mib),

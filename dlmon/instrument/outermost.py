@@ -27,7 +27,7 @@ class Outermost:
         self._networks: dict[int, Callable[[], Any]] = {}
         # Of several that are given the same batch, the first counts.
         self._counted: int | None = None
-        self._tokens = 0
+        self._tokens = self._last = 0
 
     def watch(self, optimizer: Any) -> None:
         """Count from now on what goes into the networks that an optimiser trains."""
@@ -47,7 +47,7 @@ class Outermost:
 
     def take(self) -> int | None:
         """Return the tokens since the last time; None where none were ever seen."""
-        tokens, self._tokens = self._tokens, 0
+        tokens, self._tokens, self._last = self._tokens, 0, 0
         return None if self._counted is None else tokens
 
     def entered(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -65,7 +65,13 @@ class Outermost:
         if self._counted is None:
             self.counter.sequence = length_of(arguments or named)
         self._counted = id(network)
+        self._last = tokens
         self._tokens += tokens
+
+    def failed(self) -> None:
+        """Take back what went in last: nothing is trained on it."""
+        self._tokens -= self._last
+        self._last = 0
 
 
 def living(*kinds: type) -> list[Any]:

@@ -244,6 +244,7 @@ class Passes:
         """Note that the batch under way has failed, unless something trains on it after all."""
         for read in self.thread().stack[-1:]:
             read.failed_at, read.goes_backward = self._clock(), False
+        self._outermost.failed()
 
     def went_backward(self, device: Any, began: int) -> None:
         """Note that `backward`, which began then, has ended: a pass trains by it.

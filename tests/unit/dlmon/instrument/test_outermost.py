@@ -100,6 +100,18 @@ def test_what_goes_into_the_outermost_network_counts_once_and_only_in_training(t
     assert outermost.take() == 0
 
 
+def test_what_a_step_ran_out_of_memory_with_does_not_count(torch):
+    network = Network(parameters=WEIGHTS)
+    outermost = Outermost()
+    outermost.watch(Optimizer(*WEIGHTS))
+    for each in (ids(2, 5), ids(64, 5)):
+        network(each)
+    outermost.failed()
+    outermost.failed()
+    network(ids(32, 5))
+    assert outermost.take() == 10 + 160
+
+
 def test_of_two_networks_that_get_the_same_batch_the_first_counts(torch):
     one, other = (Network(parameters=[weight]) for weight in WEIGHTS)
     outermost = Outermost()

@@ -11,15 +11,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-import weakref
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from dlmon.instrument.pauses import pauses_of
-from dlmon.instrument.reporter import Reporter, wrap
+from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
 from dlmon.records import StepParts
 
 WAIT, COPY, FORWARD, BACKWARD, OPTIMIZER = (
@@ -285,9 +285,8 @@ class StepMarks:
         torch = sys.modules.get("torch")
         if self._hooks or torch is None:
             return
-        compiled = [module for made in COMPILED if (module := made()) is not None]
-        if compiled:
-            self._hooks = [each.register_forward_pre_hook(self._forward) for each in compiled]
+        if COMPILED:
+            self._hooks = [_Calls(kind, self._forward) for kind in COMPILED]
         elif not pauses_of(self._reporter).has_compiled:
             register = torch.nn.modules.module.register_module_forward_pre_hook
             self._hooks = [register(self._forward)]
@@ -317,14 +316,49 @@ def _devices_of(optimizer: Any) -> set[Any]:
         return set()
 
 
-COMPILED: deque[Callable[[], Any]] = deque(maxlen=8)
-"""What `torch.compile` made of modules: a hook for all modules would have it warn, or compile."""
+COMPILED: list[Any] = []
+"""The class of what `torch.compile` makes of modules, once it made one."""
 
 
 def watch_compiled(module: Any, reporter: Reporter) -> None:
-    """Note what `torch.compile` makes of a module; `module` is torch._dynamo.eval_frame."""
+    """Note that `torch.compile` makes something of a module; `module` is torch._dynamo.eval_frame.
 
-    def made(prepared: None, result: None, compiled: Any, *rest: Any, **named: Any) -> None:
-        COMPILED.append(weakref.ref(compiled))
+    A hook for all modules would have it warn then.
+    """
+    kind = module.OptimizedModule
 
-    wrap(module.OptimizedModule, "__init__", reporter, after=made)
+    def made(*arguments: Any, **named: Any) -> None:
+        COMPILED[:] = [kind]
+
+    wrap(kind, "__init__", reporter, before=made)
+
+
+class _Calls:
+    """Has a hook called before all that is made of a class is called, until it is removed.
+
+    A hook on a module itself would be in its copies, and in what is saved of it.
+    """
+
+    def __init__(self, kind: Any, hook: Callable[[Any, Any], None]) -> None:
+        following = kind.__call__
+
+        @wraps(following)
+        def __call__(called: Any, *arguments: Any, **named: Any) -> Any:
+            hook(called, arguments)
+            try:
+                return following(called, *arguments, **named)
+            except BaseException as error:
+                hide_this_frame(error)
+                raise
+
+        self._kind, self._own, self._ours = kind, vars(kind).get("__call__"), __call__
+        kind.__call__ = __call__
+
+    def remove(self) -> None:
+        if vars(self._kind).get("__call__") is not self._ours:
+            # It is watched by somebody else too.
+            return
+        if self._own is None:
+            del self._kind.__call__
+        else:
+            self._kind.__call__ = self._own

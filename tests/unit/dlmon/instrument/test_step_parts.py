@@ -1,6 +1,7 @@
 """Steps whose parts take known times, on a clock of the test and on a GPU of the test."""
 
 import sys
+import traceback
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -388,29 +389,47 @@ def test_an_error_of_the_driver_ends_the_measuring_and_counts_every_step(script,
 # ---- what torch.compile makes ----
 
 
-class Compiled:
-    def __init__(self):
-        self.hooks = []
-
-    def register_forward_pre_hook(self, hook):
-        self.hooks.append(hook)
-        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+class Module:
+    def __call__(self, batch):
+        if batch is None:
+            raise ValueError("there is no batch")
+        return batch
 
 
-def test_of_a_compiled_module_its_own_hook_says_that_it_computes(script, monkeypatch):
-    network = Compiled()
-    monkeypatch.setattr(step_parts, "COMPILED", [lambda: network, lambda: None])
+class Compiled(Module):
+    """Has its call from what it is made of, or its own, as in newer versions."""
+
+
+class CalledItself(Module):
+    def __call__(self, batch):
+        return super().__call__(batch)
+
+
+@pytest.mark.parametrize("kind", [Compiled, CalledItself])
+def test_a_compiled_module_says_that_it_computes_and_is_as_it_was_then(script, monkeypatch, kind):
+    network, before = kind(), dict(vars(kind))
+    monkeypatch.setattr(step_parts, "COMPILED", [kind])
     optimizer = Optimizer(CPU)
     for _ in script.loader(600, 10):
         script.took(1)
-        for hook in tuple(network.hooks):
-            hook(network, ())
+        assert network(3) == 3
+        assert "__call__" not in vars(network)
         script.took(3)
         script.backward()
         script.step(optimizer)
         assert not script.torch.hooks
     _, parts = script.parts()
     assert (parts["forward_us"], parts["rest_us"]) == (3, 1)
+    assert dict(vars(kind)) == before
+
+
+def test_an_error_in_a_compiled_module_shows_no_frame_of_ours():
+    calls = step_parts._Calls(Compiled, lambda called, arguments: None)
+    with pytest.raises(ValueError, match="no batch") as caught:
+        Compiled()(None)
+    calls.remove()
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert {frame.filename for frame in frames} == {__file__}
 
 
 def test_where_functions_are_compiled_no_hook_is_set_for_all_modules(script):

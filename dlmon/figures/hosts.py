@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from dlmon.figures import units
+from dlmon.figures import tokens, units
 from dlmon.figures.machine import Level, gpu_kinds
 from dlmon.figures.phases import phase_text
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
@@ -161,6 +161,8 @@ def session_progress(session: RunningSession) -> str:
 
 def session_rate(session: RunningSession) -> str:
     """Write the throughput of a session; its phase where it has none now."""
+    if session.tokens_per_second is not None:
+        return f"{units.rate(session.tokens_per_second)} {tokens.UNIT}"
     if session.samples_per_second is not None:
         unit = units.rate_unit(session.counts_steps)
         return f"{units.rate(session.samples_per_second)} {unit}"

@@ -453,7 +453,7 @@ class TokenShares:
     Attributes:
         t: when the batch came.
         tokens: how many it holds, padding included.
-        not_padding: how many of them its attention mask holds; null where that can't be told.
+        not_padding: how many of them its attention mask holds; null where that isn't known.
         trained_on: of how many its labels are no -100; null as above.
         trainer: as in `Phase`.
     """

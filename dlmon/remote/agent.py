@@ -240,6 +240,7 @@ def _progress_of(follower: SessionFollower) -> Answer:
         "mode": None if model is None else model.mode,
         "samples_per_second": _rounded(snapshot.samples_per_second_now),
         "counts_steps": snapshot.counts_steps,
+        "tokens_per_second": _rounded(snapshot.tokens_per_second_now),
         "gpus": list(snapshot.gpus),
     }
 

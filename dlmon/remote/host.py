@@ -95,6 +95,7 @@ class RunningSession:
         gpus: NVML's numbers of the GPUs that train.
         mode: whether it trains, or what else it does.
         counts_steps: whether its throughput is of steps, as how many samples they have isn't known.
+        tokens_per_second: its throughput in tokens now; None where it has none.
     """
 
     session: str
@@ -107,6 +108,7 @@ class RunningSession:
     gpus: tuple[int, ...] = ()
     mode: str | None = None
     counts_steps: bool = False
+    tokens_per_second: float | None = None
 
 
 @record(frozen=True)

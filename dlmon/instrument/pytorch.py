@@ -354,6 +354,7 @@ def fetching(
     """Return an iterator's `__next__` that times itself."""
     fetch, fetched, exhausted = passes.fetch, passes.fetched, guarded(reporter)(passes.exhausted)
     reads, look_within = reporter.reads, guarded(reporter)(passes.look_within)
+    marks = passes.marks
 
     @wraps(following)
     def __next__(self: Any) -> Any:
@@ -398,6 +399,8 @@ def fetching(
                 fetched(read, size, counter.of(batch, size))
                 if reads.are_shares_due and read.state == TRAINING:
                     passes.reports.look_at_tokens(batch)
+            if marks.is_on and read is marks.read:
+                marks.came(batch)
         except Exception as error:  # noqa: BLE001 - as above
             read.state = OVER
             reporter.turn_off(error)

@@ -20,6 +20,7 @@ from typing import Any
 
 from dlmon.instrument.pauses import pauses_of
 from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
+from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
 WAIT, COPY, FORWARD, BACKWARD, OPTIMIZER = (
@@ -154,6 +155,17 @@ class StepMarks:
             self._unwatch_forward()
         else:
             self._watch_forward()
+
+    def came(self, batch: Any) -> None:
+        """Take a batch that the loader gave: of one that lies on a GPU nothing is to be copied."""
+        if self._device is None or self._parts[-1] != BEFORE:
+            return
+        try:
+            first = next(arrays_in(batch), None)
+            if first is None or getattr(first, "is_cuda", False):
+                self._parts[-1] = REST
+        except Exception:  # noqa: BLE001 - what can't be looked at is not said to be copied
+            self._parts[-1] = REST
 
     def end_backward(self) -> None:
         self.enter(OPTIMIZER if self._is_stepping else REST)

@@ -75,7 +75,7 @@ class Tokens:
                 found = _first_integers(batch, size)
                 if found is not None:
                     self.inferred = INFERRED
-                    self._dtype = next(_arrays_in(batch)).dtype
+                    self._dtype = next(arrays_in(batch)).dtype
         except Exception:  # noqa: BLE001 - what can't be looked at has none
             found = None
         if self.are_there is None:
@@ -112,7 +112,7 @@ def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
 
 def length_of(batch: Any) -> int | None:
     """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
-    shapes = (array.shape for array in islice(_arrays_in(batch), _BREADTH))
+    shapes = (array.shape for array in islice(arrays_in(batch), _BREADTH))
     return next((int(shape[-1]) for shape in shapes if len(shape) == _LEAST_DIMENSIONS), None)
 
 
@@ -180,7 +180,7 @@ def _first_integers(batch: Any, size: int | None) -> int | None:
     Another one, as an image, is what is learned from: integers behind it are its labels. Of a list
     of one array a sample, it is that of all.
     """
-    arrays = list(islice(_arrays_in(batch), _BREADTH))
+    arrays = list(islice(arrays_in(batch), _BREADTH))
     for array in arrays:
         if len(array.shape) > _LEAST_DIMENSIONS or not _is_integer(array):
             return None
@@ -194,14 +194,14 @@ def _first_integers(batch: Any, size: int | None) -> int | None:
     return None
 
 
-def _arrays_in(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
+def arrays_in(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
     """Yield the arrays of a batch in their order, but for what stands beside tokens by name."""
     if _is_array(value):
         yield value
     elif depth and isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         for each in islice(value, _BREADTH):
-            yield from _arrays_in(each, depth - 1)
+            yield from arrays_in(each, depth - 1)
     elif depth and not isinstance(value, (str, bytes, int, float)):
         for name, each in islice(_members(value).items(), _BREADTH):
             if not any(word in str(name).lower() for word in _BESIDE):
-                yield from _arrays_in(each, depth - 1)
+                yield from arrays_in(each, depth - 1)

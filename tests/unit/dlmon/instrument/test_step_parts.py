@@ -317,10 +317,21 @@ def gpu(script):
     return script.torch.cuda
 
 
-def train_on_gpu(script, gpu, batches=200, host_ms=1):
+class Array:
+    shape, dtype = (10, 3), "float32"
+
+    def __init__(self, **where):
+        vars(self).update(where)
+
+
+ON_HOST = (Array(is_cuda=False),)
+
+
+def train_on_gpu(script, gpu, batches=200, host_ms=1, batch=ON_HOST):
     """Queue what a GPU takes 30 ms for, in steps that take the script less."""
     optimizer = Optimizer(GPU)
     for _ in script.loader(10 * batches, 10, wait_ms=0):
+        script.marks.came(batch) if script.marks.is_on else None
         script.took(host_ms)
         gpu.works(2)
         script.torch.call_module()
@@ -347,6 +358,19 @@ def test_on_a_gpu_the_parts_are_what_it_worked_at_and_not_when_that_was_queued(s
     assert all(record.rest_us >= 0 for record in records)
     # Seven events of about four steps a second, in six seconds.
     assert gpu.recorded <= 7 * 4 * 7
+
+
+@pytest.mark.parametrize(
+    ("batch", "copy_ms"),
+    [({"x": Array()}, 2), ([Array(is_cuda=True)], None), (["a text"], None), (object(), None)],
+    ids=["NumPy", "GPU", "text", "unknown"],
+)
+def test_only_what_lies_elsewhere_is_copied_to_a_gpu(script, gpu, batch, copy_ms):
+    train_on_gpu(script, gpu, batch=batch)
+    script.now = gpu.done_ns
+    _, parts = script.parts()
+    assert parts.get("copy_us") == (copy_ms and pytest.approx(copy_ms, abs=0.6))
+    assert parts["rest_us"] == pytest.approx(1 if copy_ms else 3, abs=0.6)
 
 
 def test_a_gpu_that_does_not_get_on_is_never_waited_for(script, gpu):

@@ -4,6 +4,7 @@ import sys
 import traceback
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from fakes.loops import KeptReporter, Reported
 
@@ -15,7 +16,7 @@ from dlmon.instrument.pytorch import (
     watch_optimizers,
 )
 from dlmon.instrument.trainers import watch_lightning, watch_transformers
-from dlmon.records import Evaluation, OutOfMemory
+from dlmon.records import Evaluation, OutOfMemory, TokenShares
 
 
 class Batch:
@@ -129,6 +130,54 @@ def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypa
         optimizer.step()
     assert sizes == [3, 3]
     assert not reporter.is_on
+
+
+class OnGpu:
+    """A tensor that would have to be waited for."""
+
+    shape, dtype, is_cpu = (3, 4), "torch.int64", False
+    __array__ = __hash__ = None
+
+    def __ne__(self, other):
+        raise AssertionError("it was waited for")
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["on the CPU", "put on a GPU"])
+def test_a_batch_is_looked_into_once_a_second_before_a_loader_puts_it_on_a_gpu(
+    torch, reporter, moves
+):
+    ids, labels = np.ones((3, 4), np.int64), np.full((3, 4), -100)
+    labels[:, 2:] = 1
+    base = torch.loaders._BaseDataLoaderIter
+    following = base.__next__
+
+    def give(iterator):
+        following(iterator)
+        return {"input_ids": ids, "attention_mask": np.tri(3, 4), "labels": labels}
+
+    base.__next__ = give
+    watch_loaders(torch.loaders, reporter)
+    watch_optimizers(torch.optimizers, reporter)
+
+    class Moving(torch.loaders.DataLoader):
+        """As Accelerate's is."""
+
+        def __iter__(self):
+            for batch in base(self):
+                yield dict.fromkeys(batch, OnGpu()) if moves else batch
+
+    optimizer = Optimizer(torch.hooks)
+    for _ in Moving():
+        reporter.reads.are_shares_due = True
+        optimizer.step()
+    # Of a validation none is.
+    torch.state.gradients = False
+    for _ in Moving():
+        assert reporter.reads.are_shares_due
+    process = reported(reporter)
+    assert [epoch.tokens for epoch in process.epochs][:1] == [24]
+    [shares] = process.of(TokenShares)
+    assert (shares.tokens, shares.not_padding, shares.trained_on) == (12, 6, 6)
 
 
 class Network:

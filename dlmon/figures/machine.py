@@ -263,6 +263,8 @@ def gpu_figures(
     part.add("energy", _energy(gpu, energy_j), "energy_j", deep=energy_j is None)
     mig = None if gpu.mig is None else "on" if gpu.mig else "off"
     part.add("MIG", mig, "mig", deep=not gpu.mig)
+    if gpu.instances is None:
+        part.add("MIG instances", None, "instances", deep=True)
     return part.figures
 
 

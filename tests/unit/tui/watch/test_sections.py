@@ -52,6 +52,7 @@ PAIRS = (
     {"pcie_receive_mib_s", "pcie_send_mib_s"},
     {"nvlink_receive_mib_s", "nvlink_send_mib_s"},
     {"ecc_corrected", "ecc_uncorrected"},
+    {"xid_errors", "xids"},
 )
 
 

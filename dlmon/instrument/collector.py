@@ -33,12 +33,11 @@ from dlmon.records import (
     Validation,
     finite,
 )
-from dlmon.statistics.histogram import StepHistogram
+from dlmon.statistics.histogram import StepHistogram, step_quantiles
 from dlmon.statistics.steady_batches import SteadyBatches
 from dlmon.statistics.steady_state import STALL_FACTOR
 
 SUMMARY_US = 1_000_000
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A session's first million batches keep their own times (design, section 3).
 KEPT_BATCHES = 1_000_000
 # A batch that is late is told by so many of the last steps.
@@ -78,12 +77,6 @@ def _of_each(counts: Sequence[int | None]) -> int | tuple[int, ...] | None:
     if None in counts:
         return None
     return tuple(counts) if len(set(counts)) > 1 else counts[0]  # type: ignore[arg-type]
-
-
-def step_quantiles(dt_us: Sequence[int]) -> tuple[int, ...]:
-    """Return the `QUANTILES` of durations (nearest rank)."""
-    ranked, total = sorted(dt_us), len(dt_us)
-    return tuple(ranked[max(1, min(total, round(one * total))) - 1] for one in QUANTILES)
 
 
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:

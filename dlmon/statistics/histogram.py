@@ -12,6 +12,13 @@ from typing import TypeVar
 _WIDEST = math.log(1.01)
 _FINEST = _WIDEST / 1024
 _MAX_BUCKETS = 128
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+def step_quantiles(dt_us: Sequence[int]) -> tuple[int, ...]:
+    """Return the `QUANTILES` of durations (nearest rank)."""
+    ranked, total = sorted(dt_us), len(dt_us)
+    return tuple(ranked[max(1, min(total, round(one * total))) - 1] for one in QUANTILES)
 
 
 @dataclass(eq=False)

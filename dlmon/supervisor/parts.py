@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from dlmon.records import (
     Status,
     Trainer,
 )
+from dlmon.records.changes import Changes, merge
+from dlmon.supervisor.joined_batches import JoinedBatches
 
 READ_S = 0.5
 # So long part 0 waits for the last of the others once its own script has ended, while they write.
@@ -39,6 +42,12 @@ END_S = 10.0
 # Clocks of machines that are set by a server agree better than this.
 AGREE_NS = 2_000_000_000
 MOST_AT_ONCE = 4 << 20
+FEW_MACHINES = 16
+FEW_RANKS = 32
+"""The batches of no more processes are written as they come."""
+RANKS_A_SECOND = 48
+"""Of more, each is written so seldom that so many are written in a second."""
+SELDOM_S = 15.0
 
 
 class Parts:
@@ -67,6 +76,10 @@ class Parts:
         self._sampled_by: dict[str, _Part] = {}
         """One machine may have several parts: it is shown by the first that has samples."""
         self._epoch_ends: dict[int, int] = {}
+        self._joined: defaultdict[int, JoinedBatches] = defaultdict(JoinedBatches)
+        """What is held of each process, by its number."""
+        self._ranks = 0
+        """How many processes train, as far as one of them has said it."""
 
     def take_epoch(self, epoch: Epoch) -> None:
         """Note when an epoch of the session's own log ended."""
@@ -89,9 +102,36 @@ class Parts:
                 part.is_here or self._sampled_by.setdefault(part.host, part) is not part
             ):
                 continue
+            if isinstance(record, Machine) and not part.shows(record, len(self._sampled_by)):
+                continue
             for written in part.of_session(record, self._epoch_ends):
-                self._write(written)
+                self._take(written)
+        for joined in self._joined.values():
+            # Of a process that stands still nothing is kept back.
+            self._write_all(joined.take_old())
         return len(found)
+
+    def _take(self, record: Record) -> None:
+        """Write a record, behind the batches of its process; of many, batches wait for more."""
+        if isinstance(record, Batches):
+            joined = self._joined[record.trainer or 0]
+            self._write_all(joined.add(record))
+            ranks = max(self._ranks, len(self._joined))
+            every_s = 0.0 if ranks <= FEW_RANKS else min(ranks / RANKS_A_SECOND, SELDOM_S)
+            if joined.held_ns >= every_s * 1e9:
+                self._write_all(joined.take())
+            return
+        number: Any = getattr(record, "trainer", None)
+        if isinstance(record, Trainer):
+            number = record.number
+            self._ranks = max(self._ranks, record.world_size or 0)
+        if number in self._joined:
+            self._write_all(self._joined[number].take())
+        self._write(record)
+
+    def _write_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._write(record)
 
     async def finish(self, deadline_s: float = END_S) -> None:
         """Take the rest, as long as more comes, until all have a result."""
@@ -103,6 +143,9 @@ class Parts:
             await asyncio.sleep(READ_S)
 
     def close(self) -> None:
+        """Write what is held, and let go of the logs."""
+        for held in self._joined.values():
+            self._write_all(held.take())
         for part in self._parts.values():
             part.follower.close()
 
@@ -144,6 +187,18 @@ class _Part:
         self._offset_ns = 0 if same_boot else by_wall
         self._is_aligned = same_boot
         self._facts: MachineFacts | None = own.machine
+        self._machine: Machine | None = None
+        self._changes = Changes()
+        self._is_left_out = False
+
+    def shows(self, sample: Machine, machines: int) -> bool:
+        """Return whether a sample is to be written; of very many machines, every other one is.
+
+        What changed in one that is left out is in the next.
+        """
+        self._machine = merge(self._machine, sample)
+        self._is_left_out = machines > FEW_MACHINES and not self._is_left_out
+        return not self._is_left_out
 
     def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
         """Yield what a record of its log is in the log of the session."""
@@ -159,6 +214,8 @@ class _Part:
             number = NUMBERS_OF_A_PART * self._number + (record.trainer or 0)
             yield self._moved(replace(record, trainer=number))
         elif isinstance(record, Machine):
+            if self._machine is not None:
+                record = self._changes.only_changed(self._machine)
             moved = self._moved(record)
             if self._facts is not None:
                 facts, self._facts = self._facts, None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
-from dlmon.instrument.collector import BatchCollector, step_quantiles
+from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.keras_data import BatchPlan, Data, NotedData
 from dlmon.instrument.queued import (
     EpochChanged,
@@ -33,6 +33,7 @@ from dlmon.records import (
     decode,
     encode,
 )
+from dlmon.statistics.histogram import step_quantiles
 
 MS = 1_000_000
 BEGIN = 7_000_000_123

@@ -12,6 +12,7 @@ from dlmon.records import (
     Epoch,
     Machine,
     MachineFacts,
+    Memory,
     Model,
     Node,
     Notice,
@@ -19,6 +20,7 @@ from dlmon.records import (
     Trainer,
     encode,
 )
+from dlmon.supervisor import parts
 from dlmon.supervisor.parts import Parts
 
 S = 1_000_000_000
@@ -152,3 +154,36 @@ def test_the_last_records_of_all_parts_are_waited_for(run):
 
     asyncio.run(end())
     assert [type(one) for one in run.written] == [Trainer, Epoch]
+
+
+def test_of_very_many_processes_batches_are_written_seldom_and_none_is_lost(run, monkeypatch):
+    monkeypatch.setattr(parts, "FEW_RANKS", 1)
+    monkeypatch.setattr(parts, "RANKS_A_SECOND", 1)
+
+    def batches(first, trainer):
+        times = (250_000,) * 4
+        return Batches(0, first, 32, int((9.25 + first / 4) * S), times, trainer=trainer)
+
+    for number in (1, 2):
+        run.part(replace(TRAINER, number=number))
+    run.part(*(batches(first, number) for first in range(0, 12, 4) for number in (1, 2)))
+    written = run.read(Batches)
+    # As many seconds as there are ranks.
+    assert [(one.trainer, one.first, one.count) for one in written] == [(1001, 0, 8), (1002, 0, 8)]
+    run.part(replace(epoch(0, 12), trainer=2))
+    kinds = [type(one) for one in run.read()]
+    assert kinds[-3:] == [Batches, Epoch, Batches]
+    run.parts.close()
+    assert sum(one.count for one in run.read(Batches)) == 24
+
+
+def test_of_very_many_machines_every_other_sample_is_written_with_what_changed(run, monkeypatch):
+    monkeypatch.setattr(parts, "FEW_MACHINES", 0)
+    samples = [
+        Machine(t * S, 5e8, cpu=Cpu(pct=float(t)), memory=Memory(used_mib=t, swap_used_mib=swap))
+        for t, swap in ((9, 1), (10, 2), (11, None), (12, None))
+    ]
+    run.part(*samples)
+    shown = [one.machine for one in run.read(Node) if one.machine is not None]
+    assert [(one.cpu.pct, one.memory.used_mib) for one in shown] == [(10.0, 10), (12.0, 12)]
+    assert [one.memory.swap_used_mib for one in shown] == [2, None]

@@ -219,8 +219,12 @@ def _weights_and_attention(
         raise LookupError(SHARED_LAYERS)
     experts, taken = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
     recomputing = _recomputing(network)
-    weights = []
+    weights, trained = [], {_layer_of(one) for one in every if one.trains}
     for one in every:
+        layer = _layer_of(one)
+        # In a layer, the order of its parts is not that of their computation.
+        if not one.multiplies or layer is not None:
+            weights.append(Weight(0, one.trains if layer is None else layer in trained))
         if not one.multiplies:
             continue
         path, holder, _ = one.holders[0]
@@ -234,6 +238,13 @@ def _weights_and_attention(
         again = any(map(str.isdecimal, words)) and f"{path}.".startswith(recomputing)
         weights.append(Weight(math.prod(one.shape), one.trains, active, again))
     return weights, _attention(config, layers)
+
+
+def _layer_of(parameter: _Parameter) -> str | None:
+    """Return the path of the numbered layer that holds a parameter, if one does."""
+    words = parameter.holders[0][0].split(".")
+    ends = [number for number, word in enumerate(words, 1) if word.isdecimal()]
+    return ".".join(words[: ends[0]]) if ends else None
 
 
 def _recomputing(network: Any) -> tuple[str, ...]:

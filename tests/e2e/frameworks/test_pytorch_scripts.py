@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+import dlmon
+from dlmon.instrument.networks import CONVOLUTIONS, SEVERAL
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, StepParts
 
 
@@ -269,6 +272,20 @@ def test_accelerate(run_trainer, how):
     assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
     # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
     assert process.updates == 3 * 4
+
+
+def test_operations_are_those_that_pytorch_counts(run_trainer):
+    ran = run_trainer("operations.py", str(Path(dlmon.__file__).parent.parent), alone=False)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    found = json.loads(ran.watched.stdout)
+    why = {name: found.pop(name) for name in ("several", "convolution")}
+    assert why == {"several": SEVERAL, "convolution": CONVOLUTIONS}
+    again = {name: hardware for name, (_, hardware) in found.items()}
+    assert again == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
+    # What is computed again, PyTorch counts too.
+    assert found.pop("checkpointed")[0] < 0.8
+    ours = {name: share for name, (share, _) in found.items()}
+    assert ours == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
 
 
 def tokens_of(process):

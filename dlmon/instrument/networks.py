@@ -131,7 +131,7 @@ def describe_network(optimizer: Any, autocast: str | None = None) -> dict[str, A
         return {"why": {"flops_per_token": error.args[0]}}
     every = list(_parameters(network))
     known: dict[str, Any] = {
-        "network": type(_unwrapped(network)).__name__,
+        "network": _name_of(_unwrapped(network)),
         "parameters": sum(math.prod(one.shape) for one in every),
         "compute_precision": _precision(network, every, autocast),
         "computes_again": bool(_recomputing(network)),
@@ -158,6 +158,13 @@ def _unwrapped(network: Any) -> Any:
         if within is None or len(own) > 1:
             return network
         network = within
+
+
+def _name_of(network: Any) -> str:
+    kind = type(network)
+    # FSDP makes a class of its own of each.
+    is_made = kind.__bases__[0].__name__ == "FSDPModule" and len(kind.__bases__) > 1
+    return str((kind.__bases__[1] if is_made else kind).__name__)
 
 
 def _parameters(network: Any) -> Iterator[_Parameter]:
@@ -324,10 +331,10 @@ def _precision(network: Any, every: Iterable[_Parameter], autocast: str | None) 
     """Return what products are computed in: what autocast or FSDP say, else the weights' type."""
     for module in network.modules():
         # FSDP's, of the first generation and of the second.
-        state = vars(module).get("mixed_precision") or getattr(
-            vars(module).get("_fsdp_state"), "_mp_policy", None
-        )
-        if (kind := getattr(state, "param_dtype", None)) is not None:
+        policy = vars(module).get("mixed_precision")
+        if hasattr(type(module), "_get_fsdp_state"):
+            policy = getattr(module._get_fsdp_state(), "_mp_policy", None)
+        if (kind := getattr(policy, "param_dtype", None)) is not None:
             return _named(kind)
     if autocast is not None:
         return autocast

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.log.directory import list_sessions
-from dlmon.records import Batches, Epoch, Trainer, decode
+from dlmon.records import Batches, Epoch, Model, Trainer, decode
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TIMEOUT_S = 240.0
@@ -55,6 +55,8 @@ def test_torchrun_with_a_rank_that_the_other_waits_for(execute, wrapper):
     batches = [record for record in records if isinstance(record, Batches)]
     samples = sum(sum(record.counted) for record in batches)
     assert samples == sum(line["samples"] for line in counted)
+    # Each rank of FSDP holds a part of them.
+    assert {record.parameters for record in records if isinstance(record, Model)} == {5}
 
 
 def test_a_module(execute):

@@ -74,6 +74,8 @@ Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 
 SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
 TOKENS_PER_SECOND = "tokens_per_second"
+MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
+"""Shares of the peak that was measured, and of the maker's: one is no measure of the other."""
 RATE_UNITS = {
     SAMPLES_PER_SECOND: "samples/s",
     STEPS_PER_SECOND: "steps/s",

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.run import (
     BACKEND,
+    MEASURED_PEAK_PCT,
+    PRINTED_PEAK_PCT,
     SAMPLES_PER_SECOND,
     TOKENS_PER_SECOND,
     RunFigures,
@@ -57,6 +59,8 @@ _ONCE = frozenset(
 FIGURES = (
     THROUGHPUT,
     TOKENS_PER_SECOND,
+    MEASURED_PEAK_PCT,
+    PRINTED_PEAK_PCT,
     "seconds_per_epoch",
     "step_ms.median",
     "step_ms.p95",
@@ -75,7 +79,7 @@ FIGURES = (
     "cost_usd_per_epoch",
     "cost_usd",
 )
-MORE_IS_BETTER = frozenset({THROUGHPUT, TOKENS_PER_SECOND})
+MORE_IS_BETTER = frozenset({THROUGHPUT, TOKENS_PER_SECOND, MEASURED_PEAK_PCT, PRINTED_PEAK_PCT})
 NEITHER_IS_BETTER = frozenset(
     {"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES, *GPU_ACTIVITY}
 )

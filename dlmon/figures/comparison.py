@@ -325,12 +325,17 @@ def effective_text(found: Effective | Result) -> str:
     if found.effective_flop_s is None:
         return ""
     speed = flop_s_text(found.effective_flop_s)
-    if found.peak_share is None:
-        return speed
-    again = ""
+    share = share_text(found)
     if found.hardware_share is not None:
-        again = f" ({units.share(found.hardware_share)} with what is computed again)"
-    return f"{speed}, {units.share(found.peak_share)} of {_peak_text(found)}{again}"
+        share = f"{share} ({units.share(found.hardware_share)} with what is computed again)"
+    return f"{speed}, {share}" if share else speed
+
+
+def share_text(found: Effective | Result) -> str:
+    """Return the share of the peak, as "38 % of the measured bf16 peak"; empty where unknown."""
+    if found.peak_share is None:
+        return ""
+    return f"{units.share(found.peak_share)} of {_peak_text(found)}"
 
 
 def _peak_text(found: Effective | Result) -> str:

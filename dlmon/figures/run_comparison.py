@@ -480,8 +480,7 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
-    if snapshot.result is not None:
-        facts.append(effective_text(snapshot.result))
+    facts.append(effective_text(snapshot.result or snapshot.effective))
     return [fact for fact in facts if fact]
 
 

@@ -9,7 +9,13 @@ from os.path import commonprefix
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
-from dlmon.comparison.run import RATE_UNITS, TOKENS_PER_SECOND, RunFigures
+from dlmon.comparison.run import (
+    MEASURED_PEAK_PCT,
+    PRINTED_PEAK_PCT,
+    RATE_UNITS,
+    TOKENS_PER_SECOND,
+    RunFigures,
+)
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
@@ -84,6 +90,8 @@ _NAMES = {
     "gpu_memory_mib": "GPU memory, GiB",
     "cost_usd_per_epoch": "USD per epoch",
     "cost_usd": "USD",
+    MEASURED_PEAK_PCT: "of the measured peak, %",
+    PRINTED_PEAK_PCT: "of the maker's peak, %",
 }
 
 
@@ -200,6 +208,8 @@ def _number(name: str, value: float, other: float | None) -> str:
         return f"{value / 1024:.2f}"
     if "usd" in name:
         return units.dollars(value).removesuffix(" USD")
+    if name in (MEASURED_PEAK_PCT, PRINTED_PEAK_PCT):
+        return units.share(value / 100).removesuffix(" %")
     if name.endswith("_pct"):
         return f"{value:.0f}"
     if name in (RUN_CORES, OTHER_CORES):

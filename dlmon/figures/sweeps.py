@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import tokens, units, verdicts
-from dlmon.figures.comparison import epoch_text
+from dlmon.figures.comparison import epoch_text, share_text
 from dlmon.figures.phases import phase_text
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
@@ -103,6 +103,9 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     of_tokens = [row.tokens_per_second for row in rows]
     if any(rate is not None for rate in of_tokens):
         columns[tokens.UNIT] = ["" if rate is None else units.rate(rate) for rate in of_tokens]
+    shares = [row.peak_share for row in rows]
+    if any(share is not None for share in shares):
+        columns["of peak"] = ["" if share is None else units.share(share) for share in shares]
     prices = [row.usd_per_million for row in rows]
     if any(price is not None for price in prices):
         columns["USD/M samples"] = [
@@ -257,7 +260,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
         parts.append(f"{amount(metric, time)} {_UNITS[metric]}")
     if result.samples_per_second is not None:
         parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
-        parts.append(tokens.band_text(result.tokens_per_second))
+        parts += tokens.band_text(result.tokens_per_second), share_text(result)
     else:
         parts.append(result.why.get("samples_per_second", ""))
     return ", ".join(part for part in parts if part)
@@ -457,6 +460,7 @@ def _row_json(
         "projected": row.projected,
         "samples_per_second": row.samples_per_second,
         "tokens_per_second": row.tokens_per_second,
+        "peak_share": row.peak_share,
         **scaled,
         "cost_usd": row.cost_usd,
         "usd_per_million_samples": row.usd_per_million,

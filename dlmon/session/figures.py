@@ -10,8 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.conditions import busy_at_start, compiled_by
+from dlmon.comparison.peaks import MEASURED
 from dlmon.comparison.price import usd_per_hour_of
-from dlmon.comparison.run import TOKENS_PER_SECOND, Curve, RunFigures, cpus_of, timings_of
+from dlmon.comparison.run import (
+    MEASURED_PEAK_PCT,
+    PRINTED_PEAK_PCT,
+    TOKENS_PER_SECOND,
+    Curve,
+    RunFigures,
+    cpus_of,
+    timings_of,
+)
 from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import ACCOUNT, METRIC, THROUGHPUT, SidesComparison, compare_sides
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
@@ -122,6 +131,11 @@ def _values_of(figures: Snapshot | Result) -> dict[str, float]:
         values[THROUGHPUT] = figures.samples_per_second.mean
     if figures.tokens_per_second is not None:
         values[TOKENS_PER_SECOND] = figures.tokens_per_second.mean
+    effective = figures if isinstance(figures, Result) else figures.effective
+    if effective.peak_share is not None:
+        is_measured = effective.peak_from in (None, MEASURED)
+        name = MEASURED_PEAK_PCT if is_measured else PRINTED_PEAK_PCT
+        values[name] = 100 * effective.peak_share
     if figures.seconds_per_epoch is not None:
         values["seconds_per_epoch"] = figures.seconds_per_epoch.value
     if figures.step_ms is not None:

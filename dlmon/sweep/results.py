@@ -56,6 +56,7 @@ class CombinationRow:
         projected: the time stands for an epoch or a run that had not ended.
         samples_per_second: the median throughput over its completed runs.
         tokens_per_second: that in tokens; None where its samples have none.
+        peak_share: the median share of the peak; None where that isn't known.
         cost_usd: the median price of a run, None where no price was given.
         usd_per_million: the median price of a million samples in the steady state: runs
             may be of different lengths, so theirs says nothing of what is cheaper.
@@ -75,6 +76,7 @@ class CombinationRow:
     cost_usd: float | None
     usd_per_million: float | None
     tokens_per_second: float | None = None
+    peak_share: float | None = None
 
     @property
     def completed(self) -> int:
@@ -166,6 +168,7 @@ def _row(
         tokens_per_second=_median(
             r.tokens_per_second.mean if r.tokens_per_second else None for r in results
         ),
+        peak_share=_median(result.peak_share for result in results),
     )
 
 

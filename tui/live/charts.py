@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlmon.figures import tokens, units
+from dlmon.figures.comparison import share_text
 from dlmon.figures.curves import curve_of
 from dlmon.figures.memory import memory_text
 from dlmon.figures.phases import doing_text
@@ -176,7 +177,8 @@ class TimeChartsScreen(ChartsScreen):
             figure = units.throughput(measured, unit)
         stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
         in_tokens = tokens.band_text(snapshot.tokens_per_second) or tokens.now_text(snapshot)
-        return (figure, *filter(None, (in_tokens, stalls)))
+        share = share_text(snapshot.result or snapshot.effective)
+        return (figure, *filter(None, (in_tokens, share, stalls)))
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
         """Write the throughput of a column; of one of several seconds, its extremes too."""

@@ -178,6 +178,16 @@ def test_the_cheapest_is_named_beside_the_fastest_and_a_price_brings_a_column():
     assert [row[-1] for row in cells(sweep)] == ["0.50", "0.80"]
 
 
+def test_a_share_of_the_peak_brings_a_column():
+    sweep = once(9.0, 8.0, vary={"batch_size": [32, 64]})
+    assert "of peak" not in headings(sweep)
+    shares = {}
+    for place, outcome in sweep.outcomes.items():
+        shares[place] = replace(outcome, result=replace(outcome.result, peak_share=0.344))
+    shown = cells(replace(sweep, outcomes=shares))
+    assert "34 %" in shown[0]
+
+
 def test_the_best_of_each_mode_is_named_and_none_across_them():
     vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)

@@ -3,8 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from fakes.recorded import folded
+from fakes.scripts import script_session
 
-from dlmon.records import Model, SamplesPerSecond
+from dlmon.figures.summary import Outcome, summary_rows
+from dlmon.log.label import Label
+from dlmon.records import Batches, Model, Result, SamplesPerSecond, Status
 from dlmon.session.effective import NO_LENGTH, NO_TOKENS, effective_of
 
 GPT = Model(
@@ -57,3 +61,60 @@ def test_a_run_that_beats_the_figure_of_a_maker_has_no_share_of_it():
     found = effective_of(GPT, SAMPLES, TOKENS, 450_000.0)
     assert found.peak_share is None
     assert found.why["peak_share"] == "the run was 2 times as fast as the figure of NVIDIA"
+
+
+LENGTH = 64
+
+
+def with_tokens(records):
+    """Return records of a script whose samples have so many tokens each."""
+    for record in records:
+        if isinstance(record, Batches):
+            sizes = record.samples
+            each = tuple(LENGTH * size for size in sizes) if isinstance(sizes, tuple) else None
+            yield replace(record, tokens=LENGTH * sizes if each is None else each)
+        else:
+            yield record
+
+
+def of_a_script(trainers=1, devices=("gpu:0", "gpu:1"), ended=True, **more):
+    """Return the session of a script that trains GPT, on a GPU for each process."""
+    known = {name: getattr(GPT, name) for name in ("flops_per_token", "attention_flops")}
+    known |= {"compute_precision": "bfloat16", "peak_flop_s": 1e9, "peak_from": "measured"} | more
+    records = [
+        replace(one, device=devices[one.trainer or 0], **known) if isinstance(one, Model) else one
+        for one in with_tokens(script_session(trainers=trainers))
+    ]
+    return folded(records if ended else [one for one in records if not isinstance(one, Result)])
+
+
+def effective_row(session):
+    snapshot = session.snapshot()
+    outcome = Outcome(session, snapshot, Status.RUNNING, Label(None, None))
+    return dict(summary_rows(outcome)).get("effective")
+
+
+def test_several_processes_reach_a_share_of_the_peak_of_all_their_gpus():
+    found = of_a_script().snapshot().effective
+    assert found.effective_flop_s > 0
+    together = of_a_script(2).snapshot()
+    rates = [one.samples_per_second for one in together.trainers]
+    each = (600 + 3 * LENGTH) * LENGTH
+    assert together.effective.effective_flop_s == pytest.approx(each * sum(rates))
+    share = together.effective.effective_flop_s / 2e9
+    assert together.effective.peak_share == pytest.approx(share)
+    # Of those that share one, there is one peak.
+    shared = of_a_script(2, devices=("cpu", "cpu")).snapshot().effective
+    assert shared.peak_share == pytest.approx(2 * share)
+
+
+def test_the_summary_of_a_run_that_goes_on_has_the_share_too():
+    assert effective_row(of_a_script(ended=False)).endswith("% of the measured bf16 peak")
+
+
+def test_without_a_peak_or_operations_the_summary_says_why():
+    without = {"peak_flop_s": None, "peak_from": None, "why": {"peak_flop_s": "it is a toaster"}}
+    row = effective_row(of_a_script(ended=False, **without))
+    assert row.endswith("FLOP/s (share of the peak unknown: it is a toaster)")
+    snapshot = folded(script_session()).snapshot()
+    assert snapshot.effective.effective_flop_s is None

@@ -78,6 +78,10 @@ class Parts:
         self._epoch_ends: dict[int, int] = {}
         self._joined: defaultdict[int, JoinedBatches] = defaultdict(JoinedBatches)
         """What is held of each process, by its number."""
+        self._memory: dict[tuple[int, int], FrameworkMemory] = {}
+        """What was written last of each process and GPU."""
+        self._unwritten: dict[tuple[int, int], FrameworkMemory] = {}
+        """What came since; it stands for what came before it."""
         self._ranks = 0
         """How many processes train, as far as one of them has said it."""
 
@@ -112,14 +116,24 @@ class Parts:
         return len(found)
 
     def _take(self, record: Record) -> None:
-        """Write a record, behind the batches of its process; of many, batches wait for more."""
+        """Write a record, behind the batches of its process; of many, these wait for more."""
+        ranks = max(self._ranks, len(self._joined))
+        every_ns = 0.0 if ranks <= FEW_RANKS else 1e9 * min(ranks / RANKS_A_SECOND, SELDOM_S)
         if isinstance(record, Batches):
             joined = self._joined[record.trainer or 0]
             self._write_all(joined.add(record))
-            ranks = max(self._ranks, len(self._joined))
-            every_s = 0.0 if ranks <= FEW_RANKS else min(ranks / RANKS_A_SECOND, SELDOM_S)
-            if joined.held_ns >= every_s * 1e9:
+            if joined.held_ns >= every_ns:
                 self._write_all(joined.take())
+            return
+        if isinstance(record, FrameworkMemory):
+            place = (record.trainer or 0, record.device)
+            before = self._memory.get(place)
+            if before is not None and record.t - before.t < every_ns:
+                self._unwritten[place] = record
+                return
+            self._memory[place] = record
+            self._unwritten.pop(place, None)
+            self._write(record)
             return
         number: Any = getattr(record, "trainer", None)
         if isinstance(record, Trainer):
@@ -127,6 +141,8 @@ class Parts:
             self._ranks = max(self._ranks, record.world_size or 0)
         if number in self._joined:
             self._write_all(self._joined[number].take())
+        for place in [place for place in self._unwritten if place[0] == number]:
+            self._write(self._unwritten.pop(place))
         self._write(record)
 
     def _write_all(self, records: Iterable[Record]) -> None:
@@ -146,6 +162,7 @@ class Parts:
         """Write what is held, and let go of the logs."""
         for held in self._joined.values():
             self._write_all(held.take())
+        self._write_all(self._unwritten.values())
         for part in self._parts.values():
             part.follower.close()
 

@@ -10,6 +10,7 @@ from dlmon.records import (
     Batches,
     Cpu,
     Epoch,
+    FrameworkMemory,
     Machine,
     MachineFacts,
     Memory,
@@ -187,3 +188,18 @@ def test_of_very_many_machines_every_other_sample_is_written_with_what_changed(r
     shown = [one.machine for one in run.read(Node) if one.machine is not None]
     assert [(one.cpu.pct, one.memory.used_mib) for one in shown] == [(10.0, 10), (12.0, 12)]
     assert [one.memory.swap_used_mib for one in shown] == [2, None]
+
+
+def test_of_very_many_processes_memory_is_written_seldom_and_as_it_stood_last(run, monkeypatch):
+    monkeypatch.setattr(parts, "FEW_RANKS", 1)
+    monkeypatch.setattr(parts, "RANKS_A_SECOND", 1)
+    run.part(TRAINER, *(FrameworkMemory(t * S, "torch", 0, t, t) for t in range(9, 14)))
+    assert [one.allocated_mib for one in run.read(FrameworkMemory)] == [9, 11, 13]
+    run.part(FrameworkMemory(14 * S, "torch", 0, 14, 14), epoch(0, 14))
+    assert [type(one) for one in run.read()][-2:] == [FrameworkMemory, Epoch]
+    run.part(
+        FrameworkMemory(15 * S, "torch", 0, 15, 15), FrameworkMemory(16 * S, "torch", 0, 1, 15)
+    )
+    run.read()
+    run.parts.close()
+    assert [one.allocated_mib for one in run.read(FrameworkMemory)][-1] == 1

@@ -364,6 +364,7 @@ def _epoch_json(epoch: Epoch, it: Outcome) -> dict[str, Any]:
         "train_s": (epoch.train_end - epoch.begin) / 1e9,
         "whole": epoch.whole,
         "samples": epoch.samples,
+        "tokens": epoch.tokens,
         "metrics": epoch.metrics,
     }
 

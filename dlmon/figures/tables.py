@@ -89,22 +89,25 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
     if not epochs:
         return None
     metrics = list(dict.fromkeys(name for one in epochs for name in one.metrics))[:_METRICS]
+    has_tokens = any(epoch.tokens is not None for epoch in epochs)
     rows = []
     for epoch in epochs[:MOST_EPOCHS]:
         validation = epoch.validation
         cut = not epoch.whole and not steps_asked_for(epoch, model)
         values = (epoch.metrics.get(name) for name in metrics)
+        counted = (epoch.samples, epoch.tokens) if has_tokens else (epoch.samples,)
         rows.append(
             (
                 f"{epoch.epoch + 1}{' (cut)' if cut else ''}",
                 units.seconds((epoch.end - epoch.begin) / 1e9),
                 units.seconds((epoch.train_end - epoch.begin) / 1e9),
                 units.seconds(validation.took_s) if validation else "–",
-                "–" if epoch.samples is None else f"{epoch.samples:,}",
+                *("–" if count is None else f"{count:,}" for count in counted),
                 *("–" if value is None else units.metric(value) for value in values),
             )
         )
-    headings = ("epoch", "in all", "training", "validation", "samples", *metrics)
+    counts = ("samples", "tokens") if has_tokens else ("samples",)
+    headings = ("epoch", "in all", "training", "validation", *counts, *metrics)
     left_out = max(0, len(epochs) - MOST_EPOCHS)
     return Table(headings, tuple(rows), (True,) * len(headings), left_out, "Epochs")
 

@@ -86,6 +86,11 @@ class Attention(layers.Layer):  # type: ignore[misc]
 
     def __init__(self, causal: bool) -> None:
         super().__init__()
+        if not hasattr(ops, "dot_product_attention"):
+            raise Refused(
+                f"this network needs a newer Keras than {keras.__version__}: "
+                "install it with: pip install --upgrade keras"
+            )
         self._causal = causal
 
     def call(self, x: Any) -> Any:
@@ -124,11 +129,6 @@ def build_text(workload: Workload, depth: int = DEPTH) -> keras.Model:
     GPT-2 gives logits of the next word for each, with the weights that it reads words by; BERT
     those of two classes, as the published figures fine-tune it.
     """
-    if not hasattr(ops, "dot_product_attention"):
-        raise Refused(
-            f"{workload.name} needs a newer Keras than {keras.__version__}: "
-            "install it with: pip install --upgrade keras"
-        )
     (length,) = workload.input_shape
     ids = keras.Input((length,), dtype="int32")
     words = Words(WORDS[workload.name])

@@ -346,6 +346,12 @@ def test_transformers_have_twelve_blocks_and_give_logits(name, dropped, optimize
     assert model.loss.get_config()["from_logits"] is True
 
 
+def test_a_keras_without_attention_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.delattr(keras.ops, "dot_product_attention")
+    with pytest.raises(Exception, match="needs a newer Keras than 3"):
+        build(WORKLOADS["vit-b16"])
+
+
 @pytest.mark.parametrize(
     ("name", "precision"), [("gpt2-124m", "mixed_bfloat16"), ("bert-base", "float32")]
 )

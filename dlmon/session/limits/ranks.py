@@ -54,6 +54,6 @@ def rank_holds_up(ranks: Sequence[TrainerRate], ended: bool) -> Evidence | None:
     trainer = found.rank.trainer
     name = trainer.name if trainer.host is None else f"{trainer.name} on {trainer.host}"
     own, others = (f"{ms:.2g} ms" for ms in (found.wait_ms, found.others_ms))
-    figures = (f"it {'waited' if ended else 'waits'} {own} a step for data, they {others}",)
+    figures = (f"it {'waited' if ended else 'waits'} {own} per step for data, they {others}",)
     headline = f"The others {'waited' if ended else 'wait'} for {name}"
     return Evidence("ranks", f"{name} waits {own} for data", headline, figures)

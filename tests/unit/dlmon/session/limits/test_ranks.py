@@ -25,10 +25,10 @@ def ranks(waits_ms, steps_ms=(50.0,), error_ms=SPREAD_MS):
 def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait_for():
     held = rank_holds_up(ranks([2.0, 41.0, 2.2, 1.8]), ended=False)
     assert (
-        held.text == "The others wait for rank 1 on n1: it waits 41 ms a step for data, they 2 ms"
+        held.text == "The others wait for rank 1 on n1: it waits 41 ms per step for data, they 2 ms"
     )
     over = rank_holds_up(ranks([41.0, 2.0]), ended=True)
-    assert over.text == "The others waited for rank 0: it waited 41 ms a step for data, they 2 ms"
+    assert over.text == "The others waited for rank 0: it waited 41 ms per step for data, they 2 ms"
 
 
 @pytest.mark.parametrize(

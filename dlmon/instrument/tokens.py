@@ -14,6 +14,7 @@ from dlmon.records import TokenShares
 
 _IDS, _TOKENS = "input_ids", "tokens"
 _MASK, _LABELS = "attention_mask", "labels"
+_EDGES = "edge_index"
 _NOT_TRAINED_ON = -100
 # Pixels are integers of eight bits, and so are masks.
 _INTEGERS = {"int16", "uint16", "int32", "uint32", "int64", "uint64"}
@@ -202,6 +203,8 @@ def arrays_in(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
         for each in islice(value, _BREADTH):
             yield from arrays_in(each, depth - 1)
     elif depth and not isinstance(value, (str, bytes, int, float)):
-        for name, each in islice(_members(value).items(), _BREADTH):
+        held = _members(value)
+        # The integers of a graph are its nodes.
+        for name, each in islice(() if _EDGES in held else held.items(), _BREADTH):
             if not any(word in str(name).lower() for word in _BESIDE):
                 yield from arrays_in(each, depth - 1)

@@ -92,7 +92,8 @@ NONE = [
     (ints(4, 64, dtype=np.uint8), ints(4)),
     (ints(4, 64, dtype=bool), ints(4)),
     {"labels": ints(4, 8), "attention_mask": ints(4, 8)},
-    # Columns of a table.
+    # A graph, and columns of a table.
+    Lazy(x=ints(30, 9), edge_index=ints(2, 60)),
     [ints(4), ints(4), ints(4), ints(4)],
     (ints(4), ints(4)),
     [],

@@ -288,6 +288,16 @@ def test_operations_are_those_that_pytorch_counts(run_trainer):
     assert ours == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
 
 
+def test_the_operations_of_one_step_are_counted_where_that_is_asked_for(run):
+    ran = run("counted.py")
+    process = check(ran)
+    model = process.of(Model)[-1]
+    assert model.flops_per_sample == json.loads(ran.watched.stdout)["operations"]
+    assert (model.network, model.flops_from) == ("Sequential", "counted")
+    # And a second one, as the first was interrupted.
+    assert sum(batches.count for batches in process.of(Batches) if batches.profiled) in (1, 2)
+
+
 def tokens_of(process):
     """Return the tokens of all batches, those whose tokens aren't known left out."""
     known = [batches for batches in process.of(Batches) if batches.tokens is not None]
@@ -320,6 +330,7 @@ def test_tokens_of_a_loop_without_a_loader(run):
     assert ran.process.steps == ran.process.updates == counted["steps"]
     [model] = ran.process.of(Model)
     assert model.tokens_inferred is not None
+    assert (model.network, model.flops_per_token) == ("Network", 6 * 4 * 20)
 
 
 def without_lines(traceback):

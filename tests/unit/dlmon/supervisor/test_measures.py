@@ -256,7 +256,7 @@ def test_energy_is_known_between_two_times_where_each_reading_between_them_rose(
     is_known = end <= 10 * (len(said) - 1) and None not in between and between == sorted(between)
     if is_known:
         first, last = (
-            said[t // 10] + (t % 10) / 10 * (said[min(t // 10 + 1, len(said) - 1)] - said[t // 10])
+            said[t // 10] + (t % 10) / 10 * (said[-(-t // 10)] - said[t // 10])
             for t in (begin, end)
         )
         assert counter.joules_between(begin, end)[0] == pytest.approx(last - first, abs=1e-6)

@@ -115,6 +115,7 @@ def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
         "energy_j_per_epoch_cpu": energy.get("cpu"),
         "energy_j_per_epoch_gpu": energy.get("gpu"),
         "effective_flop_s": getattr(result, "effective_flop_s", None),
+        "peak_share": getattr(result, "peak_share", None),
         "tokens_per_second": getattr(snapshot.tokens_per_second, "mean", None),
         "tokens_per_second_band": getattr(snapshot.tokens_per_second, "band", None),
         "not_padding": snapshot.token_shares.of("not_padding"),

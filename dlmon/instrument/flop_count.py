@@ -48,7 +48,23 @@ def _counter() -> Any:
         formula = flop_counter.flop_registry.get(getattr(torch.ops.aten, f"{name}{end}", None))
         if here is not None and formula is not None:
             more[here] = known(formula)
-    return flop_counter.FlopCounterMode(display=False, custom_mapping=more)
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
+    if hasattr(counter, "mod_tracker"):
+        # It hooks every module, of which `torch.compile` warns.
+        counter.mod_tracker = _NoModules()
+    return counter
+
+
+class _NoModules:
+    """Stands for what tells PyTorch's counter of which module an operation is."""
+
+    parents = frozenset({"Global"})
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 class StepCount:

@@ -20,6 +20,9 @@ from dlmon.instrument.reporter import Reporter
 from dlmon.statistics.operations import COUNTED
 
 VARIABLE = "DLMON_COUNT_FLOPS"
+_FUSED = "_scaled_dot_product_flash_attention"
+# Of five products on the way back.
+_NEEDED = 4 / 5
 COMPUTES_AGAIN = "it computes activations again, which a counter can't tell from the rest"
 NOTHING = "PyTorch's counter saw no operation in a step"
 _FIELDS = ("flops_per_sample", "flops_per_token")
@@ -31,28 +34,37 @@ def is_asked_for() -> bool:
 
 
 def _counter() -> Any:
-    """Return PyTorch's counter, which also knows the fused attention of a CPU."""
+    """Return PyTorch's counter, which here knows the fused attention of a CPU too.
+
+    Fused attention computes a fifth of its way back again, the scores, which adds nothing.
+    """
     torch = sys.modules["torch"]
     flop_counter = import_module("torch.utils.flop_counter")
-
-    def known(formula: Callable[..., int]) -> Callable[..., int]:
-        def count(*arguments: Any, **named: Any) -> int:
-            return formula(*arguments, **named)
-
-        count._get_raw = True  # type: ignore[attr-defined]
-        return count
-
-    more, name = {}, "_scaled_dot_product_flash_attention"
-    for end in ("", "_backward"):
-        here = getattr(torch.ops.aten, f"{name}_for_cpu{end}", None)
-        formula = flop_counter.flop_registry.get(getattr(torch.ops.aten, f"{name}{end}", None))
-        if here is not None and formula is not None:
-            more[here] = known(formula)
+    more = {}
+    for operation, formula in flop_counter.flop_registry.items():
+        name = str(operation)
+        is_attention, is_back = "attention" in name, "backward" in name
+        if is_attention and is_back:
+            more[operation] = _less(formula)
+        if name.partition(".")[2] in (_FUSED, f"{_FUSED}_backward"):
+            end = "_backward" if is_back else ""
+            on_cpu = getattr(torch.ops.aten, f"{_FUSED}_for_cpu{end}", None)
+            more[on_cpu] = more[operation] if is_back else _less(formula, 1)
+    more.pop(None, None)
     counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
     if hasattr(counter, "mod_tracker"):
         # It hooks every module, of which `torch.compile` warns.
         counter.mod_tracker = _NoModules()
     return counter
+
+
+def _less(formula: Callable[..., int], share: float = _NEEDED) -> Callable[..., int]:
+    def count(*arguments: Any, **named: Any) -> int:
+        return round(share * formula(*arguments, **named))
+
+    # It is given the arrays, as the formula is, and not their shapes.
+    count._get_raw = True  # type: ignore[attr-defined]
+    return count
 
 
 class _NoModules:

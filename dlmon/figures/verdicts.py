@@ -53,7 +53,7 @@ def _how_fast(value: float) -> str:
         return "as fast as"
     if value >= _A_FACTOR:
         return f"{units.ratio(value)} as fast as"
-    if value <= 1 / _A_FACTOR:
+    if 0 < value <= 1 / _A_FACTOR:
         return f"{units.ratio(1 / value)} as slow as"
     return f"{pct(abs(value - 1))} % {'faster' if value > 1 else 'slower'} than"
 

@@ -1,6 +1,6 @@
 """What NVIDIA's driver means by the number of an error of a GPU (Xid), in a few words.
 
-By NVIDIA's catalogue of Xid errors (https://docs.nvidia.com/deploy/xid-errors/).
+By NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ XID_MEANINGS = {
     8: "it stopped processing a program's work",
     13: "exception in a kernel, such as an index out of range",
     31: "a program used memory that is not its own (page fault)",
-    32: "corrupted commands, by a program or the driver",
+    32: "corrupted commands, mostly by its PCIe link",
     38: "error in the driver's firmware",
     43: "a program's work was stopped, after an error of its own",
     45: "a program's work was cleared away, after another error or a kill",
@@ -26,8 +26,7 @@ XID_MEANINGS = {
     109: "timeout as it switched between programs",
     119: "its system processor (GSP) does not answer",
     120: "error of its system processor (GSP)",
-    121: "error of its link to the CPU (C2C)",
-    122: "its power controller could not read its flash memory",
+    121: "errors of its link to the CPU (C2C) that were corrected",
     140: "memory error that it could not recover from (ECC)",
     143: "it could not be initialised",
     154: "it needs a step to recover, such as a reset",

@@ -152,6 +152,21 @@ def runs(backend_number: int) -> Part:
     return part
 
 
+def transformers(day: Day) -> tuple[str, str]:
+    """The networks of today in mixed_bfloat16: tokens per second, and the share of the peak."""
+    batches = {"gpt2-124m": "12", "bert-base": "64", "vit-b16": "192"}
+    if day.dry:
+        raise CannotRun("a dry run has no time for them")
+    usual = ["--plain", "--data", "synthetic", "--device", day.device, "--seconds", "5"]
+    usual += ["--precision", "mixed_bfloat16", "--steps", "60", "--epochs", "1"]
+    commands = [
+        ["run", name, "--backend", backend, "--batch-size", size, *usual]
+        for name, size in batches.items()
+        for backend in day.backends
+    ]
+    return each(day, commands, 100)
+
+
 def crossing(day: Day) -> tuple[str, str]:
     """Where the GPU starts to win: the article's two networks on CPU and GPU."""
     vary = ["--vary", "device=cpu" if day.dry else "device=cpu,gpu", "--epochs", "1"]
@@ -253,11 +268,13 @@ PARTS: dict[str, Part] = {
     "shared": truth(2),
     "calibrate": calibrate,
     "screens": screens,
-    "runs": runs(0),
+    "step-parts": step_parts,
+    "transformers": transformers,
+    "cost": cost,
     "crossing": crossing,
     "batch-sizes": batch_sizes,
-    "step-parts": step_parts,
-    "cost": cost,
+    # They take minutes: what comes before shows more in less.
+    "runs": runs(0),
     "runs-torch": runs(1),
 }
 

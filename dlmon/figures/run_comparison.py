@@ -41,6 +41,7 @@ from dlmon.figures.comparison import (
     epoch_word,
     has_figure,
     metric_of,
+    share_text,
     timed_unit,
     timing_of,
 )
@@ -480,7 +481,10 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
-    facts.append(effective_text(snapshot.result or snapshot.effective))
+    effective = snapshot.result or snapshot.effective
+    # There is no room for both.
+    share = share_text(effective) if effective.peak_from is not None else ""
+    facts.append(share or effective_text(effective))
     return [fact for fact in facts if fact]
 
 

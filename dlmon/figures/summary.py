@@ -254,9 +254,8 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
             ("energy", energy_text(result)),
         )
         yield from ((name, text) for name, text in rows if text)
-    model = outcome.snapshot.measured_model
-    reads_text = model is not None and model.attention_flops is not None
-    effective = effective_or_reason(result or outcome.snapshot.effective, reads_text)
+    has_tokens = outcome.snapshot.tokens_per_second is not None
+    effective = effective_or_reason(result or outcome.snapshot.effective, has_tokens)
     if effective:
         yield "effective", effective
 

@@ -6,6 +6,7 @@ import pytest
 from fakes.recorded import folded
 from fakes.scripts import script_session
 
+from dlmon.figures.run_comparison import facts_of_epoch
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import Batches, Model, Result, SamplesPerSecond, Status
@@ -112,9 +113,17 @@ def test_the_summary_of_a_run_that_goes_on_has_the_share_too():
     assert effective_row(of_a_script(ended=False)).endswith("% of the measured bf16 peak")
 
 
+def test_the_live_screen_has_the_share_where_there_is_no_room_for_more():
+    share = effective_row(of_a_script(ended=False)).partition(", ")[2]
+    assert share in facts_of_epoch(of_a_script(ended=False).snapshot())
+    without = of_a_script(ended=False, peak_flop_s=None).snapshot()
+    assert any(fact.endswith("FLOP/s") for fact in facts_of_epoch(without))
+
+
 def test_without_a_peak_or_operations_the_summary_says_why():
     without = {"peak_flop_s": None, "peak_from": None, "why": {"peak_flop_s": "it is a toaster"}}
     row = effective_row(of_a_script(ended=False, **without))
     assert row.endswith("FLOP/s (share of the peak unknown: it is a toaster)")
-    snapshot = folded(script_session()).snapshot()
-    assert snapshot.effective.effective_flop_s is None
+    unknown = {"flops_per_token": None, "why": {"flops_per_token": "it is a toaster"}}
+    assert effective_row(of_a_script(ended=False, **unknown)) == "– (it is a toaster)"
+    assert effective_row(folded(script_session())) is None

@@ -14,6 +14,7 @@ ANSWER_S = 30.0
 LONGEST_REASON = 300
 # Times as Unix seconds, whatever the time zone and the format of a site are.
 _ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+_NO_CONFIGURATION = b"Could not establish a configuration source"
 _BEFORE_ALL = "Batch job submission failed: "
 
 
@@ -62,6 +63,11 @@ def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b
         raise SlurmError(f"{program} can't be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise SlurmError(f"Slurm did not answer {program} in {timeout_s:.0f} s", FAILED) from None
+    if done.returncode and _NO_CONFIGURATION in done.stderr:
+        raise SlurmError(
+            "Slurm is installed here, and finds no configuration of a cluster: type this on a "
+            "login node, or set SLURM_CONF to its slurm.conf"
+        )
     if done.returncode:
         raise SlurmError(f"Slurm refused it: {reason_in(done.stderr, program)}")
     return done.stdout

@@ -252,3 +252,17 @@ def test_nodes_and_partitions_are_lists_of_names(printed):
     assert host_names("n[1-2]") == ["n1", "n2"]
     printed(b"cpu\ngpu*\ncpu\n")
     assert partitions() == ["gpu", "cpu"]
+
+
+def test_a_slurm_without_a_configuration_says_where_to_find_one(tmp_path, monkeypatch):
+    squeue = tmp_path / "squeue"
+    squeue.write_text(
+        "#!/bin/sh\n"
+        "echo 'squeue: error: fetch_config: DNS SRV lookup failed' >&2\n"
+        "echo 'squeue: fatal: Could not establish a configuration source' >&2\n"
+        "exit 1\n"
+    )
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(SlurmError, match="type this on a login node, or set SLURM_CONF"):
+        run_slurm(["squeue"])

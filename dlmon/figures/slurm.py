@@ -80,7 +80,7 @@ def usage_text(job: SlurmJob, used: Used) -> str:
     if job.cpus is not None:
         parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
     if job.memory_mib is not None:
-        of_memory = None if used.memory_mib is None else units.gibibytes(used.memory_mib)
+        of_memory = None if used.memory_mib is None else _used_memory(used.memory_mib)
         parts.append(_part(_memory(job.memory_mib), "used", of_memory, ""))
     if job.gpus:
         busy = None if used.gpu_busy_pct is None else units.percent(used.gpu_busy_pct)
@@ -93,6 +93,10 @@ def usage_text(job: SlurmJob, used: Used) -> str:
 
 def _memory(mib: float) -> str:
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.4g} GiB"
+
+
+def _used_memory(mib: float) -> str:
+    return _memory(mib) if mib < 1023.5 else units.gibibytes(mib)
 
 
 def _part(asked: str, verb: str, used: float | str | None, form: str) -> str:

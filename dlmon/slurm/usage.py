@@ -136,7 +136,9 @@ def fitting_options(asked: SlurmJob, used: Used, headroom: float = HEADROOM) -> 
     """Return the options of sbatch that would have fitted, rounded as people write them.
 
     Only what was both asked for and measured is in it, and never more than was asked for: whoever
-    used it all may have wanted more, which can't be seen.
+    used it all may have wanted more, which can't be seen. Where more memory was used than that,
+    as a site without bounds to it gives, or pages that processes share are counted for each, what
+    would have fitted is not known.
     """
     nodes = asked.nodes or 1
     options = []
@@ -144,8 +146,8 @@ def fitting_options(asked: SlurmJob, used: Used, headroom: float = HEADROOM) -> 
         needed_cpus = math.ceil((used.most_cpus or used.cpus / nodes) * headroom)
         options.append(f"--cpus-per-task={max(1, min(needed_cpus, -(-asked.cpus // nodes)))}")
     if asked.memory_mib is not None and used.memory_mib is not None:
-        needed = (used.most_memory_mib or used.memory_mib / nodes) * headroom
-        options.append(f"--mem={_rounded_memory(needed, asked.memory_mib / nodes)}")
+        most, given = used.most_memory_mib or used.memory_mib / nodes, asked.memory_mib / nodes
+        options += [f"--mem={_rounded_memory(most * headroom, given)}"] if most <= given else []
     if asked.gpus is not None and used.gpus is not None and used.gpus < asked.gpus:
         per_node = math.ceil(used.gpus / nodes)
         options += [f"--gpus-per-node={per_node}"] if per_node else []

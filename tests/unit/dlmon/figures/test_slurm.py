@@ -58,7 +58,9 @@ def test_what_was_asked_and_used():
     assert usage_text(JOB, used) == (
         "8 CPUs, used 2.1; 64 GiB, used 9.0 GiB; 1 GPU, busy 31 %; 2:00:00, took 34:10"
     )
-    assert usage_text(SlurmJob("12", cpus=1, memory_mib=100.0), Used()) == "1 CPU; 100 MiB"
+    little = SlurmJob("12", cpus=1, memory_mib=100.0)
+    assert usage_text(little, Used()) == "1 CPU; 100 MiB"
+    assert usage_text(little, Used(memory_mib=301.2)) == "1 CPU; 100 MiB, used 301 MiB"
     assert usage_text(SlurmJob("12"), used) == ""
 
 

@@ -94,6 +94,11 @@ def test_never_more_than_was_asked_for():
     assert fitting_options(odd, Used(memory_mib=9799.0)) == ["--mem=9800M"]
 
 
+def test_what_would_have_fitted_is_not_known_where_more_memory_was_used_than_asked_for():
+    given = asked(cpus=2, memory_mib=100.0)
+    assert fitting_options(given, Used(cpus=2.0, memory_mib=300.0)) == ["--cpus-per-task=2"]
+
+
 def test_a_gpu_that_nothing_used_is_left_out():
     given = asked(gpus=4, nodes=1)
     assert fitting_options(given, Used(gpus=1)) == ["--gpus-per-node=1"]

@@ -124,9 +124,10 @@ PAUSE_S = 3.0
 """From so long on, what a step waits for matters more than the step."""
 
 
-def times_left(snapshot: Snapshot, with_epoch: bool) -> str:
+def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     """Return the time left of the epoch, of the run, and when that ends.
 
+    Where it is not wide, neither that of the epoch beside the run's nor what says the end is in it.
     Where no step is due there is none unless more epochs are known to come: a bar that is full
     and 00:00 left would read as the end of a script that runs on.
     """
@@ -141,8 +142,8 @@ def times_left(snapshot: Snapshot, with_epoch: bool) -> str:
     # In the last epoch, which ends with the run, there is one.
     has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
     run = f"run {run}" if has_both else run or epoch
-    with_epoch = with_epoch and has_both and not progress.is_over and progress.steps is not None
-    return f"{epoch}   " * with_epoch + run + _end(snapshot, progress)
+    with_epoch = is_wide and has_both and not progress.is_over and progress.steps is not None
+    return f"{epoch}   " * with_epoch + run + _end(snapshot, progress, is_wide)
 
 
 def step_of(snapshot: Snapshot) -> str:
@@ -173,7 +174,7 @@ def step_text(step: int, steps: int | None, updates: int | None) -> str:
     return text if updates is None else f"{text}, {units.counted(updates, 'update')}"
 
 
-def _end(snapshot: Snapshot, progress: Progress) -> str:
+def _end(snapshot: Snapshot, progress: Progress, with_source: bool) -> str:
     """Say at what time of the day it ends; empty where that isn't known."""
     if by_slurm := job_end_text(snapshot):
         return f"; {by_slurm}"
@@ -181,7 +182,7 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
     told = snapshot.model.length_from if snapshot.model is not None else None
-    by = f" by {told}" if progress.end_of_training and told is not None else ""
+    by = f" by {told}" if with_source and progress.end_of_training and told is not None else ""
     return f", {'training ' * progress.end_of_training}ends {at}{by}"
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from dlmon.figures import units
 from dlmon.figures.ranks import CELLS, RankRow, rank_rows
@@ -111,9 +111,10 @@ class RanksScreen(FilteredScreen, TickingScreen):
         REVERSE,
         # Before the way back, which has the same key where there is no filter.
         CLEAR_FILTER,
-        HELP,
-        hidden("q,escape", "leave", "Back"),
+        Binding("q", "leave", "Back", tooltip="Go back to the run"),
         THEME,
+        HELP,
+        hidden("escape", "leave", "Back"),
         PALETTE,
         QUIT,
         *SORT_KEYS,

@@ -19,7 +19,7 @@ from torch.utils.data.distributed import DistributedSampler
 wrapper, slow_rank = sys.argv[1:] or ("ddp", "")
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-is_slow, epochs = slow_rank == str(dist.get_rank()), 20 if slow_rank else 2
+is_slow, epochs = slow_rank == str(dist.get_rank()), 8 if slow_rank else 2
 
 
 class Data(TensorDataset):
@@ -27,7 +27,7 @@ class Data(TensorDataset):
 
     def __getitem__(self, index):
         if is_slow:
-            time.sleep(0.003)
+            time.sleep(0.01)
         return super().__getitem__(index)
 
 

@@ -47,8 +47,6 @@ def main(then):
             try:
                 step(a, b, fails=size == 16 and number == 2)
             except torch.OutOfMemoryError:
-                if then == "dies":
-                    raise
                 if then == "tries smaller batches":
                     size = 8
                     break

@@ -80,18 +80,6 @@ def test_the_step_after_the_next_batch_is_counted(batch, name, operations):
     assert reporter.batch_ended == reporter.queued.append
 
 
-def test_a_step_with_a_validation_in_it_is_not_the_one():
-    counter = Counter(800)
-    reporter, count = counted(MeasuredBatch(1, 8), counter=counter)
-    count.interrupt()
-    assert counter.entered == 0
-    count.interrupt()
-    for t in range(2, 4):
-        assert not reporter.described
-        reporter.batch_ended(MeasuredBatch(t, 4))
-    assert reporter.described[0]["flops_per_sample"] == 200
-
-
 @pytest.mark.parametrize(
     ("counter", "why"), [(Counter(0), NOTHING), (Counter(1, ValueError("no")), "ValueError: no")]
 )

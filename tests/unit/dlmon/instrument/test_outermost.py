@@ -3,7 +3,6 @@
 import copy
 import pickle
 import sys
-from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -163,19 +162,6 @@ def tokens_of(script):
     return known
 
 
-def test_a_loop_without_a_loader_has_those_of_all_that_was_added_up(torch):
-    script, optimizer = Script(), Optimizer(*WEIGHTS)
-    script.passes.reports.has_optimizers = True
-    network = Network(parameters=WEIGHTS)
-    for step, part in product(range(5), range(3)):
-        network(ids(2, 5 + step))
-        script.backward()
-        if part == 2:
-            script.step(optimizer)
-    # What is trained is known from the first step on.
-    assert tokens_of(script) == [None, *(3 * 2 * (5 + step) for step in range(1, 5))]
-
-
 def test_loaders_that_are_read_side_by_side_add_up(torch):
     script, optimizer = Script(), Optimizer()
     one, other = script.loader(30, 10, length=4), script.loader(60, 20, length=3)
@@ -183,20 +169,6 @@ def test_loaders_that_are_read_side_by_side_add_up(torch):
         script.took(5)
         script.step(optimizer)
     assert tokens_of(script) == [40 + 60] * 3
-
-
-def test_a_validation_does_not_count_and_an_epoch_has_its_own(torch):
-    script, optimizer = Script(), Optimizer()
-    train, valid = script.loader(25, 10, length=4), script.loader(30, 10, length=7)
-    for _ in range(2):
-        for _ in train:
-            script.took(5)
-            script.step(optimizer)
-        with script.no_grad():
-            for _ in valid:
-                script.took(3)
-    reported = script.reported()
-    assert {epoch.epoch: epoch.tokens for epoch in reported.epochs} == {0: 100, 1: 100}
 
 
 def test_batches_that_are_fetched_ahead_have_their_own(torch):

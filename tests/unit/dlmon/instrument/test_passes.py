@@ -539,19 +539,6 @@ def test_a_step_that_runs_out_of_memory_is_none_and_takes_no_time_of_others(scri
     assert [epoch.whole for epoch in reported.epochs] == [True]
 
 
-def test_a_batch_that_is_tried_again_in_smaller_parts_counts_once(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(30, 10)):
-        if number == 1:
-            script.took(5)
-            script.passes.ran_out_of_memory()
-            for _ in range(2):
-                script.backward()
-        script.took(5)
-        script.step(optimizer)
-    assert script.reported().counts == [(30, 3, 3)]
-
-
 def test_memory_that_runs_out_in_a_validation_leaves_the_batch_around_it_alone(script):
     optimizer = Optimizer()
     for number, _ in enumerate(script.loader(30, 10)):

@@ -155,15 +155,6 @@ def test_the_parts_of_a_step_are_what_they_took_and_add_up_to_it(script):
     assert not script.torch.hooks
 
 
-def test_steps_between_two_that_are_measured_are_left_alone(script):
-    script.train(Optimizer(CPU), batches=12)
-    entered = []
-    script.marks.enter = entered.append
-    script.train(Optimizer(CPU), batches=12)
-    assert not script.marks.is_on
-    assert not entered
-
-
 def test_a_loop_that_waits_every_fourth_step_is_measured_at_all_of_them(script):
     optimizer, loader = Optimizer(CPU), script.loader(20_000, 10)
     for number, _ in enumerate(loader):
@@ -185,19 +176,6 @@ def test_all_batches_of_an_accumulated_step_are_in_it(script, every):
     assert parts["optimizer_us"] == 5 / every
 
 
-def test_what_an_optimiser_has_computed_within_its_step_is_not_the_optimisers(script):
-    optimizer = Optimizer(CPU)
-    for _ in script.loader(600, 10):
-        script.passes.step_began(optimizer)
-        for _ in range(2):
-            script.forward()
-            script.backward()
-        script.took(5)
-        script.passes.step_ended(optimizer)
-    _, parts = script.parts()
-    assert (parts["forward_us"], parts["backward_us"], parts["optimizer_us"]) == (6, 8, 5)
-
-
 def test_two_networks_that_step_in_turn_are_both_in_a_step(script):
     critic, generator = Optimizer(CPU), Optimizer(CPU)
     for _ in script.loader(600, 10):
@@ -207,19 +185,6 @@ def test_two_networks_that_step_in_turn_are_both_in_a_step(script):
             script.step(optimizer, ms=5)
     _, parts = script.parts()
     assert (parts["forward_us"], parts["backward_us"], parts["optimizer_us"]) == (6, 8, 10)
-
-
-def test_a_loop_without_a_loader_waits_for_nothing_that_is_known(script):
-    optimizer = Optimizer(CPU)
-    for _ in range(60):
-        script.took(6)
-        script.forward()
-        script.backward()
-        script.step(optimizer, ms=5)
-    _, parts = script.parts()
-    assert "wait_us" not in parts
-    assert (parts["forward_us"], parts["backward_us"]) == (3, 4)
-    assert (parts["optimizer_us"], parts["rest_us"]) == (5, 6)
 
 
 def test_what_is_no_module_goes_forward_until_backward_begins(script):

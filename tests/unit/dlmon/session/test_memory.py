@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -34,22 +33,6 @@ def test_what_grows_in_each_epoch_is_full_after_so_many_more() -> None:
     assert growth.epoch_mib == 120
     assert growth.epochs == 8
     assert growth.full_in == pytest.approx((40_000 - 1000 - 8 * 120) / 120)
-
-
-def test_what_the_driver_and_others_hold_is_not_left() -> None:
-    found = history([1000 + 120 * epoch for epoch in range(9)])
-    newest = found.use().newest
-    assert newest is not None
-    found.fold(replace(newest, reserved_mib=2100))
-    growth = found.use(free_mib=1000).growth
-    assert growth is not None
-    assert growth.full_in == pytest.approx((2100 + 1000 - 1960) / 120)
-
-
-def test_nobody_knows_when_it_is_full_where_the_limit_is_not_known() -> None:
-    growth = history([1000 + 120 * epoch for epoch in range(9)], limit_mib=None).use().growth
-    assert growth is not None
-    assert growth.full_in is None
 
 
 @pytest.mark.parametrize(

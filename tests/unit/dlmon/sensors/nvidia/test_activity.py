@@ -95,15 +95,6 @@ def test_a_metric_is_of_the_time_between_two_samples(activity, clock):
     assert module.calls.count(("gpm_support", "a")) == 1
 
 
-def test_a_call_that_answers_several_fields_is_made_once_a_reading(activity, clock):
-    module = Hopper("a")
-    asked(activity, module)
-    clock[0] = SECOND
-    module.calls.clear()
-    asked(activity, module)
-    assert sorted(map(str, module.calls)) == ["('gpm_sample', 'a')", "('utilization', 'a')", "gpm"]
-
-
 def test_a_reading_that_comes_soon_after_one_has_its_values_and_costs_no_call(activity, clock):
     module = Hopper("a")
     asked(activity, module)

@@ -25,7 +25,9 @@ from dlmon.figures.sections import (
 # Words and figures, with such signs between them as mean nothing on a page; nothing that would
 # begin a list or draw a line.
 _PLAIN = re.compile(
-    r"(?![-+](?:[-+ ]|$)|\d+[.)](?: |$))(?:[^\W_]|[ .,;:%±×–…()'’▶·°²³✓⚠?+-]|/(?!/)|~(?!~))*"
+    r"(?![-+](?:[-+ ]|$)|\d+[.)](?: |$))(?:[^\W_]|[ .,;:%±×–…()'’▶·°²³✓⚠?+-]|/(?!/)|~(?!~)"
+    # Of what people type, as fused=True; where more of them stand some readers mark the text.
+    r"|(?<=[^\W_])=(?=[^\W_]))*"
 )
 _LINK = re.compile(r"www\.|https?:|ftp:|mailto:", re.IGNORECASE)
 _MOST_EPOCHS = 20

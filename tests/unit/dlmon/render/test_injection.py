@@ -126,7 +126,8 @@ def _all(tokens):
 @pytest.mark.parametrize(
     "text",
     ["a|b", "`a", "<b>", "[x](y)", "a_b_c", "*a*", "@ada", "#12", "www.x.example", "http://x", "\\",
-     "~~a~~", "&amp;", "!", "$x$", "HTTPS:x", "- a", "+ a", "1. a", "2) a", "---", "-", "1."],
+     "~~a~~", "&amp;", "!", "$x$", "HTTPS:x", "- a", "+ a", "1. a", "2) a", "---", "-", "1.",
+     "==a==", "a ==b", "="],
 )  # fmt: skip
 def test_what_could_mean_something_in_markdown_stands_in_a_code_span(text):
     shown = inline(text)
@@ -137,7 +138,8 @@ def test_what_could_mean_something_in_markdown_stands_in_a_code_span(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["9.02 s ± 0.05", "~ 9.0 s", "5,540 samples/s", "GTX 1060", "-18.2 %", "1.5 s"]
+    "text",
+    ["9.02 s ± 0.05", "~ 9.0 s", "5,540 samples/s", "GTX 1060", "-18.2 %", "1.5 s", "fused=True"],
 )
 def test_words_and_figures_are_plain_in_markdown(text):
     assert inline(text) == text

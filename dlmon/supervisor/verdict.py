@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections import defaultdict
@@ -229,11 +230,14 @@ def make_machine_result(
 
 def _too_short(snapshot: Snapshot, status: Status) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
-    why = NEVER_STEADY
-    if snapshot.rough_step_ms is not None:
-        why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms per batch: {STEADY_TAKES}"
+    why, step_ms = NEVER_STEADY, snapshot.rough_step_ms
+    if step_ms is not None:
+        about = f"{step_ms:.3g} ms" if step_ms < 999.5 else f"{step_ms / 1000:.3g} s"
+        why = f"{TOO_SHORT}, about {about} per batch: {STEADY_TAKES}"
+    # Two batches more than it takes: the first is left out.
+    seconds = max(5, math.ceil((step_ms or 0.0) * 12 / 1000))
     of_ours = status == Status.COMPLETED and not snapshot.header.is_script
-    return f"{why}; --seconds 5 trains that long" if of_ours else why
+    return f"{why}; --seconds {seconds} trains that long" if of_ours else why
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:

@@ -139,19 +139,23 @@ def test_a_mode_that_learns_nothing_has_no_seconds_per_epoch_and_says_so(mode):
     assert reported.step_ms is not None
 
 
-def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
+@pytest.mark.parametrize(
+    ("dt_us", "about", "seconds"),
+    [((900_000, 2_000, 4_000), "3 ms", 5), ((7_000_000, 4_980_000, 5_000_000), "4.99 s", 60)],
+)
+def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took(dt_us, about, seconds):
     records = recorded_session("training")
     header, model = records[0], next(r for r in records if isinstance(r, Model))
     session = Session(header)
     session.fold(model)
-    session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
+    session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=dt_us))
     snapshot = session.snapshot(header.t)
     reported = make_result(
         JOB, "log", snapshot, session.machine.energy, Ending(0, None, None, False), header.t, 1.0
     )
     assert reported.step_ms is None
-    assert reported.why["step_ms"].startswith("too short to measure, about 3 ms per batch")
-    assert "--seconds" in reported.why["step_ms"]
+    assert reported.why["step_ms"].startswith(f"too short to measure, about {about} per batch: ")
+    assert reported.why["step_ms"].endswith(f"; --seconds {seconds} trains that long")
     stopped = Ending(75, StopCause.CTRL_C, None, False)
     reported = make_result(JOB, "log", snapshot, session.machine.energy, stopped, header.t, 1.0)
     assert "--seconds" not in reported.why["step_ms"]

@@ -123,7 +123,7 @@ def against_failure(snapshot: Snapshot) -> str:
         advised.append(f"find what is kept from epoch to epoch: {each} more after each")
     if error.asked_mib is not None:
         if error.unused_mib is not None and error.unused_mib >= error.asked_mib:
-            why = f"{amount(error.unused_mib)} was there in pieces, {amount(error.asked_mib)} asked"
+            why = f"{amount(error.unused_mib)} was there in pieces"
             advised.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
         other, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
         if other is not None and other[1] >= lacking_mib:

@@ -119,8 +119,8 @@ def test_an_error_is_explained_by_its_whole_text_and_what_is_in_pieces_is_advise
         "the allocator 16.2 GiB more that none used"
     )
     assert said["to avoid it"] == (
-        "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: 16.2 GiB was there in pieces, "
-        "2.0 GiB asked; or use a smaller batch than 64"
+        "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: 16.2 GiB was there in pieces; "
+        "or use a smaller batch than 64"
     )
 
 

@@ -38,7 +38,7 @@ _CAUSE_BY_SIGNAL: dict[int, StopCause] = {
 
 CAUSE_TEXT = {
     StopCause.LIVE_SCREEN: "asked from the live screen",
-    StopCause.OTHER_SCREEN: "asked from another live screen",
+    StopCause.OTHER_SCREEN: "asked from a live screen that follows it",
     StopCause.CTRL_C: "asked by Ctrl-C",
     StopCause.COMMAND: "asked with dlmon stop",
     StopCause.SWEEP: "asked by its sweep",

@@ -72,7 +72,8 @@ class Shares:
             if part is not None:
                 parts, tokens = counts.get(name, (0, 0))
                 counts[name] = parts + part, tokens + one.tokens
-        return Shares(counts, {**self.why, **one.why})
+        why = {name: reason for name, reason in one.why.items() if name not in counts}
+        return Shares(counts, why)
 
     def of(self, name: str) -> float | None:
         parts, tokens = self.counts.get(name, (0, 0))

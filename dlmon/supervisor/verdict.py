@@ -119,7 +119,8 @@ def make_result(
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
-    why = {**snapshot.why, **measured.pop("why"), **dict.fromkeys(unsteady, too_short)}
+    why = {**snapshot.why, **snapshot.token_shares.why, **measured.pop("why")}
+    why |= dict.fromkeys(unsteady, too_short)
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if ending.was_not_ours:

@@ -45,6 +45,7 @@ def script_session(
     steps: int | None = 100,
     validated: bool = False,
     result: Result | None = None,
+    tokens: int | None = None,
 ) -> list[Record]:
     """Return the log of a script that trains with PyTorch, from its start.
 
@@ -57,12 +58,15 @@ def script_session(
         steps: of an epoch, as the loader says it.
         validated: whether each epoch is written again with its validation.
         result: the last line.
+        tokens: of a sample.
     """
     header = script_header()
     begin = header.t + 2 * SECOND
     records: list[Record] = [header, Phase(header.t + SECOND // 100, SCRIPT_PHASE)]
     for number in range(trainers if seconds else 0):
-        records += _trainer(number, begin, seconds, samples, step_ms + number, wait_ms, steps)
+        records += _trainer(
+            *(number, begin, seconds, samples, step_ms + number, wait_ms, steps, tokens)
+        )
     if validated:
         records = _with_validation(records)
     return [*records, *([result] if result is not None else [])]
@@ -76,8 +80,10 @@ def _trainer(
     step_ms: int,
     wait_ms: int | None,
     steps: int | None,
+    tokens: int | None,
 ) -> list[Record]:
     mark = number or None
+    of_batch = None if tokens is None or samples is None else tokens * samples
     per_epoch = steps or 1_000_000
     made: list[Record] = [
         Trainer(begin, number, 100 + number, "torch", "2.13.0", "3.11.7"),
@@ -109,6 +115,7 @@ def _trainer(
                 dt_us=(step_ms * 1000,) * count,
                 wait_us=None if wait_ms is None else wait_ms * 1000 * count,
                 trainer=mark,
+                tokens=of_batch,
             )
         )
         t += count * step_ms * 1_000_000
@@ -125,6 +132,7 @@ def _trainer(
                     metrics={},
                     steps=per_epoch,
                     trainer=mark,
+                    tokens=None if of_batch is None else per_epoch * of_batch,
                 )
             )
     return made

@@ -28,8 +28,11 @@ def straggler_of(ranks: Sequence[TrainerRate]) -> Straggler | None:
     """Return the rank that makes all others wait; None where none stands out.
 
     What ranks do together evens out how long their steps take. The one that waits for its own
-    data beyond what the others do, and beyond the spread of both, is what they wait for.
+    data beyond what the others do, and beyond the spread of both, is what they wait for. Processes
+    without a rank train each on their own.
     """
+    if any(one.trainer.rank is None for one in ranks):
+        return None
     known = [(rank.wait.mean_ms, rank.wait.error_ms, rank) for rank in ranks if rank.wait]
     steps = [rank.step_ms for rank in ranks if rank.step_ms]
     if len(known) < 2 or len(known) < len(ranks) or len(steps) < len(ranks):

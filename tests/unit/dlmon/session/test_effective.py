@@ -9,7 +9,7 @@ from fakes.scripts import script_session
 from dlmon.figures.run_comparison import facts_of_epoch
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label
-from dlmon.records import Batches, Model, Result, SamplesPerSecond, Status
+from dlmon.records import Model, Result, SamplesPerSecond, Status
 from dlmon.session.effective import NO_LENGTH, NO_TOKENS, effective_of
 
 GPT = Model(
@@ -67,24 +67,13 @@ def test_a_run_that_beats_the_figure_of_a_maker_has_no_share_of_it():
 LENGTH = 64
 
 
-def with_tokens(records):
-    """Return records of a script whose samples have so many tokens each."""
-    for record in records:
-        if isinstance(record, Batches):
-            sizes = record.samples
-            each = tuple(LENGTH * size for size in sizes) if isinstance(sizes, tuple) else None
-            yield replace(record, tokens=LENGTH * sizes if each is None else each)
-        else:
-            yield record
-
-
 def of_a_script(trainers=1, devices=("gpu:0", "gpu:1"), ended=True, **more):
     """Return the session of a script that trains GPT, on a GPU for each process."""
     known = {name: getattr(GPT, name) for name in ("flops_per_token", "attention_flops")}
     known |= {"compute_precision": "bfloat16", "peak_flop_s": 1e9, "peak_from": "measured"} | more
     records = [
         replace(one, device=devices[one.trainer or 0], **known) if isinstance(one, Model) else one
-        for one in with_tokens(script_session(trainers=trainers))
+        for one in script_session(trainers=trainers, tokens=LENGTH)
     ]
     return folded(records if ended else [one for one in records if not isinstance(one, Result)])
 

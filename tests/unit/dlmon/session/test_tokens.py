@@ -8,24 +8,12 @@ from fakes.scripts import script_session
 
 from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
 from dlmon.figures.tokens import shares_text, tokens_text
-from dlmon.records import Batches, BatchSummary, Epoch, Model, TokenShares, decode, encode
+from dlmon.launch.job import Job
+from dlmon.records import Batches, BatchSummary, Model, TokenShares, decode, encode
+from dlmon.session.machine_history import EnergyMeter
+from dlmon.supervisor.verdict import Ending, make_result
 
 LENGTH = 64
-
-
-def with_tokens(records, length=LENGTH):
-    """Return records of a script whose samples have so many tokens each."""
-    for record in records:
-        if isinstance(record, (Batches, Epoch)) and record.samples is not None:
-            samples = record.samples
-            tokens = (
-                tuple(length * each for each in samples)
-                if isinstance(samples, tuple)
-                else length * samples
-            )
-            yield replace(record, tokens=tokens)
-        else:
-            yield record
 
 
 def shares(tokens, not_padding, trained_on, why=None):
@@ -40,7 +28,7 @@ def assert_so_many_times(tokens, samples, times):
 
 @pytest.mark.parametrize("trainers", [1, 2])
 def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(trainers):
-    session = folded(list(with_tokens(script_session(trainers=trainers))))
+    session = folded(script_session(trainers=trainers, tokens=LENGTH))
     snapshot = session.snapshot()
     assert_so_many_times(snapshot.tokens_per_second, snapshot.samples_per_second, LENGTH)
     now = session.snapshot(session.last_t)
@@ -67,7 +55,7 @@ def test_what_holds_none_has_no_figure_and_no_row():
 
 
 def test_a_script_without_epochs_is_compared_by_them():
-    snapshot = folded(list(with_tokens(script_session()))).snapshot()
+    snapshot = folded(script_session(tokens=LENGTH)).snapshot()
     without = replace(snapshot, seconds_per_epoch=None)
     assert metric_of_script(without) == TOKENS_PER_SECOND
     assert timing_by(TOKENS_PER_SECOND, without).unit == "tokens/s"
@@ -75,20 +63,23 @@ def test_a_script_without_epochs_is_compared_by_them():
 
 
 def test_shares_are_of_all_tokens_that_were_looked_at_and_say_that_they_are_sampled():
-    records = list(with_tokens(script_session()))
+    records = script_session(tokens=LENGTH)
     records += [shares(100, 90, 20), replace(shares(300, 150, 80), trainer=1)]
     snapshot = folded(records).snapshot()
     assert shares_text(snapshot) == "60 % not padding, 25 % trained on, sampled"
     assert tokens_text(snapshot).endswith("(60 % not padding, 25 % trained on, sampled)")
     known = folded([*records[:-2], shares(100, None, 20, {"not_padding": "no mask"})]).snapshot()
     assert shares_text(known) == "20 % trained on, sampled"
-    assert known.token_shares.why == {"not_padding": "no mask"}
+    ending = Ending(0, None, None, out_of_memory=False, is_script=True)
+    job, meter = Job("train.py", ("true",), {}, "/tmp"), EnergyMeter()
+    result = make_result(job, "log", known, meter, ending, known.header.t + 10**9, 1.0)
+    assert (result.not_padding, result.why["not_padding"]) == (None, "no mask")
 
 
 def test_what_may_be_no_tokens_is_said():
     records = [
         replace(record, tokens_inferred="taken for tokens") if isinstance(record, Model) else record
-        for record in with_tokens(script_session())
+        for record in script_session(tokens=LENGTH)
     ]
     assert tokens_text(folded(records).snapshot()).endswith("(taken for tokens)")
 

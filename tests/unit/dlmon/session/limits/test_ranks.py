@@ -10,10 +10,14 @@ from dlmon.session.loops import TrainerRate
 SPREAD_MS = 0.5
 
 
-def ranks(waits_ms, steps_ms=(50.0,), error_ms=SPREAD_MS):
+def ranks(waits_ms, steps_ms=(50.0,), error_ms=SPREAD_MS, alone=False):
     return [
         TrainerRate(
-            Trainer(0, number, number, "torch", rank=number, host="n1" if number else None),
+            Trainer(
+                *(0, number, number, "torch"),
+                rank=None if alone else number,
+                host="n1" if number else None,
+            ),
             100.0,
             steps_ms[number % len(steps_ms)],
             None if wait_ms is None else StepWait(wait_ms, error_ms),
@@ -41,6 +45,7 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
         (ranks([2.0, 41.0], steps_ms=(50.0, 91.0)), "they don't step together"),
         (ranks([None, 41.0]), "of one it isn't measured"),
         (ranks([41.0]), "it is alone"),
+        (ranks([2.0, 41.0], alone=True), "each trains on its own, and as fast by chance"),
     ],
 )
 def test_no_rank_is_named_where(given, why):

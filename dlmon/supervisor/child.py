@@ -207,7 +207,7 @@ class Workload(Child):
             reader.drain()
 
 
-REPORTS_ITSELF = "a loop reports itself with import dlmon"
+REPORTS_ITSELF = "in a loop of your own, import dlmon and call dlmon.step()"
 
 # What a path of a socket may have, with its end.
 MAX_SOCKET_PATH = 107

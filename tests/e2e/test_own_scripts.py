@@ -337,8 +337,8 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
     assert done.stderr.count(b"Traceback") == 0
     (notice,) = notices_of(log_dir)
     assert notice == (
-        "no training was seen: no framework that dlmon watches was imported; a loop reports itself "
-        "with import dlmon"
+        "no training was seen: no framework that dlmon watches was imported; in a loop of your "
+        "own, import dlmon and call dlmon.step()"
     )
 
 
@@ -363,7 +363,7 @@ def test_a_script_that_imports_keras_and_does_not_train_is_told_what_was_missing
     assert done.code == 0
     assert notices_of(log_dir) == [
         "no training was seen: Keras and TensorFlow were imported; fit was not called and no "
-        "optimizer applied gradients; a loop reports itself with import dlmon"
+        "optimizer applied gradients; in a loop of your own, import dlmon and call dlmon.step()"
     ]
 
 

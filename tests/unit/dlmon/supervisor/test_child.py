@@ -50,7 +50,7 @@ def test_a_directory_with_a_name_that_is_too_long_is_refused_in_a_sentence():
         check_script(job)
 
 
-ITSELF = "a loop reports itself with import dlmon"
+ITSELF = "in a loop of your own, import dlmon and call dlmon.step()"
 
 
 @pytest.mark.parametrize(

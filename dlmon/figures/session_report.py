@@ -19,7 +19,12 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.machine import identity
-from dlmon.figures.memory import memory_numbers
+from dlmon.figures.memory import (
+    against_failure,
+    explain_failure,
+    failed_for_memory,
+    memory_numbers,
+)
 from dlmon.figures.ranks import rank_table
 from dlmon.figures.redact import Redaction
 from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of
@@ -249,12 +254,15 @@ def _heading(it: Outcome) -> Heading:
 def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
     """Yield what it found, and what speaks for its figures or against them."""
     limit = snapshot.limit
+    limited, advice = (limit.text, limit.advice) if limit else ("", "")
+    if failed_for_memory(snapshot) is not None:
+        limited, advice = "", against_failure(snapshot)
     found = (
         _headline(snapshot),
         comparison.against_nearest(),
         comparison.against_before(),
-        limit.text if limit else "",
-        f"Try: {limit.advice}" if limit and limit.advice else "",
+        limited,
+        f"Try: {advice}" if advice else "",
     )
     yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
     if snapshot.validity is not None and snapshot.validity.is_valid:
@@ -267,7 +275,8 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
 def _headline(snapshot: Snapshot) -> str:
     result, timing = snapshot.result, timing_of(snapshot)
     if result is not None and result.error:
-        return f"failed: {result.error}"
+        explained = explain_failure(snapshot)
+        return f"failed: {f'GPU memory ran out: {explained}' if explained else result.error}"
     if timing is not None and snapshot.header.workload in WORKLOADS:
         return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
     if snapshot.samples_per_second is not None:

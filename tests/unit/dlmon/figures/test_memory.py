@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.recorded import folded
+from fakes.recorded import folded, write_log
 from fakes.scripts import SECOND, script_session
+from fakes.sections import said
 
 from dlmon.alerts.rules import Known
 from dlmon.alerts.rules import look as alerts_at
 from dlmon.alerts.settings import AlertSettings
 from dlmon.figures.curves import curves_of
 from dlmon.figures.memory import memory_numbers
+from dlmon.figures.report import make_report
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import (
@@ -122,6 +125,14 @@ def test_an_error_is_explained_by_its_whole_text_and_what_is_in_pieces_is_advise
         "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: 16.2 GiB was there in pieces; "
         "or use a smaller batch than 64"
     )
+
+
+def test_a_report_begins_with_the_explanation_and_what_avoids_it(tmp_path: Path) -> None:
+    log = write_log(tmp_path, records(result(f"the script ended with exit code 1: {TEXT}"[:240])))
+    (session,) = make_report([log], []).sessions
+    first, *others = said(session.sections, "verdict")
+    assert first.startswith("Failed: GPU memory ran out: 2.0 GiB of GPU 0 was asked for; ")
+    assert others[-1:] == ["Try: use a smaller batch than 64."]
 
 
 def test_pieces_that_would_not_do_are_not_advised_nor_a_smaller_batch_than_one() -> None:

@@ -24,7 +24,6 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.record import record
-from dlmon.records.xid import xid_text
 
 Level = Literal["", "high", "bad"]
 
@@ -381,6 +380,8 @@ def _xid(gpu: Gpu) -> Figure | None:
         return None
     if not gpu.xids:
         return Figure("Xid", "none")
+    from dlmon.records.xid import xid_text
+
     before = (gpu.xid_errors or len(gpu.xids)) - 1
     more = f"; {before:,} before" if before > 0 else ""
     text = xid_text(gpu.xids[-1]).removeprefix("Xid ")

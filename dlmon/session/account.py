@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from dlmon.records import (
@@ -26,8 +27,10 @@ from dlmon.records import (
     Evaluation,
     NamedPause,
     Phase,
+    StepParts,
 )
 from dlmon.records.record import record
+from dlmon.records.training import STEP_PARTS
 from dlmon.session.gaps import Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
@@ -361,3 +364,39 @@ class DataWait:
         squares = sum((count * (wait - mean_us)) ** 2 for wait, count in waits)
         error_us = math.sqrt(squares * len(waits) / (len(waits) - 1)) / steps
         return StepWait(mean_us / 1000, error_us / 1000)
+
+
+class StepPartSums:
+    """Adds up the parts of the steps that were measured.
+
+    Args:
+        kept_s: for how long before the newest `before` is to know them.
+    """
+
+    def __init__(self, kept_s: float = WINDOW_S) -> None:
+        self._kept_ns = int(kept_s * 1e9)
+        self.total: StepParts | None = None
+        """Of all steps; None where none was measured."""
+        self.why: str | None = None
+        """Why none could be."""
+        self._recent = deque[StepParts](maxlen=MAX_RECORDS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the newest: who goes on from an index reads them again."""
+        return vars(self) | {"_recent": deque(maxlen=MAX_RECORDS)}
+
+    def fold(self, record: StepParts) -> None:
+        self.why = next(iter(record.why.values()), None)
+        parts = [getattr(record, name) or 0 for name in STEP_PARTS]
+        if record.steps < 1 or record.step_us < 1 or min(*parts, record.rest_us) < 0:
+            return
+        self.total = record if self.total is None else self.total.plus(record)
+        self._recent.append(record)
+        while self._recent[0].t < record.t - self._kept_ns:
+            self._recent.popleft()
+
+    def before(self, at_ns: int) -> StepParts | None:
+        """Return the sums of the half minute before a moment; None where none was measured."""
+        first_ns = at_ns - int(WINDOW_S * 1e9)
+        recent = [record for record in self._recent if first_ns <= record.t <= at_ns]
+        return reduce(StepParts.plus, recent) if recent else None

@@ -8,7 +8,6 @@ from dataclasses import field
 from dlmon.comparison.peaks import MEASURED
 from dlmon.records import Model, SamplesPerSecond
 from dlmon.records.record import record
-from dlmon.statistics.operations import per_token
 
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 NO_TOKENS = "its batches hold no tokens that could be counted"
@@ -87,6 +86,9 @@ def _flop_s(
         sequence = None if counts_steps else tokens.mean / samples.mean
         sequence = model.tokens_per_sample or model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
+        # Who watches no such training waits for none of it.
+        from dlmon.statistics.operations import per_token
+
         each = per_token(model.flops_per_token, attention, sequence)
         if each is None:
             return None, 0.0, NO_LENGTH

@@ -80,6 +80,11 @@ class Shares:
         return parts / tokens if tokens else None
 
 
+def in_tokens(record: Batches | BatchSummary) -> Batches | BatchSummary:
+    """Return batches with tokens in the place of samples."""
+    return replace(record, samples=record.tokens)  # type: ignore[arg-type]
+
+
 class Loop:
     """Loops that are alike: what their batches and epochs came to."""
 
@@ -116,11 +121,10 @@ class Loop:
         """Take batches; `opening` as `SteadyState.add` takes it."""
         if (self.model is None or self.model.parameters is None) and len(self.held) < _MOST_HELD:
             self.held.append((record, opening))
-        if record.tokens is not None and self.tokens is None:
-            self.tokens = SteadyState()
         self._add_to(self.steady, record, opening)
-        if record.tokens is not None and self.tokens is not None:
-            self._add_to(self.tokens, replace(record, samples=record.tokens), opening)  # type: ignore[arg-type]
+        if record.tokens is not None:
+            self.tokens = self.tokens or SteadyState()
+            self._add_to(self.tokens, in_tokens(record), opening)
 
     @staticmethod
     def _add_to(steady: SteadyState, record: Batches | BatchSummary, opening: bool) -> None:

@@ -50,7 +50,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session import reasons
-from dlmon.session.account import DataWait, TimeAccount
+from dlmon.session.account import DataWait, StepPartSums, TimeAccount
 from dlmon.session.effective import effective_of
 from dlmon.session.epoch_comparison import EpochUses, slow_epochs
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps, Stacks
@@ -68,13 +68,12 @@ from dlmon.session.limits.find import (
 from dlmon.session.limits.ranks import rank_holds_up
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.seen import Evidence, Limit, Seen
-from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, network_of
+from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
-from dlmon.session.step_parts import StepPartSums
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
@@ -987,13 +986,7 @@ class Session:
 
 def _tokens_rate_of(record: Batches | BatchSummary) -> float | None:
     """Return the throughput of some batches in tokens; None where they hold none."""
-    tokens = record.tokens
-    if tokens is None or not record.time_us:
-        return None
-    if isinstance(record, Batches):
-        tokens = sum(tokens) if isinstance(tokens, tuple) else tokens * record.count
-    assert isinstance(tokens, int)
-    return tokens / record.time_us * 1e6
+    return None if record.tokens is None else _rate_of(in_tokens(record), steps=False)
 
 
 def _rate_of(record: Batches | BatchSummary, steps: bool) -> float | None:

@@ -11,7 +11,7 @@ from dlmon.figures.account import step_parts_text, step_rows
 from dlmon.figures.report import make_report
 from dlmon.figures.summary import step_section
 from dlmon.records import StepParts
-from dlmon.session.step_parts import StepPartSums
+from dlmon.session.account import StepPartSums
 
 SECOND = 10**9
 ONE = StepParts(

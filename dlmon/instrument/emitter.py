@@ -213,9 +213,8 @@ class Emitter:
         while self._unsent:
             try:
                 # A script may have made SIGPIPE end it again.
-                written = self._connection.send(
-                    memoryview(self._unsent)[: 64 * 1024], socket.MSG_NOSIGNAL
-                )
+                # Of a view that somebody still held, Python would let nothing be added or removed.
+                written = self._connection.send(self._unsent[: 64 * 1024], socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 left_ms = (deadline - time.monotonic_ns()) // 1_000_000
                 if left_ms <= 0:
@@ -224,8 +223,7 @@ class Emitter:
                 continue
             except OSError:
                 # EPIPE: the supervisor is gone, so nobody is left to train for.
-                # Not cleared: the error's traceback may hold a view of it.
-                self._unsent = bytearray()
+                self._unsent.clear()
                 self.reads.ask_to_stop()
                 self._connection.close()
                 return

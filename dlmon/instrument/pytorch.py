@@ -151,15 +151,21 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     losses, marks = passes.reports.losses, passes.marks
     torch, depth = sys.modules["torch"], 0
 
-    def began(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> int | None:
+    def began(tensors: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> int | None:
         nonlocal depth
         depth += 1
-        if depth == 1 and marks.is_on and marks.is_of_this_thread():
-            marks.enter(BACKWARD)
-        if depth > 1 or named.get("inputs") is not None:
+        if depth > 1 or not reporter.is_on:
+            return None
+        try:
+            if marks.is_on and marks.is_of_this_thread():
+                marks.enter(BACKWARD)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+        if named.get("inputs") is not None:
             # What computes gradients of some inputs alone is no step of training.
             return None
-        if grad_tensors is None and losses.is_reading:
+        gradients = arguments[0] if arguments else named.get("grad_tensors")
+        if gradients is None and losses.is_reading:
             try:
                 # Of other kinds, to ask for a number may compute, or send, what the script did not
                 # want.
@@ -169,15 +175,33 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
                 losses.turn_off()
         return time.monotonic_ns()
 
-    def ended(began_ns: int | None, result: None, tensors: Any, *rest: Any, **named: Any) -> None:
+    def ended(began_ns: int | None, tensors: Any) -> None:
         nonlocal depth
         depth -= 1
-        if began_ns is not None:
-            passes.went_backward(getattr(tensors, "device", None), began_ns)
-        if depth == 0 and marks.is_on and marks.is_of_this_thread():
-            marks.end_backward()
+        try:
+            if began_ns is not None:
+                passes.went_backward(getattr(tensors, "device", None), began_ns)
+            if depth == 0 and marks.is_on and marks.is_of_this_thread():
+                marks.end_backward()
+        except Exception as error:  # noqa: BLE001 - as above
+            reporter.turn_off(error)
 
-    wrap(module, "backward", reporter, before=began, after=ended, always=True)
+    following = module.backward
+
+    # A call in each step, which takes half of the time that `wrap` would.
+    @wraps(following)
+    def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
+        began_ns = began(tensors, arguments, named)
+        try:
+            return following(tensors, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        finally:
+            ended(began_ns, tensors)
+
+    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+    module.backward = backward  # type: ignore[attr-defined]
 
 
 def watch_autocast(module: ModuleType, reporter: Reporter) -> None:

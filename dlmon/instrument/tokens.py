@@ -56,10 +56,9 @@ class Tokens:
         try:
             # As nearly always.
             kind = type(batch)
-            held = batch if kind is dict else getattr(batch, "data", None)
-            if type(held) is dict:
-                ids = held[_IDS]
-                is_found = self._are_all
+            if self._are_all:
+                ids = _dict_of(batch)[_IDS]
+                is_found = True
             else:
                 ids = batch[0] if kind is list or kind is tuple else batch
                 is_found = self.inferred is not None and ids.dtype == self._dtype
@@ -70,8 +69,8 @@ class Tokens:
             pass
         try:
             found = _named(batch)
-            held = getattr(batch, "data", batch)
-            self._are_all = type(held) is dict and _count(held.get(_IDS)) == found is not None
+            held = _dict_of(batch)
+            self._are_all = found is not None and _count(held.get(_IDS)) == found
             if found is None:
                 found = _first_integers(batch, size)
                 if found is not None:
@@ -115,6 +114,15 @@ def length_of(batch: Any) -> int | None:
     """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
     shapes = (array.shape for array in islice(arrays_in(batch), _BREADTH))
     return next((int(shape[-1]) for shape in shapes if len(shape) == _LEAST_DIMENSIONS), None)
+
+
+def _dict_of(batch: Any) -> dict[str, Any]:
+    """Return the dict that a batch is, or that a BatchEncoding holds; empty where there is none.
+
+    No property is asked: it may be the script's own.
+    """
+    held = batch if type(batch) is dict else getattr(batch, "__dict__", {}).get("data")
+    return held if type(held) is dict else {}
 
 
 def _members(value: Any) -> Mapping[str, Any]:

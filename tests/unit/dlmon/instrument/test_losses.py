@@ -190,6 +190,18 @@ def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(losses, repo
     assert [frame.name for frame in caught.traceback] == [caught.traceback[0].name, "backward"]
 
 
+def test_an_error_of_ours_as_it_goes_backward_reaches_no_script(losses, reporter, monkeypatch):
+    autograd = SimpleNamespace(backward=lambda tensors, gradients=None: "gone")
+    watch_backward(autograd, reporter)
+    marks = passes_of(reporter).marks
+    for name in ("enter", "end_backward"):
+        monkeypatch.setattr(marks, name, lambda *arguments: 1 / 0)
+    monkeypatch.setattr(marks, "is_of_this_thread", lambda: True)
+    marks.is_on = True
+    assert [autograd.backward(Tensor(1.0)), autograd.backward(tensors=Tensor(1.0))] == ["gone"] * 2
+    assert not reporter.is_on
+
+
 def clipping(torch, reporter, norm):
     """Return PyTorch's function that clips gradients, watched."""
     module = SimpleNamespace(torch=torch, clip_grad_norm_=lambda parameters, most: norm)

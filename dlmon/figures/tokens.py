@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlmon.comparison.run import RATE_UNITS, TOKENS_PER_SECOND
 from dlmon.figures import units
 from dlmon.records import SamplesPerSecond
-from dlmon.session.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import Snapshot
 
 UNIT = RATE_UNITS[TOKENS_PER_SECOND]
 _SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))

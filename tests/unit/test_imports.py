@@ -96,17 +96,26 @@ def test_a_module_imports_no_more_than_where_it_runs_has():
     assert forbidden == {}
 
 
-def test_the_home_screen_opens_without_the_parser_of_commands_and_without_records():
-    program = (
-        "import sys, dlmon.cli.main, dlmon.cli.shared, tui.app, tui.home.screen;"
-        " print(*sorted(sys.modules))"
-    )
+@pytest.mark.parametrize(
+    ("names", "without"),
+    [
+        (
+            "dlmon.cli.main, dlmon.cli.shared, tui.app, tui.home.screen",
+            {"click", "jinja2", "dlmon.records.codec", "dlmon.session.session"},
+        ),
+        # What `dlmon attach` shows while it reads the log.
+        ("tui.app, dlmon.figures.sessions", {"dlmon.session.snapshot", "dlmon.session.loops"}),
+    ],
+    ids=["home", "attach"],
+)
+def test_a_first_screen_opens_without_what_it_does_not_show(names, without):
+    program = f"import sys, {names}; print(*sorted(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
     )
-    loaded = done.stdout.split()
-    assert "tui.home.screen" in loaded
-    assert not {"click", "jinja2", "dlmon.records.codec", "dlmon.session.session"} & set(loaded)
+    loaded = set(done.stdout.split())
+    assert set(names.split(", ")) <= loaded
+    assert not without & loaded
 
 
 def test_where_psutil_is_missing_the_sensors_import_the_standard_library():

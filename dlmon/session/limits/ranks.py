@@ -59,4 +59,5 @@ def rank_holds_up(ranks: Sequence[TrainerRate], ended: bool) -> Evidence | None:
     own, others = (f"{ms:.2g} ms" for ms in (found.wait_ms, found.others_ms))
     figures = (f"it {'waited' if ended else 'waits'} {own} per step for data, they {others}",)
     headline = f"The others {'waited' if ended else 'wait'} for {name}"
-    return Evidence("ranks", f"{name} waits {own} for data", headline, figures)
+    advised = f"look for what {name} loads more slowly: its data, its CPUs, its disk"
+    return Evidence("ranks", f"{name} waits {own} for data", headline, figures, advised)

@@ -31,6 +31,9 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
     assert (
         held.text == "The others wait for rank 1 on n1: it waits 41 ms per step for data, they 2 ms"
     )
+    assert (
+        held.advice == "look for what rank 1 on n1 loads more slowly: its data, its CPUs, its disk"
+    )
     over = rank_holds_up(ranks([41.0, 2.0]), ended=True)
     assert over.text == "The others waited for rank 0: it waited 41 ms per step for data, they 2 ms"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -98,19 +98,15 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     metrics = set(plan.metrics.values())
     time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
     columns[time] = [_time(row, metrics) for row in rows]
-    rates = [row.samples_per_second for row in rows]
-    columns["samples/s"] = ["" if rate is None else units.rate(rate) for rate in rates]
-    of_tokens = [row.tokens_per_second for row in rows]
-    if any(rate is not None for rate in of_tokens):
-        columns[tokens.UNIT] = ["" if rate is None else units.rate(rate) for rate in of_tokens]
-    shares = [row.peak_share for row in rows]
-    if any(share is not None for share in shares):
-        columns["of peak"] = ["" if share is None else units.share(share) for share in shares]
-    prices = [row.usd_per_million for row in rows]
-    if any(price is not None for price in prices):
-        columns["USD/M samples"] = [
-            "" if price is None else units.dollars(price).removesuffix(" USD") for price in prices
-        ]
+    columns["samples/s"] = _texts([row.samples_per_second for row in rows], units.rate)
+    measured: tuple[tuple[str, list[float | None], Callable[[float], str]], ...] = (
+        (tokens.UNIT, [row.tokens_per_second for row in rows], units.rate),
+        ("of peak", [row.peak_share for row in rows], units.share),
+        ("USD/M samples", [row.usd_per_million for row in rows], _price),
+    )
+    for name, values, text in measured:
+        if any(value is not None for value in values):
+            columns[name] = _texts(values, text)
     scaling = scaling_of(judged)
     if scaling:
         each = [scaling.get(row.combination.index) for row in rows]
@@ -133,6 +129,14 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
             for row in rows
         ),
     )
+
+
+def _texts(values: Iterable[float | None], text: Callable[[float], str]) -> list[str]:
+    return ["" if value is None else text(value) for value in values]
+
+
+def _price(usd: float) -> str:
+    return units.dollars(usd).removesuffix(" USD")
 
 
 def without_result_text(sweep: Sweep) -> str:

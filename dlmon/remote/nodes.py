@@ -26,20 +26,17 @@ def _snapshot_of(
     latest, interval_s = node.history.latest, node.history.interval_s
     age_s = None if latest is None else max(0, source.now() - latest.t) / 1e9
     is_live = source.running and age_s is not None
-    models = source.session.trainers.loops
-    ranks = []
-    for one in snapshot.trainers:
-        trainer = one.trainer
-        if trainer.host == host:
-            model = snapshot.model if not trainer.number else models[trainer.number].now.model
-            rank = RunningSession(
-                session=str(trainer.number),
-                workload=trainer.name,
-                samples_per_second=one.samples_per_second,
-                gpus=() if model is None else model.gpus,
-                counts_steps=snapshot.counts_steps,
-            )
-            ranks.append(rank)
+    ranks = tuple(
+        RunningSession(
+            session=str(one.trainer.number),
+            workload=one.trainer.name,
+            samples_per_second=one.samples_per_second,
+            gpus=one.gpus,
+            counts_steps=snapshot.counts_steps,
+        )
+        for one in snapshot.trainers
+        if one.trainer.host == host
+    )
     header = source.session.header
     return HostSnapshot(
         name=name,
@@ -50,7 +47,7 @@ def _snapshot_of(
         interval_s=interval_s,
         age=None if age_s is None else age_of(age_s, interval_s),
         sample_wall=None if latest is None else header.wall + (latest.t - header.t) / 1e9,
-        sessions=tuple(ranks),
+        sessions=ranks,
     )
 
 

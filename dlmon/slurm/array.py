@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 TASK_VARIABLE = "SLURM_ARRAY_TASK_ID"
@@ -23,17 +22,3 @@ def array_option(tasks: Iterable[int], at_once: int | None = None) -> str:
             spans.append([task, task])
     listed = ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
     return f"--array={listed}" + ("" if at_once is None else f"%{at_once}")
-
-
-def tasks_in(text: str) -> list[int]:
-    """Return the tasks of `0-3,7%4`, or of the `[...]` that squeue shows of those that wait.
-
-    What can't be read has none: an array of a person's own may have steps, and ends in `...`.
-    """
-    tasks: list[int] = []
-    for part in text.strip("[]").partition("%")[0].split(","):
-        span = re.fullmatch(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,7}))?)?", part)
-        if span is not None:
-            begin, end, step = int(span[1]), int(span[2] or span[1]), int(span[3] or 1)
-            tasks += range(begin, end + 1, step or 1)
-    return tasks

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.slurm import submit as submitting
-from dlmon.slurm.array import array_option, tasks_in
+from dlmon.slurm.array import array_option
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.submit import array_script, batch_script, read_slurm_options, submit, warning_s
 
@@ -123,13 +123,6 @@ def test_no_number_is_a_sentence(monkeypatch):
 )
 def test_a_sweep_as_an_array(tasks, at_once, option):
     assert array_option(tasks, at_once) == option
-    assert tasks_in(option.removeprefix("--array=")) == sorted(tasks)
-
-
-def test_the_tasks_that_wait():
-    assert tasks_in("[2-3,7%4]") == [2, 3, 7]
-    assert tasks_in("[0-6:3,...]") == [0, 3, 6]
-    assert tasks_in("N/A") == []
 
 
 def test_the_script_of_an_array_finds_the_folder_of_its_task():

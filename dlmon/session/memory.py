@@ -12,7 +12,6 @@ from dlmon.records import Epoch, FrameworkMemory, OutOfMemory
 from dlmon.records.record import record
 from dlmon.statistics.series import Series
 
-MOST_ERRORS = 100
 # A forged log may name any number of GPUs.
 MOST_KEPT = 1024
 # The newest epochs, by which it shows whether memory grows: so many at least, the first one apart.
@@ -135,7 +134,8 @@ class MemoryHistory:
         """By the process, the framework and its number of the GPU."""
         self.allocated_mib = Series()
         """Of the process that is shown in full."""
-        self.errors = deque[OutOfMemory](maxlen=MOST_ERRORS)
+        self._error: OutOfMemory | None = None
+        self._errors = 0
         self._peaks = Peaks()
         self._main: FrameworkMemory | None = None
         self._retries = deque[tuple[int, int]](maxlen=MOST_KEPT)
@@ -143,7 +143,7 @@ class MemoryHistory:
 
     def fold(self, record: FrameworkMemory | OutOfMemory) -> None:
         if isinstance(record, OutOfMemory):
-            self.errors.append(record)
+            self._error, self._errors = record, self._errors + 1
             return
         key = (record.trainer or 0, record.framework, record.device)
         before = self.latest.get(key)
@@ -170,8 +170,7 @@ class MemoryHistory:
 
     def use(self, free_mib: float | None = None) -> MemoryUse:
         """Return what it comes to; `free_mib` is what NVML says is free of that GPU."""
-        newest, peaks = self._main, self._peaks.of_epochs
-        growth, errors = self._peaks.growth, self.errors
+        newest, peaks, growth = self._main, self._peaks.of_epochs, self._peaks.growth
         if growth is not None and newest is not None and newest.limit_mib is not None:
             most_mib: float = newest.limit_mib
             if free_mib is not None and newest.framework == "torch":
@@ -184,6 +183,6 @@ class MemoryHistory:
             growth,
             peaks[0] if peaks else None,
             peaks[-1] if peaks else None,
-            errors[-1] if errors else None,
-            len(errors),
+            self._error,
+            self._errors,
         )

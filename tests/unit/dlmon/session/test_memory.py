@@ -74,13 +74,14 @@ def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
     assert found.latest[2, "torch", 1] == other
 
 
-def test_a_forged_log_with_any_number_of_gpus_or_errors_stays_small() -> None:
+def test_a_log_with_any_number_of_gpus_or_errors_stays_small_and_all_errors_count() -> None:
     found = MemoryHistory()
     for number in range(3000):
         found.fold(FrameworkMemory(1, "torch", number, 100, 200))
         found.fold(OutOfMemory(number, 2048.0))
     assert len(found.latest) < 2000
-    assert len(found.errors) < 2000
+    use = found.use()
+    assert (use.errors, use.error) == (3000, OutOfMemory(2999, 2048.0))
 
 
 def test_retries_are_those_of_a_time() -> None:

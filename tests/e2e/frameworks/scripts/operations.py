@@ -78,7 +78,6 @@ for name, make in {
     "llama": lambda: made("Llama", num_key_value_heads=2, **LAYERS),
     "experts": lambda: made("Mixtral", num_key_value_heads=2, **MIXTURE, **LAYERS),
     "adapted": lambda: adapted(made("Llama", **LAYERS)),
-    "head alone": lambda: only(made("Llama", **LAYERS), "lm_head"),
     "upper half": lambda: only(made("Llama", **LAYERS), "layers.2", "layers.3", "lm_head"),
     "checkpointed": lambda: checkpointed(made("GPT2", **GPT2)),
     "compiled": lambda: torch.compile(made("GPT2", **GPT2), backend="eager"),
@@ -86,9 +85,6 @@ for name, make in {
     found[name] = compared(make(), FlopCounterMode(display=False))
 fused = made("GPT2", **{**GPT2, "attn_implementation": "sdpa", "attn_pdrop": 0.0})
 found["fused"] = compared(fused, _counter())
-one = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
-optimizer = torch.optim.SGD([*one[0].parameters(), *one[1].parameters()], lr=0.1)
-found["several"] = describe_network(optimizer)["why"]["flops_per_token"]
 convolution = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3))
 optimizer = torch.optim.SGD(convolution.parameters(), lr=0.1)
 found["convolution"] = describe_network(optimizer)["why"]["flops_per_token"]

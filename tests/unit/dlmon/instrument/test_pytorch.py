@@ -245,21 +245,6 @@ def noted(reporter):
 OUT = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 1 GiB."
 
 
-def test_a_step_that_runs_out_of_memory_is_noted_and_is_no_step(watched, reporter, error):
-    optimizer = Optimizer(watched.hooks)
-    for number, _ in enumerate(watched.loaders.DataLoader()):
-        if number == 0:
-            optimizer.step()
-            continue
-        with pytest.raises(RuntimeError, match="out of memory") as caught:
-            raise error(OUT)
-        assert caught.value.args == (OUT,)
-    found = reported(reporter)
-    [ran_out] = [one for one in found.records if isinstance(one, OutOfMemory)]
-    assert (ran_out.asked_mib, ran_out.device) == (2048.0, 0)
-    assert found.counts == [(3, 1, 1)]
-
-
 def test_an_error_that_is_made_again_for_another_thread_counts_once(watched, reporter, error):
     optimizer = Optimizer(watched.hooks)
     for _ in watched.loaders.DataLoader():

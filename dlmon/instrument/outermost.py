@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from dlmon.instrument.reporter import WATCHED, hide_this_frame
+from dlmon.instrument.reporter import WATCHED
 from dlmon.instrument.tokens import Tokens, length_of
 
 
@@ -37,7 +37,7 @@ class Outermost:
             self._networks = {id(network): weakref.ref(network) for network in found}
             for kind in {type(network) for network in found}:
                 if not hasattr(kind.__call__, WATCHED):
-                    kind.__call__ = _counting(kind.__call__, self)
+                    Calls(kind, self)
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self._networks = {}
 
@@ -50,7 +50,11 @@ class Outermost:
         tokens, self._tokens, self._last = self._tokens, 0, 0
         return None if self._counted is None else tokens
 
-    def entered(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def __reduce__(self) -> Any:
+        # It is of this process: whatever keeps a class that is watched keeps None in its place.
+        return type(None), ()
+
+    def __call__(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Note that a network is called."""
         known = self._networks.get(id(network))
         if known is None or known() is not network or not network.training:
@@ -119,28 +123,47 @@ def _holds(network: Any, trained: set[int]) -> bool:
     return any(id(one) in trained for one in vars(network).get("_parameters", {}).values())
 
 
-def _counting(following: Any, outermost: Outermost) -> Any:
-    """Return a class's `__call__` that has its calls counted."""
-    compiler = getattr(sys.modules["torch"], "compiler", None)
-    is_compiling = getattr(compiler, "is_compiling", lambda: False)
+class Calls:
+    """Has a hook called before all that is made of a class is called, until it is removed.
 
-    @wraps(following)
-    def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
-        # What `torch.compile` makes of this is the network's own.
-        if is_compiling():
-            return following(self, *arguments, **named)
-        try:
-            outermost.entered(self, arguments, named)
-        except Exception:  # noqa: BLE001, S110 - whatever it is, the script goes on
-            pass
-        try:
-            return following(self, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
+    A hook on a module itself would be in its copies, and in what is saved of it.
+    """
 
-    setattr(__call__, WATCHED, True)
-    return __call__
+    def __init__(self, kind: Any, hook: Callable[[Any, Any, Any], None]) -> None:
+        following = kind.__call__
+        compiler = getattr(sys.modules.get("torch"), "compiler", None)
+        is_compiling = getattr(compiler, "is_compiling", lambda: False)
+
+        # What pickles a class itself, as cloudpickle does of a script's own, keeps this function:
+        # it names nothing of ours.
+        @wraps(following)
+        def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
+            # What `torch.compile` makes of this is the network's own.
+            if is_compiling():
+                return following(self, *arguments, **named)
+            try:
+                hook(self, arguments, named)
+            except Exception:  # noqa: BLE001, S110 - whatever it is, the script goes on
+                pass
+            try:
+                return following(self, *arguments, **named)
+            except BaseException as error:
+                if error.__traceback__ is not None:
+                    error.__traceback__ = error.__traceback__.tb_next
+                raise
+
+        setattr(__call__, WATCHED, True)
+        self._kind, self._own, self._ours = kind, vars(kind).get("__call__"), __call__
+        kind.__call__ = __call__
+
+    def remove(self) -> None:
+        if vars(self._kind).get("__call__") is not self._ours:
+            # It is watched by somebody else too.
+            return
+        if self._own is None:
+            del self._kind.__call__
+        else:
+            self._kind.__call__ = self._own
 
 
 def _has_gradients() -> bool:

@@ -13,13 +13,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from functools import wraps
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from dlmon.instrument.outermost import Calls
 from dlmon.instrument.pauses import pauses_of
-from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
+from dlmon.instrument.reporter import Reporter, wrap
 from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
@@ -298,7 +298,7 @@ class StepMarks:
         if self._hooks or torch is None:
             return
         if COMPILED:
-            self._hooks = [_Calls(kind, self._forward) for kind in COMPILED]
+            self._hooks = [Calls(kind, self._forward) for kind in COMPILED]
         elif not pauses_of(self._reporter).has_compiled:
             register = torch.nn.modules.module.register_module_forward_pre_hook
             self._hooks = [register(self._forward)]
@@ -308,7 +308,7 @@ class StepMarks:
         for hook in hooks:
             hook.remove()
 
-    def _forward(self, module: Any, arguments: Any) -> None:
+    def _forward(self, module: Any, arguments: Any, named: Any = None) -> None:
         try:
             if self.is_on and self.is_of_this_thread():
                 self.enter(FORWARD)
@@ -343,34 +343,3 @@ def watch_compiled(module: Any, reporter: Reporter) -> None:
         COMPILED[:] = [kind]
 
     wrap(kind, "__init__", reporter, before=made)
-
-
-class _Calls:
-    """Has a hook called before all that is made of a class is called, until it is removed.
-
-    A hook on a module itself would be in its copies, and in what is saved of it.
-    """
-
-    def __init__(self, kind: Any, hook: Callable[[Any, Any], None]) -> None:
-        following = kind.__call__
-
-        @wraps(following)
-        def __call__(called: Any, *arguments: Any, **named: Any) -> Any:
-            hook(called, arguments)
-            try:
-                return following(called, *arguments, **named)
-            except BaseException as error:
-                hide_this_frame(error)
-                raise
-
-        self._kind, self._own, self._ours = kind, vars(kind).get("__call__"), __call__
-        kind.__call__ = __call__
-
-    def remove(self) -> None:
-        if vars(self._kind).get("__call__") is not self._ours:
-            # It is watched by somebody else too.
-            return
-        if self._own is None:
-            del self._kind.__call__
-        else:
-            self._kind.__call__ = self._own

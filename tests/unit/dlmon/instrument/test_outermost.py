@@ -136,6 +136,14 @@ def test_a_network_is_copied_and_kept_as_without_us_and_its_errors_are_its_own(t
         assert vars(other).keys() == vars(network).keys()
         assert other(ids()) == "computed"
 
+    # As cloudpickle does with a script's own class: it keeps what a function names.
+    call = vars(Network)["__call__"]
+    ours = [
+        cell.cell_contents for cell in call.__closure__ if type(cell.cell_contents) is Outermost
+    ]
+    assert [pickle.loads(pickle.dumps(each)) for each in ours] == [None]
+    assert not set(call.__code__.co_names) & set(call.__globals__)
+
     def fails(*arguments):
         raise ValueError("its own")
 

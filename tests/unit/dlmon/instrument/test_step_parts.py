@@ -413,7 +413,7 @@ def test_a_compiled_module_says_that_it_computes_and_is_as_it_was_then(script, m
 
 
 def test_an_error_in_a_compiled_module_shows_no_frame_of_ours():
-    calls = step_parts._Calls(Compiled, lambda called, arguments: None)
+    calls = step_parts.Calls(Compiled, lambda *given: None)
     with pytest.raises(ValueError, match="no batch") as caught:
         Compiled()(None)
     calls.remove()

@@ -57,7 +57,10 @@ def rank_holds_up(ranks: Sequence[TrainerRate], ended: bool) -> Evidence | None:
     trainer = found.rank.trainer
     name = trainer.name if trainer.host is None else f"{trainer.name} on {trainer.host}"
     own, others = (f"{ms:.2g} ms" for ms in (found.wait_ms, found.others_ms))
-    figures = (f"it {'waited' if ended else 'waits'} {own} per step for data, they {others}",)
-    headline = f"The others {'waited' if ended else 'wait'} for {name}"
+    is_two, waits = len(ranks) == 2, "waited" if ended else "waits"
+    who, wait = ("other", waits) if is_two else ("others", "waited" if ended else "wait")
+    they = "the other" if is_two else "they"
+    figures = (f"it {waits} {own} per step for data, {they} {others}",)
+    headline = f"The {who} {wait} for {name}"
     advised = f"look for what {name} loads more slowly: its data, its CPUs, its disk"
     return Evidence("ranks", f"{name} waits {own} for data", headline, figures, advised)

@@ -44,7 +44,7 @@ def execute(interpreter, tmp_path):
 def test_torchrun_with_a_rank_that_the_other_waits_for(execute):
     script = str(SCRIPTS / "data_parallel.py")
     done, records = execute("torchrun", "--nproc-per-node", "2", script, "fsdp", "1")
-    assert "The others waited for rank 1: it waited" in done.stderr
+    assert "The other waited for rank 1: it waited" in done.stderr
     counted = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["rank"] for line in counted} == {0, 1}
     trainers = [record for record in records if isinstance(record, Trainer) and not record.ended]

@@ -34,8 +34,13 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
     assert (
         held.advice == "look for what rank 1 on n1 loads more slowly: its data, its CPUs, its disk"
     )
-    over = rank_holds_up(ranks([41.0, 2.0]), ended=True)
+    over = rank_holds_up(ranks([41.0, 2.0, 2.0]), ended=True)
     assert over.text == "The others waited for rank 0: it waited 41 ms per step for data, they 2 ms"
+    of_two = rank_holds_up(ranks([41.0, 2.0]), ended=False)
+    assert (of_two.headline, of_two.figures) == (
+        "The other waits for rank 0",
+        ("it waits 41 ms per step for data, the other 2 ms",),
+    )
 
 
 @pytest.mark.parametrize(

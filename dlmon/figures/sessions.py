@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,6 +77,10 @@ class RunOfSweep:
 
     sweep: SweepEntry
     text: str
+
+
+# In a list, which says that it failed, the error that follows is worth the room.
+_EXIT_CODE_FIRST = re.compile(r"the (?:script|workload) ended with exit code \d+: (?=.)")
 
 
 def status_text(status: Status, result: Result | None = None) -> str:
@@ -166,7 +171,7 @@ def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = (
         why = WHY_NO_RESULT.get(entry.status, f"still {entry.status}")
         return why if whole else why.partition(";")[0]
     if result.error:
-        return result.error
+        return result.error if whole else _EXIT_CODE_FIRST.sub("", result.error)
     if entry.header.is_machine_recording:
         return f"{units.clock(result.wall_s)}  {use_text(result.machine)}".rstrip()
     metric = compared_metric(entry.header.workload, mode_of(result.options), result)

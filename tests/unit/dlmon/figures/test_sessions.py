@@ -200,6 +200,18 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
     assert {row[2] for row in rows} == {"workload", "cifar10-cnn"}
 
 
+def test_a_list_says_the_error_and_not_that_it_came_with_an_exit_code(table):
+    code = "the script ended with exit code 1"
+    errors = {"a": f"{code}: torch.OutOfMemoryError: CUDA out of memory.", "b": code}
+    logs = []
+    for number, (session, error) in enumerate(errors.items()):
+        wall = BEGIN_WALL + 60 * number
+        *records, result = recorded_session(session_id=session, begin_wall=wall, status="failed")
+        logs.append([*records, replace(result, error=error)])
+    said = [row[-1] for row in table(*logs)]
+    assert said == ["result", "torch.OutOfMemoryError: CUDA out of memory.", code]
+
+
 BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -54,7 +54,8 @@ def _counter() -> Any:
     counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
     if hasattr(counter, "mod_tracker"):
         # It hooks every module, of which `torch.compile` warns.
-        counter.mod_tracker = _NoModules()
+        counter.mod_tracker = nullcontext()
+        counter.mod_tracker.parents = {"Global"}
     return counter
 
 
@@ -65,18 +66,6 @@ def _less(formula: Callable[..., int], share: float = _NEEDED) -> Callable[..., 
     # It is given the arrays, as the formula is, and not their shapes.
     count._get_raw = True  # type: ignore[attr-defined]
     return count
-
-
-class _NoModules:
-    """Stands for what tells PyTorch's counter of which module an operation is."""
-
-    parents = frozenset({"Global"})
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
 
 class StepCount:

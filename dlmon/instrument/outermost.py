@@ -7,15 +7,15 @@ train. It is the class that is changed: a network is pickled and copied as witho
 
 from __future__ import annotations
 
-import gc
 import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
+from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.reporter import WATCHED
+from dlmon.instrument.reporter import WATCHED, Reporter, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
 
@@ -78,18 +78,32 @@ class Outermost:
         self._last = 0
 
 
+_MADE: dict[int, Callable[[], Any]] = {}
+"""Every network and optimiser that was made, by its id.
+
+A look at all objects that there are would do without, but for that time it holds them, and Python
+refuses to finish a tuple that somebody else holds: what another thread does then would fail.
+"""
+
+
+def made(one: Any, *arguments: Any, **named: Any) -> None:
+    """Note a network, or an optimiser, that is made."""
+    number = id(one)
+    _MADE[number] = weakref.ref(one, partial(_MADE.pop, number))
+
+
+def watch_networks(module: ModuleType, reporter: Reporter) -> None:
+    """Note every network; `module` is torch.nn.modules.module."""
+    # The second makes one that is copied, or was pickled.
+    for name in ("__init__", "__setstate__"):
+        wrap(module.Module, name, reporter, before=made)
+
+
 def living(*kinds: type) -> list[Any]:
-    """Return all objects of some classes, by a look at all: some hundredths of a second."""
-    are_wanted: defaultdict[type, bool] = defaultdict(bool)
-    found = []
-    for each in gc.get_objects():
-        # By its type: to ask some objects for their class runs code of theirs.
-        of = type(each)
-        if of not in are_wanted:
-            are_wanted[of] = issubclass(of, kinds)
-        if are_wanted[of]:
-            found.append(each)
-    return found
+    """Return the networks and optimisers of some classes that were made, and are still there."""
+    known = [each() for each in list(_MADE.values())]
+    # By its type: to ask some objects for their class runs code of theirs.
+    return [each for each in known if issubclass(type(each), kinds)]
 
 
 def networks_of(optimizer: Any, networks: Iterable[Any] | None = None) -> list[Any]:

@@ -14,6 +14,7 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
+from dlmon.instrument import outermost
 from dlmon.instrument.facts import facts_of_training
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.networks import Autocast, describe_network
@@ -121,8 +122,9 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
 
-    def made(*arguments: Any, **named: Any) -> None:
+    def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
         passes.reports.has_optimizers = True
+        outermost.made(optimizer)
 
     following = module.Optimizer.zero_grad
 

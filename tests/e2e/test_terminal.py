@@ -203,7 +203,7 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     shell.press("q")
     shell.wait_for("The session is still running.")
     shell.press("d")
-    shell.wait_for("1 of 17")
+    shell.wait_for("2 of 20")
     # The filter is as it was left; q would be a letter of it.
     shell.press("Escape")
     shell.wait_for("Type to filter")

@@ -89,6 +89,7 @@ def _dlmon_watch(place, packages):
         "argparse": None,
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
+        "torch.nn.modules.module": "outermost.watch_networks",
         "torch.autograd": "pytorch.watch_backward",
         "torch.amp.grad_scaler": "pytorch.watch_scalers",
         "torch.amp.autocast_mode": "pytorch.watch_autocast",

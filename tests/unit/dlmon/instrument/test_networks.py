@@ -15,6 +15,7 @@ from dlmon.instrument.networks import (
     Autocast,
     describe_network,
 )
+from dlmon.instrument.outermost import made
 
 WIDTH, WORDS = 8, 32
 
@@ -38,6 +39,7 @@ class Parameter:
 
 class Module:
     def __init__(self, **parts):
+        made(self)
         self._modules = {name: one for name, one in parts.items() if isinstance(one, Module)}
         self._parameters = {n: one for n, one in parts.items() if isinstance(one, Parameter)}
 
@@ -74,6 +76,7 @@ class GPT(Module):
 
 class Optimizer:
     def __init__(self, *parameters):
+        made(self)
         self.param_groups = [{"params": list(parameters)}]
 
 

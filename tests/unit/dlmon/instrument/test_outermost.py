@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from fakes.loops import Script
 
-from dlmon.instrument.outermost import Outermost, networks_of
+from dlmon.instrument.outermost import Outermost, made, networks_of
 
 
 class Module:
     """A network, as far as its outermost one is looked for."""
 
     def __init__(self, *parts, parameters=()):
+        made(self)
         self._modules = dict(enumerate(parts))
         self._parameters = dict(enumerate(parameters))
         self.training = True
@@ -198,3 +199,11 @@ def test_single_batches_of_a_loader_have_their_own(torch):
         script.took(5)
         script.step(optimizer)
     assert tokens_of(script) == [40] * 3
+
+
+def test_what_is_gone_is_found_no_more(torch):
+    weight = object()
+    network = Network(parameters=[weight])
+    assert networks_of(Optimizer(weight)) == [network]
+    del network
+    assert networks_of(Optimizer(weight)) == []

@@ -75,7 +75,7 @@ def end_tree(pid: int) -> None:
 
 def script(name: str) -> str:
     """Return the path of a script beside this file."""
-    return str(Path(__file__).with_name(name))
+    return str(Path(__file__).parent / name)
 
 
 def dlmon_command() -> str:

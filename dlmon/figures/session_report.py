@@ -40,6 +40,7 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
+from dlmon.figures.sessions import status_text
 from dlmon.figures.summary import (
     COMMAND,
     IN_DOUBT,
@@ -247,7 +248,8 @@ def _heading(it: Outcome) -> Heading:
     header = it.snapshot.header
     workload = WORKLOADS.get(header.workload)
     ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
-    facts = f"{ran} · {units.day_and_time(header.wall)} · {it.status}"
+    ended = status_text(it.status, it.snapshot.result)
+    facts = f"{ran} · {units.day_and_time(header.wall)} · {ended}"
     return Heading(it.label.name or header.id, (facts, ", ".join(identity(it.session.facts))))
 
 

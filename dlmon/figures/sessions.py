@@ -87,9 +87,17 @@ def status_text(status: Status, result: Result | None = None) -> str:
     """Return how a session stands, and why nothing more is known, or who stopped it."""
     if status in WHY_NO_RESULT:
         return f"{status}: {WHY_NO_RESULT[status]}"
-    cause = None if result is None else result.stopped_by
-    text = None if cause is None else CAUSE_TEXT.get(cause)
-    return str(status) if text is None else f"{status}: {text}"
+    return str(status) if result is None else f"{status}{_cause_text(result)}"
+
+
+def ended_text(result: Result) -> str:
+    """Return how a session ended, after how long, and who stopped it."""
+    return f"{result.status} after {units.seconds(result.wall_s)}{_cause_text(result)}"
+
+
+def _cause_text(result: Result) -> str:
+    text = None if result.stopped_by is None else CAUSE_TEXT.get(result.stopped_by)
+    return "" if text is None else f": {text}"
 
 
 def stopped_unasked_text(result: Result) -> str:

@@ -39,7 +39,7 @@ from dlmon.figures.progress import (
     waiting_texts,
     why_nothing_trained,
 )
-from dlmon.figures.sessions import after_the_batch
+from dlmon.figures.sessions import after_the_batch, ended_text
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, Status
 from dlmon.session.gaps import Gap
@@ -255,9 +255,8 @@ class ProgressLine(GrowingLines):
             return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
         if result is not None:
-            after = f"{result.status} after {units.seconds(result.wall_s)}"
             style = BAD if result.status == Status.FAILED else PLAIN
-            return [((after, style),)]
+            return [((ended_text(result), style),)]
         if stopping:
             return [((f"stopping{after_the_batch(snapshot.header)} …", STRONG),)]
         times = times_left(snapshot, width >= _WIDE)

@@ -22,6 +22,8 @@ from dlmon.records import (
     ProcessStack,
     Profile,
     Result,
+    Status,
+    StopCause,
     ThreadStack,
 )
 from dlmon.session.follower import SessionFollower
@@ -54,6 +56,13 @@ async def test_a_session_is_followed_from_its_first_record_to_its_last(show_sess
         assert "completed  epoch 3/3  00:32" in shown.rows("TopLine")[0]
         assert shown.rows("ProgressLine") == ["completed after 32.2 s"]
         assert shown.footer.startswith("l Log  q Quit")
+
+
+async def test_at_its_end_it_says_who_stopped_it(show_session):
+    *records, result = recorded_session()
+    stopped = replace(result, status=Status.STOPPED, stopped_by=StopCause.TIME_LIMIT)
+    async with show_session([*records, stopped]) as shown:
+        assert shown.rows("ProgressLine") == ["stopped after 32.2 s: its time limit was near"]
 
 
 async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_session):

@@ -151,7 +151,7 @@ def precision_of(model: Model) -> str | None:
     if model.compute_precision is not None:
         return model.compute_precision
     precision = _PRECISION_OF_POLICY.get(model.precision or "", model.precision)
-    # PyTorch takes float32 unless it is told otherwise.
+    # PyTorch takes float32 unless the script says otherwise.
     is_tf32 = precision == FLOAT32 and model.backend in ("tensorflow", "jax")
     return TF32 if is_tf32 and model.device != "cpu" else precision
 

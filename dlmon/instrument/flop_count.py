@@ -102,7 +102,7 @@ class StepCount:
             self._fail(f"a step can't be counted: {type(error).__name__}: {error}"[:300])
 
     def interrupt(self) -> None:
-        """Begin anew after the next batch: what comes now is no step of training."""
+        """Start again after the next batch: what comes now is no step of training."""
         if self._entered is not None and self._is_on_top():
             self._leave()
 

@@ -1,7 +1,7 @@
 """Read what frameworks hold of a GPU's memory.
 
 The side thread reads, once a second. No framework is imported for it, and none is asked that has
-not begun to use a GPU itself: to ask would have it begin.
+not used a GPU itself: to ask would start one.
 """
 
 from __future__ import annotations

@@ -55,19 +55,25 @@ class Outermost:
         return type(None), ()
 
     def __call__(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Note that a network is called."""
+        """Note that a network is called; after an error of ours, its tokens are unknown."""
+        try:
+            self._count(network, arguments or named)
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            self._networks, self._counted = {}, None
+
+    def _count(self, network: Any, given: Any) -> None:
         known = self._networks.get(id(network))
         if known is None or known() is not network or not network.training:
             return
         if self._counted not in (None, id(network)) or not _has_gradients():
             return
-        tokens = self.counter.of(arguments or named, None)
+        tokens = self.counter.of(given, None)
         if tokens is None:
             # One that is not given tokens first is given none later.
             self._networks.pop(id(network) if self._counted is None else 0, None)
             return
         if self._counted is None:
-            self.counter.sequence = length_of(arguments or named)
+            self.counter.sequence = length_of(given)
         self._counted = id(network)
         self._last = tokens
         self._tokens += tokens
@@ -143,22 +149,20 @@ class Calls:
     A hook on a module itself would be in its copies, and in what is saved of it.
     """
 
-    def __init__(self, kind: Any, hook: Callable[[Any, Any, Any], None]) -> None:
+    def __init__(self, kind: Any, hook: Callable[[Any, Any, Any], None] | None) -> None:
         following = kind.__call__
         compiler = getattr(sys.modules.get("torch"), "compiler", None)
         is_compiling = getattr(compiler, "is_compiling", lambda: False)
 
         # What pickles a class itself, as cloudpickle does of a script's own, keeps this function:
-        # it names nothing of ours.
+        # it names nothing of ours, and has no hook where it is read again.
         @wraps(following)
         def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
             # What `torch.compile` makes of this is the network's own.
             if is_compiling():
                 return following(self, *arguments, **named)
-            try:
+            if hook is not None:
                 hook(self, arguments, named)
-            except Exception:  # noqa: BLE001, S110 - whatever it is, the script goes on
-                pass
             try:
                 return following(self, *arguments, **named)
             except BaseException as error:

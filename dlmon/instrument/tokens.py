@@ -1,6 +1,6 @@
 """How many tokens a batch holds, by its shape, and what share of them means something.
 
-PyTorch is never imported: arrays are told by the names of their attributes.
+PyTorch is never imported: arrays are recognised by the names of their attributes.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
         return None
     counts: dict[str, int | None] = {}
     why: dict[str, str] = {}
-    lacking = {"not_padding": (_MASK, NO_MASK), "trained_on": (_LABELS, NO_LABELS)}
-    for name, (key, reason) in lacking.items():
+    looked_at = {"not_padding": (_MASK, NO_MASK), "trained_on": (_LABELS, NO_LABELS)}
+    for name, (key, reason) in looked_at.items():
         array: Any = held.get(key)
         if not _is_array(array) or tuple(array.shape) != tuple(ids.shape):
             counts[name], why[name] = None, reason

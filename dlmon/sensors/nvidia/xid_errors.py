@@ -19,7 +19,7 @@ class XidErrors:
     """Answers how many errors came since it was first asked, and which were the newest.
 
     What the driver tells of its events goes to one set of NVML's, for this GPU alone; who asked for
-    that has to free it. An error of before is not told.
+    that has to free it. An error of before that is not reported.
     """
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:

@@ -112,6 +112,16 @@ def test_what_a_step_ran_out_of_memory_with_does_not_count(torch):
     assert outermost.take() == 10 + 160
 
 
+def test_after_an_error_of_ours_the_tokens_are_unknown_and_the_script_goes_on(torch, monkeypatch):
+    network = Network(parameters=WEIGHTS)
+    outermost = Outermost()
+    outermost.watch(Optimizer(*WEIGHTS))
+    network(ids())
+    monkeypatch.setattr(outermost.counter, "of", lambda *given: 1 // 0)
+    assert network(ids()) == "computed"
+    assert (outermost.take(), outermost.is_watching) == (None, False)
+
+
 def test_of_two_networks_that_get_the_same_batch_the_first_counts(torch):
     one, other = (Network(parameters=[weight]) for weight in WEIGHTS)
     outermost = Outermost()

@@ -152,6 +152,17 @@ def runs(backend_number: int) -> Part:
     return part
 
 
+def memory(day: Day) -> tuple[str, str]:
+    """What is said of a script of PyTorch that leaks GPU memory, and runs out of it."""
+    if day.dry:
+        raise CannotRun("it takes a GPU to run out of its memory")
+    watch = [harness.dlmon_command(), "exec", "--plain", "--log-dir", str(day.logs), "--"]
+    script = [sys.executable, harness.script("scripts/leaking_loop.py")]
+    # It is to fail, and what is said of that stands on stderr.
+    shell = ["/bin/sh", "-c", '"$@" 2>&1 || true', "sh"]
+    return code(day.call([*shell, *watch, *script], 90)), "done"
+
+
 def transformers(day: Day) -> tuple[str, str]:
     """The networks of today in mixed_bfloat16: tokens per second, and the share of the peak."""
     batches = {"gpt2-124m": "12", "bert-base": "64", "vit-b16": "192"}
@@ -269,6 +280,7 @@ PARTS: dict[str, Part] = {
     "calibrate": calibrate,
     "screens": screens,
     "step-parts": step_parts,
+    "memory": memory,
     "transformers": transformers,
     "cost": cost,
     "crossing": crossing,

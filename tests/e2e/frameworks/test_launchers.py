@@ -41,9 +41,10 @@ def execute(interpreter, tmp_path):
     return run
 
 
-def test_torchrun_with_a_rank_that_the_other_waits_for(execute):
+@pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
+def test_torchrun_with_a_rank_that_the_other_waits_for(execute, wrapper):
     script = str(SCRIPTS / "data_parallel.py")
-    done, records = execute("torchrun", "--nproc-per-node", "2", script, "fsdp", "1")
+    done, records = execute("torchrun", "--nproc-per-node", "2", script, wrapper, "1")
     assert "The other waited for rank 1: it waited" in done.stderr
     counted = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["rank"] for line in counted} == {0, 1}

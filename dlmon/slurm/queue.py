@@ -85,7 +85,6 @@ class QueuedJob:
         partition: where it runs; several with commas between them while it waits.
         start_wall: when it started; of one that waits, when Slurm expects that.
         end_wall: when it ended, or its time limit ends it.
-        submitted_wall: when it was submitted.
         time_limit_s: how long it may run.
         node_list: its nodes, as Slurm writes lists of them.
         nodes: how many nodes it has, or asks for.
@@ -106,7 +105,6 @@ class QueuedJob:
     partition: str | None = None
     start_wall: float | None = None
     end_wall: float | None = None
-    submitted_wall: float | None = None
     time_limit_s: float | None = None
     node_list: str | None = None
     nodes: int | None = None
@@ -148,7 +146,6 @@ _COLUMNS = {
     "State": 20,
     "StartTime": 24,
     "EndTime": 24,
-    "SubmitTime": 24,
     "TimeLimit": 20,
     "NumNodes": 12,
     "RestartCnt": 12,
@@ -220,7 +217,6 @@ def _job_of(texts: dict[str, str]) -> QueuedJob:
         partition=_word(texts["Partition"]),
         start_wall=_wall(texts["StartTime"]),
         end_wall=_wall(texts["EndTime"]),
-        submitted_wall=_wall(texts["SubmitTime"]),
         time_limit_s=duration_s(texts["TimeLimit"]),
         node_list=_word(texts["NodeList"]),
         nodes=_number(texts["NumNodes"]),

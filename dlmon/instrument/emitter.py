@@ -83,6 +83,7 @@ class Emitter:
         self._read_ns = self._memory_ns = self._looked_ns = time.monotonic_ns()
         self._memory = MemoryReader()
         self._closing = threading.Event()
+        self._last: Record | None = None
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
         os.register_at_fork(after_in_child=self._connection.close)
@@ -137,7 +138,15 @@ class Emitter:
 
     def abandon(self, last: Record) -> None:
         """Send one more record if there is room at once, and nothing after it, from any thread."""
+        self._last = last
         self._closing.set()
+        # The side thread may be sending: only once it is over can another send, and close.
+        if threading.current_thread() is not self._thread:
+            self._thread.join(FLUSH_S)
+            if not self._thread.is_alive():
+                self._send_last(last)
+
+    def _send_last(self, last: Record) -> None:
         if self._is_open:
             # A line that was sent in part is sent to its end.
             begun, _, _ = bytes(self._unsent).partition(b"\n")
@@ -171,12 +180,14 @@ class Emitter:
                 if self._on_error is None:
                     raise
                 self._on_error(error)
-                return
+                break
             now = time.monotonic_ns()
             if now - self._read_ns >= READ_NS:
                 self.reads.is_due = True
             if now - self._looked_ns >= READ_NS:
                 self.reads.are_shares_due, self._looked_ns = True, now
+        if self._last is not None:
+            self._send_last(self._last)
 
     def _look(self) -> float:
         """Take requests, and look where training is in a pause; return how long to wait then."""
@@ -212,8 +223,8 @@ class Emitter:
         poll.register(self._connection, select.POLLOUT)
         while self._unsent:
             try:
-                # A script may have made SIGPIPE end it again.
-                # Of a view that somebody still held, Python would let nothing be added or removed.
+                # A script may have made SIGPIPE end it again. What is sent is a copy: a script that
+                # asks for all objects (`gc.get_objects`) holds a view, and nothing is removed then.
                 written = self._connection.send(self._unsent[: 64 * 1024], socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 left_ms = (deadline - time.monotonic_ns()) // 1_000_000

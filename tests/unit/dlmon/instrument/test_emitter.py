@@ -125,6 +125,38 @@ def test_nobody_who_sends_waits_for_a_reader_and_all_of_it_arrives(pipe):
     assert not closing.is_alive()
 
 
+class Interrupted(socket.socket):
+    """A socket that calls `meanwhile` in another thread once it has sent something first."""
+
+    meanwhile = None
+
+    def send(self, *arguments):
+        written = super().send(*arguments)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            other = threading.Thread(target=meanwhile)
+            other.start()
+            other.join()
+        return written
+
+
+def test_what_another_thread_sends_last_leaves_what_is_being_sent_whole_and_stops_nothing(
+    monkeypatch,
+):
+    monkeypatch.setattr(emitter_module, "FLUSH_S", 0.005)
+    ours, its = socket.socketpair()
+    connection = Interrupted(fileno=its.detach())
+    emitter = Emitter(connection)
+    records, last = lines_of(3), Notice(4, "it stopped watching")
+    connection.meanwhile = lambda: emitter.abandon(last)
+    send_all(emitter, records)
+    with ours:
+        ours.settimeout(DEADLINE_S)
+        data = b"".join(iter(lambda: ours.recv(777), b""))
+    assert [decode(line) for line in data.splitlines()] == [*records, last]
+    assert not emitter.reads.stop_requested
+
+
 def test_a_reader_that_is_gone_asks_for_a_stop(pipe):
     assert not pipe.emitter.reads.stop_requested
     pipe.close_reader()

@@ -160,7 +160,7 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
 
 
 def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
-    """Say the same of a gap with all that a session knows of it."""
+    """Say of a gap what `gap_text` does, with all that its session knows of it."""
     stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
     causes = pauses_texts(pauses_in(gap, snapshot.pauses), gap.seconds)
     causes += [stack_text(stacks[0])] if stacks else []
@@ -179,14 +179,7 @@ def gap_text(
     """Say how long there was no batch, where, why if that is known, and what the machine did.
 
     As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
-    for memory.
-
-    Args:
-        gap: the time without a batch.
-        epoch_word: what an epoch is called.
-        notices: those that came in it.
-        causes: what a framework did in it, and where the process was.
-        brief: leave out that there was no batch, where the heading says that it is a pause.
+    for memory. A `brief` text leaves out that there was no batch, where the heading says so.
     """
     place = _place(gap, epoch_word)
     words = (units.seconds(gap.seconds), "" if brief else "without a batch", place)
@@ -248,14 +241,12 @@ def _place(gap: Gap, epoch_word: str) -> str:
         return ""
     if gap.before == "evaluating":
         return "before the evaluation"
-    step = None
-    if gap.step is not None:
-        step = f"at step {gap.step + 1:,}"
+    step = "" if gap.step is None else f"at step {gap.step + 1:,}"
     regularly = "" if gap.every is None else f", as every {gap.every:,} steps"
     if gap.epoch is None:
         return f"{step}{regularly}" if step else "between two phases"
     epoch = f"{epoch_word} {gap.epoch + 1:,}"
-    if step is not None:
+    if step:
         return f"{step} of {epoch}{regularly}"
     return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
 

@@ -82,16 +82,7 @@ def epoch_comparison_text(
     model: Model | None = None,
     compiles: bool = True,
 ) -> str:
-    """Say how long an epoch took beside the others, and what differed.
-
-    Args:
-        it: what `compare_epoch` found.
-        each: what one is called.
-        gpu: what the GPUs that are trained on are called.
-        notices: those that came in it.
-        model: what is trained, which knows how many steps were asked for.
-        compiles: whether the first batch compiles.
-    """
+    """Say how long an epoch took beside the others, and what differed."""
     took = f"took {units.seconds(it.seconds)}"
     then = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
     if it.usual_s is None:

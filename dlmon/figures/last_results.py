@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dlmon.comparison.run import Timing
 from dlmon.figures import units
@@ -13,9 +12,6 @@ from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, in_words
 from dlmon.records import WITHOUT_EPOCHS, Status
 from workloads.catalog import Workload
-
-if TYPE_CHECKING:
-    from dlmon.options.run import RunOptions
 
 
 def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
@@ -79,12 +75,14 @@ def timing_of_run(entry: SessionEntry) -> Timing | None:
 
 def other_options(entry: SessionEntry, workload: Workload, wanted: RunOptions) -> dict[str, object]:
     """Return the options that a run had other than these, and what they were."""
-    result, other = entry.result, {}
-    for name in _SHAPE_THE_TIME if result is not None else ():
+    if entry.result is None:
+        return {}
+    other = {}
+    for name in _SHAPE_THE_TIME:
         if name == "epochs" and workload.metric != "run_seconds":
             # Of a time per epoch, or per batch.
             continue
-        had = (result.options if result else {}).get(name, OPTIONS[name].default)
+        had = entry.result.options.get(name, OPTIONS[name].default)
         usual = getattr(workload, name, None)
         had, wants = (usual if value is None else value for value in (had, getattr(wanted, name)))
         if had != wants and not (name == "device" and wants in _names_of_device(entry)):

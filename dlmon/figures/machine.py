@@ -55,8 +55,8 @@ LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """How much attention a figure asks for: the last one the most."""
 # What a border says without its label, for the value says what it is.
 _NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "held by", "busy")
-# Of these even a chart says why they are unknown; of the rest the list of all readings does.
 _FAULTS = "{:,.0f} per second"
+# Of these even a chart says why they are unknown; of the rest the list of all readings does.
 _SAYS_WHY = ("temp", "power", "memory", "disk", "network")
 
 
@@ -178,7 +178,8 @@ def cpu_figures(
     part.take("package", "power_w", "{:.0f} W")
     energy = None if energy_j is None else units.energy(energy_j)
     part.add("energy", energy, "energy_j", "power_w", deep=True)
-    for label, text in (("governor", facts.governor), ("runs on", _supply(facts.on_battery))):
+    supply = None if facts.on_battery is None else "battery" if facts.on_battery else "mains"
+    for label, text in (("governor", facts.governor), ("runs on", supply)):
         if text:
             part.add(label, text, deep=True)
     return part.figures
@@ -197,10 +198,6 @@ def _allowed(cpu: Cpu, cores: float | None) -> Figure:
 
 def _throttled(label: str, pct: float) -> Figure:
     return Figure(label, f"{pct:.0f} % of periods", level="high" if pct else "")
-
-
-def _supply(on_battery: bool | None) -> str:
-    return "" if on_battery is None else "battery" if on_battery else "mains"
 
 
 def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Figure]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlmon.figures import units
-from dlmon.figures.sections import Row
 from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Result
 from dlmon.records.memory import read_out_of_memory
 from dlmon.session.limits.seen import program_name
@@ -48,14 +47,6 @@ def _growth_text(growth: MemoryGrowth, result: Result | None) -> str:
     if result is None:
         return f"the peak grows {each}: full in about {epochs}"
     return f"the peak grew {each}: full after about {epochs} more"
-
-
-def out_of_memory_rows(snapshot: Snapshot) -> Iterator[Row]:
-    """Yield why a run failed for want of GPU memory, and what to try."""
-    if explained := explain_failure(snapshot):
-        yield "GPU memory ran out", explained
-        if advice := against_failure(snapshot):
-            yield "to avoid it", advice
 
 
 def memory_numbers(snapshot: Snapshot) -> dict[str, int | None]:

@@ -53,11 +53,6 @@ def is_startup_message(line: Output) -> bool:
     return (found["old"] or found["new"]) == "I" and not _TROUBLE.search(found["text"])
 
 
-def startup_text(count: int) -> str:
-    """Name the messages that are folded, and where they are."""
-    return f"{count} start-up message{'' if count == 1 else 's'} (in the log: l)"
-
-
 def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
     """Return lines with one in place of all that libraries print at the start.
 
@@ -80,5 +75,6 @@ def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output
         else:
             kept.append(line)
     if first is not None and count > 1:
-        kept[first] = replace(kept[first], stream="stderr", text=startup_text(count))
+        text = f"{count} start-up messages (in the log: l)"
+        kept[first] = replace(kept[first], stream="stderr", text=text)
     return tuple(kept)

@@ -127,9 +127,7 @@ def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]
         profile = (part.name or "").rpartition("MIG ")[2]
         memory = part.why.get("memory_used_mib", "")
         if part.memory_used_mib is not None:
-            memory = f"{part.memory_used_mib / 1024:.1f} GiB"
-            if part.memory_mib:
-                memory = units.memory_in_use(part.memory_used_mib, part.memory_mib)
+            memory = units.memory_in_use(part.memory_used_mib, part.memory_mib or None)
         users = [_who(on_it[pid]) if pid in on_it else f"pid {pid}" for pid in part.pids or ()]
         used_by = ", ".join(users) or ("nobody" if part.pids is not None else "")
         unknown = "" if part.pids is not None else part.why.get("pids", "")

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from dlmon.figures import units
-from dlmon.figures.account import (
-    gap_of_session,
-)
-from dlmon.figures.comparison import (
-    epoch_word,
-    trainers_text,
-    unusual_settings,
-)
+from dlmon.figures.account import gap_of_session
+from dlmon.figures.comparison import epoch_word, trainers_text, unusual_settings
 from dlmon.figures.memory import against_failure
 from dlmon.figures.phases import phase_text
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
@@ -51,17 +45,16 @@ def settings_of(snapshot: Snapshot) -> list[str]:
     steps = header.options.get("steps")
     precision = header.options.get("precision") or (workload.precision if workload else None)
     unusual = unusual_settings(header.options)
-    spread = trainers_text(snapshot).partition(",")[0]
     settings = (
-        (spread, spread),
-        (framework := _script_framework(snapshot), framework),
-        *((setting, setting) for setting in unusual),
-        (batch_size, f"batch {batch_size}"),
-        (steps, f"{steps} steps"),
-        (model and model.data, f"{model.data} data" if model else ""),
-        (precision, f"{precision}" if precision not in unusual else ""),
+        trainers_text(snapshot).partition(",")[0],
+        _script_framework(snapshot),
+        *unusual,
+        f"batch {batch_size}" if batch_size else "",
+        f"{steps} steps" if steps else "",
+        f"{model.data} data" if model is not None and model.data else "",
+        f"{precision}" if precision and precision not in unusual else "",
     )
-    return [text for value, text in settings if value and text]
+    return [text for text in settings if text]
 
 
 WAITING = "waiting for the first batch"
@@ -132,7 +125,7 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     and 00:00 left would read as the end of a script that runs on.
     """
     progress = snapshot.progress
-    if progress is None or (progress.is_over and not _more_are_to_come(progress)):
+    if progress is None or (progress.is_over and progress.epoch + 1 >= (progress.epochs or 0)):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
@@ -164,10 +157,6 @@ def step_of(snapshot: Snapshot) -> str:
     return step if progress.steps is not None else f"{doing}  {step}"
 
 
-def _more_are_to_come(progress: Progress) -> bool:
-    return progress.epochs is not None and progress.epoch + 1 < progress.epochs
-
-
 def step_text(step: int, steps: int | None, updates: int | None) -> str:
     """Say how far it is; and of an optimizer that does not step with each batch, how far it is."""
     text = f"step {step:,}" if steps is None else f"step {step:,} of {steps:,}"
@@ -181,8 +170,8 @@ def _end(snapshot: Snapshot, progress: Progress, with_source: bool) -> str:
     if progress.end_left_s is None:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
-    told = snapshot.model.length_from if snapshot.model is not None else None
-    by = f" by {told}" if with_source and progress.end_of_training and told is not None else ""
+    source = snapshot.model.length_from if snapshot.model is not None else None
+    by = f" by {source}" if with_source and progress.end_of_training and source else ""
     return f", {'training ' * progress.end_of_training}ends {at}{by}"
 
 
@@ -196,8 +185,9 @@ def recent_notice(snapshot: Snapshot) -> str:
     """Return the newest notice while it is news."""
     now_ns = snapshot.header.t + snapshot.elapsed_s * 1e9
     newest = next(reversed(snapshot.notices), None)
-    is_news = newest is not None and now_ns - newest.t <= NOTICE_S * 1e9
-    return f"▲ {newest.text}" if newest is not None and is_news else ""
+    if newest is None or now_ns - newest.t > NOTICE_S * 1e9:
+        return ""
+    return f"▲ {newest.text}"
 
 
 def job_end_text(snapshot: Snapshot) -> str:

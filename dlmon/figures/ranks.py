@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
@@ -108,7 +108,8 @@ def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
         return None
     unit = units.rate_unit(snapshot.counts_steps)
     cells = {unit if name == "rate" else name: of for name, of in CELLS.items()}
-    shown = _first_ones(rows)
+    # The one that the others wait for is always among them.
+    shown = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
     return Table(
         tuple(cells),
         tuple(tuple(of(row) for of in cells.values()) for row in shown),
@@ -118,9 +119,3 @@ def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
         levels=tuple("bad" if row.holds_up else "" for row in shown),
         dropped=("GPU memory", "GPU"),
     )
-
-
-def _first_ones(rows: Sequence[RankRow]) -> list[RankRow]:
-    """Return as many as a report lists, the one that the others wait for among them."""
-    first = list(rows[:MOST_RANKS])
-    return first + [row for row in rows[MOST_RANKS:] if row.holds_up]

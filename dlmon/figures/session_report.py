@@ -155,24 +155,15 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     if snapshot.header.is_machine_recording:
         # Nothing ran whose time or whose figures there is anything to say of.
         snapshot = replace(snapshot, account={}, validity=None)
-    it, header, text = (
-        Outcome(session, snapshot, status, read_label(path)),
-        snapshot.header,
-        redaction.text,
-    )
+    it = Outcome(session, snapshot, status, read_label(path))
+    header, text = snapshot.header, redaction.text
     entries = list_sessions(log_directory_of(path))
     earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
     comparison = comparison_of(snapshot, earlier)
     longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
     gaps = [Mark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
-    figures = with_texts(
-        tuple(
-            (name, said)
-            for name, said in summary_rows(it)
-            if name != METRICS and (full or name != COMMAND)
-        ),
-        text,
-    )
+    left_out = (METRICS,) if full else (METRICS, COMMAND)
+    figures = with_texts(tuple(row for row in summary_rows(it) if row[0] not in left_out), text)
     heading, command = _heading(it), _command(snapshot)
     output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
     trainers = session.trainers.known.values()

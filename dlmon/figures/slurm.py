@@ -38,8 +38,8 @@ def queued_text(
         return "being submitted to Slurm"
     if job is None:
         return f"job {number}: {problem}" if problem else f"job {number} was submitted"
-    text = f"job {number} is {_STATES[job.state]}" if job.state == JobState.PENDING else ""
-    text = text or f"job {number}: {_STATES.get(job.state, str(job.state))}"
+    state = _STATES.get(job.state, str(job.state))
+    text = f"job {number} is {state}" if job.state == JobState.PENDING else f"job {number}: {state}"
     if job.state.is_waiting and job.reason:
         text += f" ({job.reason})"
     if job.state.is_waiting and job.start_wall is not None:
@@ -80,7 +80,8 @@ def usage_text(job: SlurmJob, used: Used) -> str:
     if job.cpus is not None:
         parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
     if job.memory_mib is not None:
-        of_memory = None if used.memory_mib is None else _used_memory(used.memory_mib)
+        mib = used.memory_mib
+        of_memory = None if mib is None else units.gibibytes(mib) if mib >= 1023.5 else _memory(mib)
         parts.append(_part(_memory(job.memory_mib), "used", of_memory, ""))
     if job.gpus:
         busy = None if used.gpu_busy_pct is None else units.percent(used.gpu_busy_pct)
@@ -95,10 +96,6 @@ def _memory(mib: float) -> str:
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.4g} GiB"
 
 
-def _used_memory(mib: float) -> str:
-    return _memory(mib) if mib < 1023.5 else units.gibibytes(mib)
-
-
 def _part(asked: str, verb: str, used: float | str | None, form: str) -> str:
     return asked if used is None else f"{asked}, {verb} {used:{form}}"
 
@@ -108,7 +105,8 @@ def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:
     job = session.header.slurm
     if job is None:
         return []
-    where = "".join((f" on {job.node_list}" * bool(job.node_list), _in_partition(job)))
+    where = f" on {job.node_list}" if job.node_list else ""
+    where += f", partition {job.partition}" if job.partition else ""
     rows = [("Slurm", f"job {job.job}{where}")]
     if wall_s is None:
         return rows
@@ -117,10 +115,6 @@ def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:
     rows += [("asked for", text)] if text else []
     rows += [("would have fitted", f"#SBATCH {' '.join(fitting)}")] if fitting else []
     return rows
-
-
-def _in_partition(job: SlurmJob) -> str:
-    return f", partition {job.partition}" if job.partition else ""
 
 
 def start_text(wall: float, now_wall: float) -> str:

@@ -36,7 +36,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.machine import activity_text
-from dlmon.figures.memory import memory_text, out_of_memory_rows
+from dlmon.figures.memory import against_failure, explain_failure, memory_text
 from dlmon.figures.run_comparison import comparison_bars, comparison_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
@@ -139,7 +139,10 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
     if unusual:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
-    yield from out_of_memory_rows(outcome.snapshot)
+    if explained := explain_failure(outcome.snapshot):
+        yield "GPU memory ran out", explained
+        if advice := against_failure(outcome.snapshot):
+            yield "to avoid it", advice
     if model is not None and model.length_from is not None:
         noun = "step" if model.epochs is None else "epoch"
         length = units.counted(model.epochs or model.steps or 0, noun)
@@ -170,9 +173,7 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
             yield "throughput", f"– ({why.get('samples_per_second', '')})"
         return
     found = units.with_band(measured, units.rate_unit(snapshot.counts_steps))
-    said = (units.VERY_UNCERTAIN * found.is_very_uncertain, trainers_text(snapshot))
-    notes = "; ".join(note for note in said if note)
-    yield "throughput", f"{found.text()} ({notes})" if notes else found.text()
+    yield "throughput", found.noted(trainers_text(snapshot))
     if tokens := tokens_text(snapshot):
         yield "tokens", tokens
 

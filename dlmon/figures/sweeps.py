@@ -561,19 +561,15 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
 
 def picture_of(sweep: Sweep, workload: str) -> Chart | None:
     """Return what a workload's combinations took; None where nothing that is varied is a number."""
-    rows, axis = of_workload(ranking_rows(sweep), workload), axis_of(sweep.plan.variations)
-    if axis is None or all(row.status == RunStatus.IMPOSSIBLE for row in rows):
+    axis, all_rows = axis_of(sweep.plan.variations), of_workload(ranking_rows(sweep), workload)
+    rows = [row for row in all_rows if row.status != RunStatus.IMPOSSIBLE]
+    if axis is None or not rows:
         return None
-    return _chart(workload, sweep.plan, rows, axis)
-
-
-def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Chart:
-    others = [key for key in plan.varied if key != axis]
+    others = [key for key in sweep.plan.varied if key != axis]
     found: dict[str, list[CombinationRow]] = {}
     for row in rows:
-        if row.status != RunStatus.IMPOSSIBLE:
-            name = label(row.combination, others) if others else workload
-            found.setdefault(name, []).append(row)
+        name = label(row.combination, others) if others else workload
+        found.setdefault(name, []).append(row)
 
     def place(row: CombinationRow) -> float:
         return float(row.combination.varied[axis])
@@ -585,7 +581,7 @@ def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str)
         out = tuple(place(row) for row in points if row.status == RunStatus.OUT_OF_MEMORY)
         xs = tuple(map(place, points))
         lines.append(Line(name, xs, means, lows, highs, out_of_memory=out))
-    shown = {place(row): f"{row.combination.varied[axis]}" for of in found.values() for row in of}
+    shown = {place(row): f"{row.combination.varied[axis]}" for row in rows}
     title = f"{heading_of(rows[0].metric)} against {option_name(axis)}"
     return Chart(title, "", tuple(lines), x_labels=tuple(sorted(shown.items())))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlmon.figures import tokens, units
-from dlmon.figures.epochs import steps_asked_for
+from dlmon.figures.epochs import steps_asked_for, validation_time
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Profile
 from dlmon.session.learning import LOSS, Metric, MetricFigure
@@ -92,7 +92,6 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
     has_tokens = any(epoch.tokens is not None for epoch in epochs)
     rows = []
     for epoch in epochs[:MOST_EPOCHS]:
-        validation = epoch.validation
         cut = not epoch.whole and not steps_asked_for(epoch, model)
         values = (epoch.metrics.get(name) for name in metrics)
         counted = (epoch.samples, epoch.tokens) if has_tokens else (epoch.samples,)
@@ -101,7 +100,7 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
                 f"{epoch.epoch + 1}{' (cut)' if cut else ''}",
                 units.seconds((epoch.end - epoch.begin) / 1e9),
                 units.seconds((epoch.train_end - epoch.begin) / 1e9),
-                units.seconds(validation.took_s) if validation else "–",
+                validation_time(epoch),
                 *("–" if count is None else f"{count:,}" for count in counted),
                 *("–" if value is None else units.metric(value) for value in values),
             )

@@ -41,6 +41,4 @@ def tokens_text(snapshot: Snapshot) -> str:
         return ""
     found = units.with_band(snapshot.tokens_per_second, UNIT)
     inferred = snapshot.measured_model and snapshot.measured_model.tokens_inferred
-    said = (units.VERY_UNCERTAIN * found.is_very_uncertain, shares_text(snapshot), inferred or "")
-    notes = "; ".join(note for note in said if note)
-    return f"{found.text()} ({notes})" if notes else found.text()
+    return found.noted(shares_text(snapshot), inferred or "")

@@ -65,6 +65,11 @@ class Banded(NamedTuple):
         ends = (self.spread, self.unit) if is_rate else (self.unit, self.spread)
         return " ".join(part for part in (mark, self.number, *ends) if part)
 
+    def noted(self, *notes: str) -> str:
+        """Write both, and behind them in brackets that it is very uncertain, and other notes."""
+        said = "; ".join(filter(None, (VERY_UNCERTAIN * self.is_very_uncertain, *notes)))
+        return f"{self.text()} ({said})" if said else self.text()
+
 
 VERY_UNCERTAIN = "very uncertain"
 """What a figure is whose band would be half of it or more: ~ before it stands in place of its ±."""

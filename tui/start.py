@@ -7,7 +7,15 @@ import _signal  # type: ignore[import-not-found]
 import gc
 import os
 
-from dlmon.exit_codes import INTERRUPTED_BY_USER
+
+def _leave(number: int, frame: object) -> None:
+    # As a shell says of what Ctrl-C ended.
+    os._exit(128 + number)
+
+
+# While it is imported, and once it is over, there is nothing to clean up after Ctrl-C.
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _leave)
 
 # Type checkers take it for true; to import the one of `typing` would take a while.
 TYPE_CHECKING = False
@@ -17,10 +25,6 @@ if TYPE_CHECKING:
 # Hundreds of thousands of objects come into being at a start and stay: looking
 # through them again and again would cost a tenth of the time until the first paint.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
-
-
-def _leave(number: int, frame: object) -> None:
-    os._exit(INTERRUPTED_BY_USER)
 
 
 def _show(start: Start) -> int:
@@ -41,10 +45,11 @@ def collect_seldom() -> None:
 
 def main() -> None:
     """Run the command line."""
-    # While it is imported, and once it is over, there is nothing to clean up after Ctrl-C.
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _leave)
     collect_seldom()
     from dlmon.cli.main import main as run
 
-    run(_show)
+    try:
+        run(_show)
+    except KeyboardInterrupt:
+        # It came as an error was put into words.
+        _leave(_signal.SIGINT, None)

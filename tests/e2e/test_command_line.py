@@ -371,12 +371,17 @@ class Interrupt:
 module = sys.argv.pop(1)
 sys.meta_path.insert(0, Interrupt())
 from tui.start import main
+if module == "none":
+    os.kill(os.getpid(), signal.SIGINT)
 main()
 """
 
 
-def test_ctrl_c_while_it_starts_ends_it_without_a_word():
-    command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, "rich", "list"]
+@pytest.mark.parametrize(
+    "command", ["none list", "rich list", "dlmon.render.script run nothing-like-it"]
+)
+def test_ctrl_c_while_it_starts_ends_it_without_a_word(command):
+    command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, *command.split()]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 

@@ -494,6 +494,8 @@ class Session:
         run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
         lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
         not_steady = reasons.NEVER_STEADY if ended else reasons.NOT_STEADY
+        if ended and not any(one.steady.batches for one in seen):
+            not_steady = reasons.NOTHING_RECORDED
         for name, lack in lacking.items():
             not_built = reasons.NEVER_BUILT if ended else reasons.NOT_BUILT
             if self.header.is_script:

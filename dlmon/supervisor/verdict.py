@@ -33,6 +33,7 @@ from dlmon.session.reasons import (
     NEVER_STEADY,
     NO_PRICE,
     NO_WORKLOAD,
+    NOTHING_RECORDED,
     NOTHING_SEEN,
     STEADY_TAKES,
     TOO_SHORT,
@@ -231,6 +232,8 @@ def make_machine_result(
 
 def _too_short(snapshot: Snapshot, status: Status) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
+    if not snapshot.batches:
+        return NOTHING_RECORDED
     why, step_ms = NEVER_STEADY, snapshot.rough_step_ms
     if step_ms is not None:
         about = f"{step_ms:.3g} ms" if step_ms < 999.5 else f"{step_ms / 1000:.3g} s"

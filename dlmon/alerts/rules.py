@@ -12,6 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from dlmon.alerts.settings import AlertSettings
+from dlmon.comparison.peaks import MEASURED
 from dlmon.records import (
     Alert,
     AlertEvent,
@@ -180,14 +181,19 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
         text = f"Stopped after {took} ({str(result.stopped_by or 'unknown').replace('_', ' ')})"
     else:
         text = f"Finished after {took}"
-    epoch, rate = result.seconds_per_epoch, result.samples_per_second
     unit = "steps/s" if result.counts_steps else "samples/s"
+    epoch, rate, share = result.seconds_per_epoch, result.samples_per_second, ""
     if result.tokens_per_second is not None:
-        rate, unit = result.tokens_per_second, "tokens/s"
+        # Of a language model, that is what people compare.
+        epoch, rate, unit = None, result.tokens_per_second, "tokens/s"
+        if result.peak_share is not None:
+            is_measured = result.peak_from in (None, MEASURED)
+            peak = "the measured" if is_measured else f"{result.peak_from}'s"
+            share = f", {figure(100 * result.peak_share)} % of {peak} peak"
     known = [
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "batches"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
-        f"{figure(rate.mean)} {unit}" if rate is not None else "",
+        f"{figure(rate.mean)} {unit}{share}" if rate is not None else "",
     ]
     figures = () if session.header.is_machine_recording else tuple(filter(None, known))[:2]
     return [Alert(now, event, text, now, False, figures)]

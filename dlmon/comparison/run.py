@@ -208,6 +208,7 @@ class Curve:
         start_ns: when the run's own time begins.
         counts_steps: as for `RunFigures`.
         unit: of its values.
+        factor: by what those of the series are multiplied.
         validations: of a metric, when each validation ended and what it came to.
         newest: its last value, where the series has but a mean.
         why: what that is where it is no number: NaN or infinite.
@@ -218,6 +219,7 @@ class Curve:
     start_ns: int
     counts_steps: bool = False
     unit: str = ""
+    factor: float = 1.0
     validations: Sequence[tuple[int, float | None]] = ()
     newest: float | None = None
     why: str = ""

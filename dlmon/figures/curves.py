@@ -208,6 +208,17 @@ def _short(values: Values, digits: int) -> list[float | int | None]:
     return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]
 
 
+_IN_WORDS = {"learning_rate": "learning rate", "grad_norm": "gradient norm"}
+
+
+def metric_in_words(name: str) -> str:
+    """Return what a chart calls a metric: one that dlmon itself reads in words, others as they are.
+
+    `name` is foreign.
+    """
+    return _IN_WORDS.get(name, name)
+
+
 def curve_of(metric: Metric, start_ns: int) -> Curve:
     """Return a metric over the time that begins at `start_ns`."""
     return Curve(
@@ -229,15 +240,20 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     """
     learning, machine = session.learning, session.machine
     curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
+
+    def add(name: str, unit: str, series: Series, factor: float = 1.0) -> None:
+        if series.end_ns is not None:
+            curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor))
+
     # Steps and samples per second are not drawn over each other.
     of_steps = " of steps" if session.counts_steps else ""
-    others = [
-        (f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput),
-        ("tokens", tokens.UNIT, session.tokens_rate),
-        ("CPU", "%", machine.cpu_pct),
-        ("CPU power", "W", machine.cpu_power_w),
-        ("memory", "MiB", machine.memory_mib),
-    ]
+    add(f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput)
+    add("tokens", tokens.UNIT, session.tokens_rate)
+    if (share := _share_of_peak(session)) is not None:
+        add("share of the peak", "%", *share)
+    add("CPU", "%", machine.cpu_pct)
+    add("CPU power", "W", machine.cpu_power_w)
+    add("memory", "MiB", machine.memory_mib)
     for index in sorted(machine.gpu_utilization_pct.keys() | machine.gpu_memory_mib.keys()):
         for name, unit, of_gpus in (
             ("", "%", machine.gpu_utilization_pct),
@@ -246,15 +262,28 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
             (" temperature", "°C", machine.gpu_temperature_c),
         ):
             if index in of_gpus:
-                others.append((f"GPU {index}{name}", unit, of_gpus[index]))
-    others.append(("memory of tensors", "MiB", session.memory.allocated_mib))
+                add(f"GPU {index}{name}", unit, of_gpus[index])
+    add("memory of tensors", "MiB", session.memory.allocated_mib)
     for name, of_gpus in (machine.gpu_activity or {}).items():
-        label = activity_name(name)
-        others += [(f"GPU {index} {label}", "%", of_gpus[index]) for index in sorted(of_gpus)]
-    for name, unit, series in others:
-        if series.end_ns is not None:
-            curves.setdefault(name, Curve(series, start_ns, unit=unit))
+        for index in sorted(of_gpus):
+            add(f"GPU {index} {activity_name(name)}", "%", of_gpus[index])
     return curves
+
+
+def _share_of_peak(session: Session) -> tuple[Series, float] | None:
+    """Return the rate that the share of the peak follows, and how many percent each of it is.
+
+    None where the share isn't known, or unlike networks train one after the other.
+    """
+    model = session.loops.longest.model
+    if model is None or model.peak_flop_s is None or len(session.loops.seen) > 1:
+        return None
+    snapshot = session.snapshot()
+    series, rate = session.throughput, snapshot.samples_per_second
+    if model.flops_per_sample is None:
+        series, rate = session.tokens_rate, snapshot.tokens_per_second
+    share = snapshot.effective.peak_share
+    return None if share is None or rate is None else (series, 100 * share / rate.mean)
 
 
 # ---- the metrics of training, each at its own times ----
@@ -348,6 +377,7 @@ def _line(most: int, points: Points, label: str, session: int, is_validation: bo
 
 def _chart(metric: str, lines: Sequence[Line]) -> Chart:
     known = [value for line in lines for value in (*line.low, *line.high) if value is not None]
-    title = metric[:1].upper() + metric[1:]
+    name = metric_in_words(metric)
+    title = name[:1].upper() + name[1:]
     bottom, top = value_range(min(known), max(known))
     return Chart(title, "", tuple(lines), bottom, top, metric=metric)

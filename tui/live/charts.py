@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlmon.figures import tokens, units
 from dlmon.figures.comparison import share_text
-from dlmon.figures.curves import curve_of
+from dlmon.figures.curves import curve_of, metric_in_words
 from dlmon.figures.memory import memory_text
 from dlmon.figures.phases import doing_text
 from dlmon.figures.tables import newest_text, value_text
@@ -322,7 +322,7 @@ def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
         )
         axis = TimeWindow(View.WHOLE).axis(run, count)
         curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
-    texts = (name, curve, *newest_text(metric, each))
+    texts = (metric_in_words(name), curve, *newest_text(metric, each))
     return " ".join(text for text in texts if text)
 
 

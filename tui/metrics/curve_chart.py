@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from dlmon.comparison.run import Curve
 from dlmon.figures import units
+from dlmon.figures.curves import metric_in_words
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis
@@ -66,6 +67,7 @@ class CurveChart(Chart):
 
 def title_of(name: str) -> str:
     """Return the name of a quantity as a chart has it in its border."""
+    name = metric_in_words(name)
     title = name[:1].upper() + name[1:]
     return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
 
@@ -113,6 +115,7 @@ def _values(
     texts = []
     for _, curve in curves[:_MOST_VALUES]:
         newest = curve.newest if curve.newest is not None else curve.series.newest
+        newest = newest and curve.factor * newest
         texts.append(curve.why or _written(newest, unit))
     if len(curves) == 1 and (validations := curves[0][1].validations):
         texts.append(f"val {curves[0][1].why_validation or _written(validations[-1][1], unit)}")
@@ -130,7 +133,7 @@ def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
     """Return a run's values along an axis that begins with its own time."""
     if curve.start_ns:
         axis = replace(axis, start_ns=axis.start_ns + curve.start_ns, known=axis.count)
-    return tuple(map(drawable, axis.columns(curve.series)))
+    return tuple(drawable(value and curve.factor * value) for value in axis.columns(curve.series))
 
 
 def dashed(columns: Sequence[float | None], number: int) -> tuple[float | None, ...]:

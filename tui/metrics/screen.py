@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from dlmon.comparison.run import Curve
 from dlmon.figures import units
-from dlmon.figures.curves import curves_of
+from dlmon.figures.curves import curves_of, metric_in_words
 from dlmon.figures.phases import reading_text
 from dlmon.session.learning import LOSS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
@@ -183,7 +183,8 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self._charts[name] = CurveChart()
             self._charts[name].can_focus = True
         for name, chart in self._charts.items():
-            chart.display = name in names and all(word in name.casefold() for word in words)
+            shown = metric_in_words(name).casefold()
+            chart.display = name in names and all(word in shown for word in words)
         count = len([chart for chart in self._charts.values() if chart.display])
         self.query_one("#nothing").display = not count
         columns, most = grid_columns(count, *grid.size), max(1, grid.size.width // _LEAST_WIDTH)

@@ -31,6 +31,7 @@ from dlmon.records import (
     Notice,
     Phase,
     Result,
+    SamplesPerSecond,
     Status,
     StopCause,
 )
@@ -373,3 +374,21 @@ def test_an_alert_stands_among_the_notices_but_explains_no_gap_nor_stands_beside
     ]
     gap = Gap(BEGAN + 20 * S, BEGAN + 90 * S, GapKind.STALL)
     assert notices_in(gap, notices) == ("the sensors were restarted",)
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [
+        ((None, None), "41,200 tokens/s"),
+        ((0.382, "measured"), "41,200 tokens/s, 38.2 % of the measured peak"),
+        ((0.382, "NVIDIA"), "41,200 tokens/s, 38.2 % of NVIDIA's peak"),
+    ],
+)
+def test_the_end_of_a_language_model_is_told_with_its_tokens_and_their_share_of_the_peak(
+    peak, told
+):
+    share, said_by = peak
+    tokens = SamplesPerSecond(41_200.0, 41_200.0, None, 0.0, None)
+    changes = {"epochs": 3, "tokens_per_second": tokens, "peak_share": share, "peak_from": said_by}
+    (alert,) = ended(**changes)
+    assert alert.figures == ("3 epochs", told)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import recorded_session
+from fakes.recorded import folded, recorded_session
 from fakes.scripts import SECOND, script_session
 
 from dlmon.figures.curves import (
@@ -13,6 +13,7 @@ from dlmon.figures.curves import (
     THROUGHPUT,
     MetricCurves,
     charts_of,
+    curves_of,
     metric_charts,
 )
 from dlmon.records import Batches, BatchSummary, Cpu, Epoch, Machine, Metrics, Model, ProcessTree
@@ -209,3 +210,40 @@ def test_of_very_many_values_each_point_has_the_mean_and_the_extremes_of_neighbo
     points = losses(recorded_session("training", ended=2, nan_loss=True))[TRAINING].mean
     assert None in points
     assert all(mean is None or mean > 0 for mean in points)
+
+
+def of_peak(**changes):
+    """Return the curves of a script whose network takes so many operations for a token."""
+    known = {"flops_per_token": 1e6, "sequence": 64, "peak_flop_s": 1e12, "peak_from": "measured"}
+    records = [
+        replace(record, **{**known, **changes}) if isinstance(record, Model) else record
+        for record in script_session(tokens=64)
+    ]
+    return curves_of(folded(records), 0)
+
+
+def test_the_share_of_the_peak_is_a_curve_that_follows_the_tokens():
+    curves = of_peak()
+    share, in_tokens = curves["share of the peak"], curves["tokens"]
+    assert share.unit == "%"
+    # 64 samples of 64 tokens in 20 ms.
+    assert share.factor * share.series.mean == pytest.approx(100 * 204_800 * 1e6 / 1e12, rel=0.01)
+    assert share.series is in_tokens.series
+
+
+@pytest.mark.parametrize("unknown", [{"peak_flop_s": None}, {"flops_per_token": None}])
+def test_a_share_of_the_peak_that_is_not_known_is_no_curve(unknown):
+    assert "share of the peak" not in of_peak(**unknown)
+
+
+def test_of_samples_whose_operations_are_counted_the_share_follows_the_samples():
+    curves = of_peak(flops_per_sample=1e8, flops_per_token=None)
+    assert curves["share of the peak"].series is curves["throughput"].series
+
+
+def test_what_dlmon_reads_itself_has_a_name_in_words_and_a_metric_of_the_script_its_own():
+    header, *records = recorded_session("training")
+    metrics = {"learning_rate": 0.1, "grad_norm": 2.0, "my_score": 3.0}
+    charts = metric_charts_of([header, *records, Metrics(header.t + 10 * SECOND, metrics)])
+    titles = {name: chart.title for name, chart in charts.items()}
+    assert [titles[name] for name in metrics] == ["Learning rate", "Gradient norm", "My_score"]

@@ -35,14 +35,9 @@ UNSENT = f"an alert was not sent within {CLOSE_S:g} s of the end, and no more tr
 
 
 class SessionAlerts:
-    """Tells what becomes of a session.
+    """Tells what becomes of a session: has each alert written to its log, and sent.
 
-    Args:
-        settings: which alerts are sent, from which figures on, and where.
-        session: all that is known of it so far.
-        path: its log.
-        write: records each alert.
-        notice: records why it could not be sent.
+    Why one could not be sent is a notice.
     """
 
     def __init__(
@@ -113,11 +108,7 @@ class SessionAlerts:
 
 
 class HostAlerts:
-    """Tells which hosts are lost, and that they are back.
-
-    Args:
-        settings: from when on, and where that is sent.
-    """
+    """Tells which hosts are lost, and that they are back."""
 
     def __init__(self, settings: AlertSettings) -> None:
         self._settings = settings
@@ -153,15 +144,7 @@ def of_runs(settings: AlertSettings) -> AlertSettings:
 async def tell_end(
     settings: AlertSettings, sweep: str, name: str | None, took_s: float, counts: str
 ) -> str | None:
-    """Tell that a sweep is over; return why that could not be sent.
-
-    Args:
-        settings: where to.
-        sweep: its id.
-        name: what it is called.
-        took_s: how long it took.
-        counts: how many of its runs came to what.
-    """
+    """Tell that a sweep is over, and what its runs came to; return why that could not be sent."""
     if AlertEvent.FINISHED not in settings.events:
         return None
     failures: list[str] = []

@@ -80,13 +80,9 @@ def _unusual_folder(log: Path) -> str | None:
 def message_of(
     alert: Alert, about: About, detail: str = "brief", details: dict[str, Any] | None = None
 ) -> Message:
-    """Return what is sent of an alert.
+    """Return what is sent of an alert: the `details` only where `detail` is full.
 
-    Args:
-        alert: it.
-        about: what it is about.
-        detail: brief, or full for `details` too.
-        details: what may hold more than should be known.
+    They may hold more than should be known.
     """
     is_full = detail == "full"
     since_wall = about.begin_wall + alert.since / 1e9

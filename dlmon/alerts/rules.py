@@ -191,7 +191,7 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
             peak = "the measured" if is_measured else f"{result.peak_from}'s"
             share = f", {figure(100 * result.peak_share)} % of {peak} peak"
     known = [
-        _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "batches"),
+        _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "es"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
         f"{figure(rate.mean)} {unit}{share}" if rate is not None else "",
     ]
@@ -199,8 +199,8 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
     return [Alert(now, event, text, now, False, figures)]
 
 
-def _counted(number: int | None, one: str, several: str = "") -> str:
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}" if number else ""
+def _counted(number: int | None, noun: str, ending: str = "s") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else ending}" if number else ""
 
 
 def lasted(seconds: float) -> str:
@@ -367,7 +367,7 @@ def _error(row: Gpu, known: Known) -> Cause:
     newer = count > (known.state(event, index).usual or 0)
     text = f"GPU {index}: {xid_text(row.xids[-1])}" if row.xids else ""
     none_more = f"GPU {index} reports no more errors"
-    figures = tuple(filter(None, [_counted(count, "error", "errors")]))
+    figures = tuple(filter(None, [_counted(count, "error")]))
     return Cause(event, newer, text, none_more, figures, gpu=index, usual=float(count))
 
 

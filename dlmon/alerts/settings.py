@@ -67,17 +67,12 @@ class AlertSettings:
     over_s: float = 30.0
     host: str | None = None
 
-    @property
-    def are_sent(self) -> bool:
-        """Whether alerts are sent anywhere."""
-        return bool(self.url or self.command or self.desktop)
-
     def chosen(self, address: str | None, host: str | None = None) -> AlertSettings | None:
         """Return them with what a command line says of the address; None where nothing is sent."""
         made = replace(self, host=host)
         if address is not None:
             made = replace(made, url=(address,))
-        return made if address != OFF and made.are_sent else None
+        return made if address != OFF and (made.url or made.command or made.desktop) else None
 
     @classmethod
     def from_fields(cls, job: Mapping[str, Any]) -> AlertSettings:
@@ -95,9 +90,7 @@ _LONGEST_S = 7 * 86_400.0
 def check_settings(settings: AlertSettings, *, here: bool = True) -> None:
     """Check all that can be known to be wrong before anything starts.
 
-    Args:
-        settings: what is to be followed.
-        here: whether messages are sent from this machine, which may lack a package.
+    Where messages are not sent from `here`, this machine may lack a package.
 
     Raises:
         AddressError: something is.

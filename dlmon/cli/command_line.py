@@ -123,11 +123,7 @@ def command_line(context: click.Context, ascii: bool | None) -> int | None:
 
 
 def run_command(arguments: list[str], show: ShowScreen | None = None) -> int | None:
-    """Run a command, and return its exit code; None stands for 0.
-
-    Args:
-        arguments: the command line behind `dlmon`.
-        show: opens a screen, for the commands that have one.
+    """Run a command, and return its exit code; None stands for 0. `show` opens a screen.
 
     Raises:
         UserError: the arguments are wrong.

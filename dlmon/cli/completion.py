@@ -114,12 +114,7 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 def complete(command: click.Command, instruction: str) -> str:
-    """Return what a script's question is answered with; nothing where something is wrong.
-
-    Args:
-        command: what is completed.
-        instruction: what the script says, such as `bash_complete`.
-    """
+    """Answer what a script asks, as `bash_complete`; with nothing where something is wrong."""
     shell = instruction.partition("_")[0]
     with contextlib.suppress(Exception), contextlib.redirect_stderr(StringIO()):
         return _shell(shell, command).complete()

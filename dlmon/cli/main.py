@@ -132,9 +132,10 @@ def _print_error(sentence: str, exit_code: int) -> int:
 
 
 def _silence(stream: TextIO) -> None:
-    from dlmon.render.console import silence
-
-    silence(stream)
+    """Point a stream that can't be written at nothing, for the interpreter will flush it again."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def _reason(error: OSError) -> str:

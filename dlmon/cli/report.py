@@ -219,17 +219,17 @@ def _parts(
     from dlmon.figures.report import make_report
     from dlmon.render.progress import reading_progress
 
-    made = None
     is_table = form == "csv" or table is not None
-    if not is_table or charts is not None:
-        with reading_progress() as on_read:
-            made = make_report(logs, sweeps, full, on_read, base)
-    if made is not None and charts is not None:
+    if is_table and charts is None:
+        return _table(logs, sweeps, form, table, full)
+    with reading_progress() as on_read:
+        made = make_report(logs, sweeps, full, on_read, base)
+    if charts is not None:
         from dlmon.render.charts import write_charts
 
         drawn = [one for sweep in made.sweeps for one in sweep.charts]
         write_charts(charts, made.charts, made.metrics, made.marks, drawn, charts_as)
-    if is_table or made is None:
+    if is_table:
         return _table(logs, sweeps, form, table, full)
     if form == "html":
         from dlmon.render.html import html_of

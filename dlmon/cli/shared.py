@@ -61,11 +61,7 @@ def read_checked(
 ) -> RunOptions:
     """Return the options that a command line gives, by their names, else those of the settings.
 
-    Args:
-        texts: what was typed for each option that the command has; None where it was not given.
-        settings: of the user.
-        workload: what is trained with them; without one, only what holds for any is checked.
-        here: whether they are for this machine.
+    An option that was not typed is None. Without a workload, only what holds for any is checked.
 
     Raises:
         UnreadableOption: one of them can't be.

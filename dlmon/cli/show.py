@@ -51,12 +51,7 @@ class View:
         return not (self.plain or self.as_json) and in_terminal()
 
     def open(self, directory: Path, **shown: Any) -> int:
-        """Open a screen until it is left, and return the exit code.
-
-        Args:
-            directory: where sessions live.
-            shown: what it shows, as the other fields of `Start`.
-        """
+        """Open a screen of what is `shown` until it is left, and return the exit code."""
         from dlmon.cli.start import Start
 
         show: ShowScreen = click.get_current_context().find_root().obj
@@ -102,13 +97,9 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
 
 
 def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> int | None:
-    """Have Slurm run a session; show it from the queue on, unless it is to be left alone.
+    """Have Slurm run a session, here or on another machine, with options as they were typed.
 
-    Args:
-        job: what is to run.
-        view: how it is shown.
-        text: what is asked of Slurm, as it was typed.
-        host: another machine, whose Slurm is to run it; None for that of this one.
+    It is shown from the queue on, unless it is to be left alone.
 
     Returns:
         The exit code.
@@ -151,12 +142,7 @@ def show_session(
 ) -> int:
     """Show a session until it ends or the screen is left, and return the exit code.
 
-    Args:
-        view: how.
-        directory: where sessions live.
-        log: that of a session of this machine.
-        started: the lifeline of a session of ours, which has yet to answer.
-        remote: a session of another machine.
+    It is known by its log, by its lifeline where it is ours and has yet to answer, or is `remote`.
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)

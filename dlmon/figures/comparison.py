@@ -68,11 +68,7 @@ def earlier_sessions(
 ) -> list[SessionEntry]:
     """Return the newest earlier sessions of the same work and machine that have a figure.
 
-    Args:
-        entries: sessions.
-        header: of the session that is compared.
-        most: so many.
-        metric: what they have a figure of; None is whatever each is compared by.
+    It is one of the metric; without one, of whatever each is compared by.
     """
     earlier = [
         entry
@@ -349,11 +345,9 @@ def _peak_text(found: Effective | Result) -> str:
 
 
 def effective_or_reason(found: Effective | Result, is_asked_for: bool = False) -> str:
-    """Return the same, with the reason why something of it is not known.
+    """Return what `effective_text` does, with the reason why the share of the peak is not known.
 
-    Args:
-        found: of a run.
-        is_asked_for: whether it is said too why no operations are known.
+    Where it `is_asked_for`, why no operations are known is said too.
     """
     text, why = effective_text(found), found.why
     if text and found.peak_share is None and "peak_share" in why:

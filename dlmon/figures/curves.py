@@ -133,10 +133,6 @@ def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart,
     """Return the charts of one session, or those of several from their starts on.
 
     Sessions that count steps have a chart of throughput of their own.
-
-    Args:
-        sessions: that were read to their ends.
-        names: what to call each.
     """
     if len(sessions) == 1:
         found = list(_quantities_of(sessions[0]))
@@ -232,12 +228,7 @@ def curve_of(metric: Metric, start_ns: int) -> Curve:
 
 
 def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
-    """Return what a run reported of itself, its throughput, and what its machine did.
-
-    Args:
-        session: the run.
-        start_ns: when its own time begins.
-    """
+    """Return what a run reported of itself, its throughput, and what its machine did."""
     learning, machine = session.learning, session.machine
     curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
 

@@ -54,13 +54,9 @@ def is_startup_message(line: Output) -> bool:
 
 
 def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
-    """Return lines with one in place of all that libraries print at the start.
+    """Return lines with one in place of all that libraries print until the start is over.
 
     It stands where the first of them was.
-
-    Args:
-        output: the lines, oldest first.
-        until_ns: when the start was over; None while it isn't.
     """
     kept: list[Output] = []
     first: int | None = None

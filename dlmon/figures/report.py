@@ -88,14 +88,9 @@ def make_report(
     on_read: OnRead = ignore,
     base: Container[Path] = (),
 ) -> Report:
-    """Read logs, and return what a report says of them.
+    """Read logs, and return what a report says of them; a full one leaves nothing out.
 
-    Args:
-        sessions: their logs.
-        sweeps: theirs.
-        full: leave nothing out.
-        on_read: see `OnRead`.
-        base: those of the sessions with which all others are compared together.
+    With the sessions of `base`, all others are compared together.
 
     Raises:
         LogError: one can't be read.

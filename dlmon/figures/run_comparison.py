@@ -411,9 +411,7 @@ _A_DELAY_S = 0.1
 class SessionComparison:
     """What a session is compared with, as more is known of it.
 
-    Args:
-        source: the session.
-        references: what each workload is compared with, as it was chosen; others read it too.
+    What each workload is compared with, as it was chosen, stands in `references`, for others too.
     """
 
     def __init__(self, source: SessionSource, references: MutableMapping[str, Reference]) -> None:

@@ -133,10 +133,7 @@ class SessionReport:
 def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
     """Read a log, and return what a report says of it.
 
-    Args:
-        path: the log.
-        full: leave nothing out: processes, users, host, paths and output.
-        on_read: see `OnRead`.
+    A full one leaves nothing out: processes, users, host, paths and output.
 
     Raises:
         LogError: it can't be read.
@@ -400,13 +397,7 @@ def _processes(snapshot: Snapshot) -> Table | None:
 def environment_rows(
     header: SessionHeader, model: Model | None, trainers: Iterable[Trainer]
 ) -> list[Row]:
-    """Return names and versions; of what the log could not have, why.
-
-    Args:
-        header: of the session.
-        model: what was built, which knows the versions of a script's backend.
-        trainers: the processes of a script that trained.
-    """
+    """Return names and versions; of what the log could not have, why."""
     versions, why, facts = dict(header.versions), header.why, header.machine
     backend, version = versions.pop("backend", None), versions.pop("backend_version", None)
     rows = [(name, _known(value, why.get(f"versions.{name}"))) for name, value in versions.items()]

@@ -308,12 +308,8 @@ def describe_recorded(
 ) -> Iterator[Section]:
     """Yield one row a session, newest last, and then one row a sweep.
 
-    Args:
-        entries: the sessions.
-        sweeps: those of the same directory.
-        directory: where they are recorded.
-        by_path: name sweeps by their paths in the commands that go on with them.
-        resumable: name these commands; those of another machine go on there alone.
+    Commands go on with sweeps that are left, and name them `by_path`; those of another machine
+    are not `resumable` here.
     """
     if entries:
         yield from _sessions(entries, runs_of_sweeps(sweeps))

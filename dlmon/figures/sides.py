@@ -98,9 +98,7 @@ _NAMES = {
 def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section]:
     """Yield two sides beside each other: what may be said of them, their figures, what differs.
 
-    Args:
-        it: the sides.
-        anyway: show the figures of unlike runs too.
+    The figures of unlike runs are shown only `anyway`.
     """
     names = tuple(run.name or run.session for run in (*it.base, *it.new, *it.left_out))
     yield Figures("", (("base", clean(side_name(it.base))), ("new", clean(side_name(it.new)))))
@@ -411,14 +409,7 @@ def compared(
     earlier: Sequence[RunFigures] = (),
     full: bool = False,
 ) -> Compared:
-    """Put one side of a report beside another: what was read of its sessions, and its name.
-
-    Args:
-        base: the one.
-        new: the other.
-        earlier: as for `compare_sides`.
-        full: leave nothing out.
-    """
+    """Put one side of a report beside another: what was read of its sessions, and its name."""
     (base_runs, base_name), (new_runs, new_name) = base, new
     heading = Heading(f"{new_name} (new) beside {base_name} (base)")
     redaction = Redaction(full)

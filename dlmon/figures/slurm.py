@@ -28,11 +28,7 @@ def queued_text(
 ) -> str:
     """Say how a job that has no session yet stands: why it waits, and until when.
 
-    Args:
-        number: that of the job; None where Slurm has not given one yet.
-        job: how it stands; None where that isn't known.
-        problem: why Slurm does not answer.
-        now_wall: the time of day.
+    It has no number before Slurm gives it one; a `problem` is why Slurm does not answer.
     """
     if number is None:
         return "being submitted to Slurm"

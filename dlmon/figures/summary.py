@@ -336,12 +336,7 @@ def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
 
 
 def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Iterator[Section]:
-    """Yield what came of a session: its figures, its loops, its time, and what it compares with.
-
-    Args:
-        outcome: the session.
-        entries: all sessions of its folder.
-    """
+    """Yield what came of a session: its figures, its loops, its time, and what it compares with."""
     snapshot = outcome.snapshot
     yield Figures("", tuple(summary_rows(outcome)))
     if snapshot.header.is_machine_recording:

@@ -493,13 +493,7 @@ def _typical_result(row: CombinationRow) -> Result | None:
 
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
-    """Return the command that runs the rest of a sweep.
-
-    Args:
-        sweep: its id.
-        directory: where it and its sessions are kept; None where sessions are that name no place.
-        usual: where those are; None where that isn't known.
-    """
+    """Return the command that runs the rest of a sweep; it names no directory that is usual."""
     return f"dlmon sweep --resume {sweep}{place_options(None if directory == usual else directory)}"
 
 

@@ -91,11 +91,11 @@ def nice_step(least: float) -> float:
 
 
 def nice_top(largest: float) -> float:
-    """Return the smallest round number that is no less than `largest`; 1 for none.
+    """Return the smallest round number that is no less than `largest`; 1 for nearly none.
 
     What is very small or very large has one digit, as `short_number` writes that.
     """
-    if not 0 < largest < math.inf:
+    if not SMALLEST < largest < math.inf:
         return 1.0
     exponent = math.floor(math.log10(largest))
     # The logarithm may be off in its last place: look one decade to either side.

@@ -68,7 +68,7 @@ def check_python(python: str | None, here: bool) -> str | None:
     if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
         return None
     # Another machine may have what this one lacks.
-    if not here and python.strip() and "\0" not in python:
+    if not here and python.strip():
         return None
     return (
         f"{clean(python, _SHOWN_PATH_LENGTH)} can't be run; name a Python interpreter, such as "

@@ -25,11 +25,7 @@ def make_job(
 ) -> Job:
     """Return the job that these options amount to, the workload's defaults filled in.
 
-    Args:
-        workload: what is trained.
-        usual: where its session is recorded, unless the options say it.
-        options: what a person chose.
-        alerts: what the settings say of them.
+    Its session is recorded in the `usual` place, unless the options name another.
 
     Raises:
         LogError: the options name a log directory relative to one that was deleted.
@@ -63,14 +59,9 @@ def make_script_job(
 ) -> Job:
     """Return the job that runs a script of a person's own.
 
-    Args:
-        command: its words.
-        directory: where it runs; None for here, or for the home directory of another machine.
-        usual: where its session is recorded, unless the options say it.
-        options: those of a run that a script has too.
-        expected: what a person says of its training, by the names of
-            `dlmon.supervisor.expected`; what is None is not known.
-        alerts: what the settings say of them.
+    Without a directory it runs here, or in the home directory of another machine. What a person
+    says of its training is `expected`, by the names of `dlmon.supervisor.expected`; None is
+    unknown. Its session is recorded in the `usual` place, unless the options name another.
 
     Raises:
         FileNotFoundError: it would run in a working directory that was deleted; the message is a

@@ -68,11 +68,9 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
 
 
 def read_duration(subject: str, text: str) -> float:
-    """Return how many seconds a length of time has.
+    """Return how many seconds a length of time has, a number and its unit.
 
-    Args:
-        subject: what is to last so long, for the sentence that refuses it.
-        text: a number and its unit.
+    The sentence that refuses one names its `subject`.
 
     Raises:
         UnreadableOption: it is none, or shorter or longer than anything here may last.

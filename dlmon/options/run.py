@@ -303,9 +303,7 @@ class RunOptions:
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
         """Return the command that runs the same, without what is the default anyway.
 
-        Args:
-            workload: what is trained.
-            configured: the defaults in the user's config.toml, which the command would follow.
+        The command would follow what is `configured` in the user's config.toml.
         """
         chosen = {
             name: value

@@ -50,16 +50,9 @@ def make_plan(
     groups: Mapping[str, Sequence[str]] | None = None,
     in_slurm: bool = False,
 ) -> Plan:
-    """Return what is to be run.
+    """Return what is to be run: `vary` is what `--vary` says, each KEY=A,B,...
 
-    Args:
-        workload: its name, or `ALL`.
-        shared: the options that all runs share.
-        vary: what `--vary` says, each KEY=A,B,...
-        repeats: how often each combination is run.
-        seed: of the order.
-        groups: hosts by the name of their group.
-        in_slurm: whether nodes of Slurm's make the runs, which may have what this machine lacks.
+    Where nodes of Slurm's make the runs, they may have what this machine lacks.
 
     Raises:
         SweepError: it can't be, or there is nothing in it that can be run.
@@ -130,14 +123,7 @@ def refusal(plan: Plan, combination: Combination, here: bool = True) -> str | No
 def job_of(
     plan: Plan, combination: Combination, sweep: Path, alerts: AlertSettings | None = None
 ) -> Job:
-    """Return the job of a combination's runs, which are called as their sweep is.
-
-    Args:
-        plan: what is swept.
-        combination: one of it.
-        sweep: the log of the sweep.
-        alerts: what is told of its runs.
-    """
+    """Return the job of a combination's runs, which are called as their sweep is."""
     workload = WORKLOADS[combination.workload]
     options = replace(run_options(plan, combination), name=read_label(sweep).name)
     told = None if alerts is None else of_runs(alerts)
@@ -276,12 +262,6 @@ def _unknown_key(key: str) -> str:
 
 def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:
     """Return one value of an option, for a sweep of these workloads.
-
-    Args:
-        workloads: those of the sweep.
-        here: whether it is run on this machine.
-        key: the option.
-        text: the value.
 
     Raises:
         SweepError: it can't be read, or no workload could be run with it on any machine. What

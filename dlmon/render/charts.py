@@ -96,12 +96,7 @@ def text_of_file(name: str) -> str:
 
 
 def svg_of(plot: Plot, standalone: bool = True) -> Markup:
-    """Return a picture as SVG.
-
-    Args:
-        plot: the picture.
-        standalone: with its own style; within a page it has that of the page.
-    """
+    """Return a picture as SVG; one that stands alone has its own style, not that of a page."""
     template = templates().get_template("chart.svg")
     style = Markup(text_of_file("templates/chart.css")) if standalone else ""
     places = {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM, "width": _WIDTH}
@@ -161,15 +156,9 @@ def write_charts(
     sweeps: Sequence[Chart],
     form: str = SVG,
 ) -> list[Path]:
-    """Write each picture into a folder, and return the files. Nothing of a log names one.
+    """Write each picture as svg or png into a folder, and return the files.
 
-    Args:
-        folder: where.
-        charts: over time.
-        metrics: the same; that of the loss is called so, the others by their numbers.
-        marks: on their axis.
-        sweeps: what was varied.
-        form: svg or png.
+    Nothing of a log names one: of the metrics the loss is called so, the others by their numbers.
 
     Raises:
         ReportError: they can't be written, or there is nothing here that draws them.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextvars import ContextVar
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -62,10 +61,3 @@ def table_console() -> Console:
     """Return a console for tables: as wide as the terminal, wide in a pipe."""
     console = _Console(highlight=False)
     return console if console.is_terminal else _Console(highlight=False, width=_TABLE_WIDTH)
-
-
-def silence(stream: TextIO) -> None:
-    """Point a stream that can't be written at nothing, for the interpreter will flush it again."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, stream.fileno())
-    os.close(nothing)

@@ -19,11 +19,7 @@ _KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
 def refuse_unwritable(path: Path, read: Iterable[Path] = ()) -> None:
-    """Refuse a path at which no report can be written, before one is made.
-
-    Args:
-        path: where.
-        read: what the report is of.
+    """Refuse a path at which no report of what is `read` can be written, before one is made.
 
     Raises:
         ReportError: it is there and no file, or no file can be made beside it.
@@ -32,7 +28,7 @@ def refuse_unwritable(path: Path, read: Iterable[Path] = ()) -> None:
         found = path.lstat()
     except FileNotFoundError:
         found = None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise _unwritable(path, error) from None
     if found is not None and not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
@@ -76,18 +72,14 @@ def make_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{_shown(path)} can't be made: {_reason(error)}") from None
+    except OSError as error:
+        raise ReportError(f"{_shown(path)} can't be made: {reason_of(error)}") from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise ReportError(f"{_shown(path)} can't be written: permission denied")
 
 
-def _unwritable(path: Path, error: OSError | ValueError) -> ReportError:
-    return ReportError(f"{_shown(path)} can't be written: {_reason(error)}")
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return reason_of(error) if isinstance(error, OSError) else str(error)
+def _unwritable(path: Path, error: OSError) -> ReportError:
+    return ReportError(f"{_shown(path)} can't be written: {reason_of(error)}")
 
 
 def _shown(path: Path) -> str:

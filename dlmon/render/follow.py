@@ -65,32 +65,9 @@ LINE_EVERY_S = 10.0
 def follow(
     path: Path, launch: Lifeline | None, as_json: bool = False, desktop: bool = False
 ) -> int:
-    """Follow a session to its end and return the exit code.
-
-    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own is stopped and its
-    result printed, another's is left alone.
-
-    Args:
-        path: its log.
-        launch: the supervisor that we hold the lifeline of; None when only attached.
-        as_json: print nothing but the result, as JSON.
-        desktop: notify the desktop of alerts.
-    """
-    return follow_with(SessionFollower(path, launch=launch), launch, as_json, desktop)
-
-
-def follow_with(
-    follower: SessionFollower,
-    launch: Lifeline | None,
-    as_json: bool,
-    desktop: bool,
-    goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
-) -> int:
-    """Do the same with what follows its log already.
-
-    Where it `goes_on` as another session, of which JSON is to be printed, it isn't of this one.
-    """
-    return asyncio.run(_follow(follower, launch, as_json, desktop, goes_on))
+    """Follow the session of a log to its end as `follow_to_end` does, and return the exit code."""
+    follower = SessionFollower(path, launch=launch)
+    return asyncio.run(follow_to_end(follower, launch, as_json, desktop))
 
 
 async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
@@ -121,7 +98,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
                 if lines.has_shown:
                     say_left_in_queue(meant, where)
                 return code
-            code = await _follow(follower, None, as_json, desktop, goes_on_there)
+            code = await follow_to_end(follower, None, as_json, desktop, goes_on_there)
             if follower.running or follower.next_session is None:
                 break
             meant = follower.next_session
@@ -140,13 +117,19 @@ def goes_on_there(over: SessionFollower) -> bool:
     return getattr(over, "next_session", None) is not None
 
 
-async def _follow(
+async def follow_to_end(
     follower: SessionFollower,
     launch: Lifeline | None,
     as_json: bool,
     desktop: bool,
     goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
+    """Print what becomes of a session until it ends, and return the exit code.
+
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, whose lifeline is
+    `launch`, is stopped and its result printed; another's is left alone. As JSON, nothing but the
+    result is printed, and none of a session that goes on as another one.
+    """
     try:
         with leaving_running_on_error(follower, launch):
             lines = None if as_json else _Lines(follower)
@@ -206,9 +189,7 @@ class _Following:
     def _end(self, word: str, exit_code: int) -> None:
         """Stop a session of ours and wait for its result; leave at once when asked again.
 
-        Args:
-            word: says on the lifeline who asked.
-            exit_code: what to exit with.
+        The `word` says on the lifeline who asked.
         """
         again, self.exit_code = self.exit_code is not None, exit_code
         if self.launch is None or again:

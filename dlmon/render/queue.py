@@ -19,7 +19,7 @@ from dlmon.log.folder import id_of, place_options
 from dlmon.log.submitted import read_submitted
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
-from dlmon.render.follow import follow_with
+from dlmon.render.follow import follow_to_end
 from dlmon.session.follower import SessionFollower
 from dlmon.signals import done_or_signalled
 from dlmon.slurm.queue import Queued
@@ -29,12 +29,7 @@ POLL_S = 0.25
 
 
 async def wait_for_log(waiting: Waiting, show: Callable[[Queued], None]) -> Path | None:
-    """Wait until a session's log begins, and return it; None where it never will.
-
-    Args:
-        waiting: the session.
-        show: takes how its job stands.
-    """
+    """Wait until a session's log begins, and return it; None where it never will."""
     while True:
         log = waiting.poll()
         if log is not None or waiting.failure is not None:
@@ -49,11 +44,7 @@ def text_of(queued: Queued) -> str:
 
 
 class QueueLines:
-    """Prints how the job of a session stands, whenever that has changed.
-
-    Args:
-        as_json: print nothing.
-    """
+    """Prints how the job of a session stands, whenever that has changed; nothing as JSON."""
 
     def __init__(self, as_json: bool) -> None:
         self._console, self._as_json = line_console(), as_json
@@ -111,7 +102,7 @@ def follow_in_slurm(
             following.extend(filter(None, [None if over.running else next_session(over)]))
             return bool(following)
 
-        code = follow_with(follower, None, as_json, desktop, goes_on)
+        code = asyncio.run(follow_to_end(follower, None, as_json, desktop, goes_on))
         waiting = next(iter(following), None)
         if waiting is None:
             is_script = follower.session.header.is_script and not follower.running

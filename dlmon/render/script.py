@@ -50,13 +50,8 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     """Run a script to its end, and return its exit code.
 
     What it writes goes to stdout and stderr as it is, and what came of it to stderr; with
-    `as_json`, its result alone goes to stdout. Signals are passed on to it.
-
-    Args:
-        job: what to run.
-        as_json: print the result alone.
-        log_dir: where a person asked for it to be kept; None for the usual place.
-        desktop: notify the desktop of alerts, by a program: what the terminal gets is the script's.
+    `as_json`, its result alone goes to stdout. Signals are passed on to it. Alerts notify the
+    desktop by a program: what the terminal gets is the script's.
 
     Raises:
         ScriptRefused: it was not started.
@@ -146,11 +141,7 @@ class _Stream:
 
 
 class _PassingOn(threading.Thread):
-    """Passes on what a script writes, in a thread: who reads it may be slow, or stop for a while.
-
-    Args:
-        streams: what it writes to.
-    """
+    """Passes on what a script writes, in a thread: its reader may be slow, or stop for a while."""
 
     def __init__(self, streams: list[_Stream]) -> None:
         super().__init__(daemon=True)

@@ -47,10 +47,6 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
 
     What the script wrote has come through already, its traceback too.
     What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
-
-    Args:
-        follower: the session.
-        log_dir: where a person asked for it to be kept; None for the usual place.
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
@@ -159,11 +155,6 @@ def leave_running(follower: SessionFollower, launch: Lifeline, usual: Path | Non
     """Let a session of ours go on though an error ends what shows it; say how to come back.
 
     Nothing new is read of it: that may be what the error is about.
-
-    Args:
-        follower: the session, which runs.
-        launch: its lifeline.
-        usual: as for `print_exit_message`.
     """
     launch.send("detach")
     launch.release()
@@ -186,12 +177,7 @@ def leaving_running_on_error(follower: SessionFollower, launch: Lifeline | None)
 
 
 def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
-    """Print what a sweep found, what went wrong, and how to go on with what is left of it.
-
-    Args:
-        run: the sweep.
-        usual: as for `print_exit_message`.
-    """
+    """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
     sweep, left = run.writer.header.id, len(run.sweep.left())
     name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):

@@ -35,15 +35,10 @@ _LOOK_S = 1.0
 
 
 def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None) -> int:
-    """Run a sweep, print a line for each run, and return the exit code.
+    """Run a sweep, print a line for each run, or only the rows as JSON; return the exit code.
 
     Ctrl-C stops the current run and the sweep, and ends with 130; what
     was made stays, and `--resume` goes on from there.
-
-    Args:
-        run: a sweep of which nothing has been run yet by this process.
-        as_json: print nothing but the rows, as JSON.
-        log_dir: where a person asked for it to be kept; None for the usual place.
     """
     showing = _Showing(run, silent=as_json)
     asyncio.run(showing.run())

@@ -51,12 +51,7 @@ Row = dict[str, Any]
 
 
 def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a table of sessions, headings first.
-
-    Args:
-        paths: their logs.
-        table: one of `TABLES`; without one, one row per session.
-        full: leave nothing out.
+    """Yield the lines of one of `TABLES`, headings first; without one, a row per session.
 
     Raises:
         LogError: a log can't be read.
@@ -88,8 +83,7 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     varied = dict.fromkeys(key for row in found for key in row["options"])
     figures = (
         "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
-        "tokens_per_second",
-        "cost_usd", "best",
+        "tokens_per_second", "cost_usd", "best",
     )  # fmt: skip
     return _csv(
         {
@@ -199,7 +193,8 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
         known: list[tuple[int, int, int | None, int]] = []
         if isinstance(record, Batches):
             end_ns = record.begin
-            for dt_us, samples in zip(record.dt_us, _sizes(record), strict=True):
+            sizes = record.counted_in(steps=False) or (None,) * len(record.dt_us)
+            for dt_us, samples in zip(record.dt_us, sizes, strict=True):
                 end_ns += dt_us * 1000
                 known.append((1, end_ns, samples, dt_us))
         elif isinstance(record, BatchSummary):
@@ -245,11 +240,6 @@ def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
             if samples is None or not took_ms
             else samples / took_ms * 1000,
         }
-
-
-def _sizes(record: Batches) -> Sequence[int | None]:
-    """Return the samples of each batch, None where they aren't known."""
-    return record.counted_in(steps=False) or (None,) * len(record.dt_us)
 
 
 def _epochs(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:

@@ -109,12 +109,7 @@ async def watch_hosts(
 ) -> int:
     """Print samples and problems of other machines, and return the exit code.
 
-    Args:
-        names: the hosts, as ssh knows them.
-        interval_s: time between the samples of each.
-        pcie: have what crosses the GPUs' PCIe links measured.
-        as_json: print an object a line, for problems too.
-        alerts: which alerts are sent of hosts that are lost.
+    As JSON, each is an object in a line. Alerts are sent of hosts that are lost.
     """
     lines, hosts, cells = Lines(as_json), list[WatchedHost](), max(map(len, names))
     for number, name in enumerate(names):

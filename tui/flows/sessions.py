@@ -93,14 +93,7 @@ def reading_screen(
     follow: Callable[[], SessionFollower],
     launch: Lifeline | None = None,
 ) -> StartingScreen:
-    """Return what stands until a recorded session is read: one of a day takes a while.
-
-    Args:
-        app: on which it is to be shown.
-        entry: what its log says without being read.
-        follow: opens the log.
-        launch: its lifeline, where it is ours.
-    """
+    """Return what stands until a recorded session is read: one of a day takes a while."""
     from tui.screens.starting import StartingScreen
     from tui.sessions.session_details import SessionDetails
 
@@ -161,13 +154,7 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
 def show_queue(
     waiting: StartingScreen, what: str, cancel: Callable[[], object]
 ) -> Callable[[Queued], None]:
-    """Return what shows how a session stands in Slurm's queue, and offers to take it out.
-
-    Args:
-        waiting: where that is shown.
-        what: which session it is.
-        cancel: takes it out.
-    """
+    """Return what shows how a session stands in Slurm's queue, and offers to take it out."""
     from dlmon.render.queue import text_of
 
     def show(queued: Queued) -> None:
@@ -202,13 +189,8 @@ def session_screen(
 ) -> LiveScreen | RecordingScreen:
     """Make the screen of a session, and keep in mind that it is shown.
 
-    Args:
-        app: on which it is to be shown.
-        follower: what is read of the session.
-        launch: its lifeline, where it is ours.
-        link: the connection that it comes over from another machine.
-        turn: which of several runs it is, of one that is one of several.
-        log_dir: where sessions live on that machine; None for where they do by default.
+    One of ours has a lifeline, one of another machine a connection, with where sessions live there
+    unless that is the default. Of several runs, `turn` says which it is.
     """
     screen: LiveScreen | RecordingScreen
     if follower.session.header.is_machine_recording:

@@ -34,12 +34,8 @@ def _section(heading: str, topics: Sequence[Topic], apart: int) -> Group:
 class HelpScreen(BaseScreen):
     """The keys of a screen, then its panels and figures, a sentence each.
 
-    It covers the other screen, which would have to be drawn again behind it otherwise.
-
-    Args:
-        keys: each key with what it does.
-        topics: each panel or figure with what it means.
-        first: what to know before all else.
+    It covers the other screen, which would have to be drawn again behind it otherwise. What to
+    know before all else stands `first`.
     """
 
     CSS_PATH = "help.tcss"

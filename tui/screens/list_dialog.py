@@ -73,10 +73,6 @@ class ThemesScreen(ListDialog[str]):
     """A list of themes that opens on the current one; each is seen below as it is gone to.
 
     It answers with the chosen one, or nothing.
-
-    Args:
-        names: those that can be chosen.
-        current: the one that stays unless another is chosen.
     """
 
     def __init__(self, names: Sequence[str], current: str) -> None:

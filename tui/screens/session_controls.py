@@ -91,12 +91,7 @@ class OutOfQueueScreen(QuestionScreen):
 
 
 class AgainScreen(QuestionScreen):
-    """Answers `again` or `stay`.
-
-    Args:
-        header: of what runs.
-        ends_series: it is one of several runs that follow each other.
-    """
+    """Answers `again` or `stay`; one of several runs that follow each other `ends_series`."""
 
     ANSWERS = (Answer("again", "a", "Stop it and run again", "", "error", "Again"), stay("Go on"))
 

@@ -120,7 +120,6 @@ def test_every_key_is_taken(config):
         ("[run]\nprecision = 'fp8'", 'in [run], there is no precision "fp8"'),
         ("[run]\ncpus = 0", "in [run], the number of CPUs must be at least 1, not 0"),
         ("[run]\npython = ''", "in [run], "),
-        ('[run]\npython = "a\\u0000b"', "can't be run; name a Python interpreter"),
         ("[run]\nprice = 0.5", "run.price must be text in quotes, not 0.5"),
         ("[run]\nprice = 'free'", 'in [run], "free" is not a price'),
         ("run = 3", "run must be a table"),
@@ -136,12 +135,9 @@ def test_every_key_is_taken(config):
         ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),
         ('[hosts]\n"l\\u001bab" = []', "hosts can't be grouped as"),
         ('[hosts]\n"" = []', 'hosts can\'t be grouped as "": name a group with letters, digits,'),
-        ("[run]\ninterval = 1" + "0" * 400, "run.interval"),
         ("[run]\nepochs = 1" + "0" * 5000, "config.toml"),
-        ('log_dir = "a\\u0000b"', "log_dir"),
         ('log_dir = ""', "log_dir"),
         ("theme = ", "not valid TOML"),
-        ("theme = " + "[" * 5000, "not valid TOML: nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_that_names_the_file(config, text, said):

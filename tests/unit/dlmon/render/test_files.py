@@ -42,7 +42,7 @@ def test_a_link_is_left_alone(tmp_path, target):
         ("", "is a folder"),
         ("gone/run.html", "there is no folder"),
         ("file/run.html", "run.html"),
-        *((name, "can't be written") for name in ("x" * 300, "a\0b")),
+        ("x" * 300, "can't be written"),
     ],
 )
 def test_what_is_no_file_is_refused_with_the_reason(tmp_path, name, says):

@@ -58,7 +58,6 @@ class Place(click.Path):
         super().__init__(file_okay=not is_folder, allow_dash=not is_folder, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path."""
         if not str(value).strip():
             raise UnreadableOption(f"{param.opts[0] if param is not None else 'it'} needs a value")
         # Whatever is there already, who writes there says what is wrong with it.
@@ -73,7 +72,6 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no class of click 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return how many seconds it has."""
         return read_duration(param.opts[0] if param is not None else "it", value)
 
 

@@ -68,7 +68,6 @@ class _Quantity:
         return max(0, (self.series.end_ns or 0) - self.begin_ns)
 
     def line(self, width_ns: int) -> Line:
-        """Return its columns."""
         count = -(-self.length_ns // width_ns)
         values: list[Values] = []
         for number, mean in enumerate(self.series.columns(self.begin_ns, width_ns, count)):
@@ -298,7 +297,6 @@ class MetricCurves:
     _readings: MetricReadings = field(default_factory=MetricReadings)
 
     def fold(self, record: Record) -> None:
-        """Take one record."""
         for reading in self._readings.fold(record):
             is_drawn = not reading.trainer and reading.of is not Pass.EVALUATION
             is_known = reading.metric in self.lines

@@ -515,6 +515,13 @@ def _level(value: float | None, limits: tuple[float, float]) -> Level:
     return "bad" if value >= limits[1] else "high"
 
 
+def busy_texts(machine: Machine | None) -> list[str]:
+    """Say how busy the CPU and each GPU are now: CPU 12 %, GPU 0 97 %."""
+    cpu, gpus = (machine.cpu, machine.gpus or ()) if machine is not None else (None, ())
+    texts = [] if cpu is None else [f"CPU {units.percent(cpu.pct)}"]
+    return texts + [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+
+
 def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
     """Return a sample, merged, in a line; `facts` say of how much memory it is."""
     parts = []

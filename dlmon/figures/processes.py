@@ -7,13 +7,12 @@ from itertools import groupby
 
 from dlmon.figures import units
 from dlmon.records import MAX_ON_GPUS, Gpu, Machine, MachineFacts, Process
+from dlmon.session.memory import amount
 
 
 def memory_text(mib: int | None) -> str:
     """Write the memory that a process holds: 88 MiB, 1.8 GiB."""
-    if mib is None:
-        return "–"
-    return f"{mib} MiB" if mib < 1024 else units.gibibytes(mib)
+    return "–" if mib is None else amount(mib)
 
 
 def _gpu_memory(process: Process) -> str:

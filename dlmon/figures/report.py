@@ -47,13 +47,11 @@ class Report:
 
     @property
     def title(self) -> str:
-        """What the report is of."""
         titles = [*self.names, *(sweep.title for sweep in self.sweeps)]
         return ", ".join(titles[:4]) + (f" and {len(titles) - 4} more" if len(titles) > 4 else "")
 
     @property
     def sections(self) -> Iterator[Section]:
-        """All that is said, from top to bottom."""
         has_charts = bool(self.charts or self.metrics)
         for one in self.compared:
             yield from one.sections

@@ -86,7 +86,6 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What is compared."""
         return _TITLES[metric_of(self.snapshot)]
 
     @property

@@ -74,7 +74,6 @@ class Table:
     is_cut: bool = False
 
     def without(self, *headings: str) -> Table:
-        """Return the table without some columns."""
         kept = [number for number, name in enumerate(self.headings) if name not in headings]
         names, *rows = (tuple(row[n] for n in kept) for row in (self.headings, *self.rows))
         numeric = tuple(self.numeric[n] for n in kept if self.numeric)

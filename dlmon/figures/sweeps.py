@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import tokens, units, verdicts
 from dlmon.figures.comparison import epoch_text, share_text
+from dlmon.figures.machine import busy_texts
 from dlmon.figures.phases import phase_text
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
@@ -510,7 +511,6 @@ class SweepReport:
 
     @property
     def charts(self) -> list[Chart]:
-        """What is drawn of it."""
         return [section for section in self.sections if isinstance(section, Chart)]
 
 
@@ -600,17 +600,14 @@ def _leave_out_paths(found: dict[str, Any]) -> None:
 
 def run_text(name: str, snapshot: Snapshot) -> str:
     """Say how a run goes: what it does, how fast it is, and how busy the machine is."""
-    speed, machine = snapshot.samples_per_second_now, snapshot.machine
-    parts = [
+    speed = snapshot.samples_per_second_now
+    parts = (
         name,
         phase_text(snapshot.phase) or "starting",
         epoch_text(snapshot),
         "" if speed is None else f"{units.rate(speed)} samples/s",
-    ]
-    if machine is not None:
-        parts.append("" if machine.cpu is None else f"CPU {units.percent(machine.cpu.pct)}")
-        gpus = machine.gpus or ()
-        parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+        *busy_texts(snapshot.machine),
+    )
     return "  ".join(filter(None, parts))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from dlmon.alerts.settings import AlertSettings
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.log.folder import log_directory
-from dlmon.options.run import SETTINGS, RunOptions
+from dlmon.options.run import SETTINGS, RunOptions, known_options
 from dlmon.records import SessionHeader
 from dlmon.script_name import script_name
 from workloads.catalog import Workload
@@ -133,8 +133,5 @@ def recorded_options(header: SessionHeader) -> RunOptions | None:
     The workload's defaults are filled in there, so they come back as numbers.
     Where it was kept, what it was called, and whether it was detached, is not among them.
     """
-    types = get_type_hints(RunOptions)
     recorded = {name: value for name, value in header.options.items() if name in SETTINGS}
-    if all(isinstance(value, types[name]) for name, value in recorded.items()):
-        return RunOptions(**recorded)
-    return None
+    return RunOptions(**recorded) if known_options(recorded) == recorded else None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from functools import cache, partial
+from typing import TYPE_CHECKING, get_type_hints
 
 from dlmon.options.checks import (
     check_alert,
@@ -360,9 +360,7 @@ def as_typed(options: Mapping[str, object]) -> list[str]:
     return words
 
 
-@cache
-def _types() -> dict[str, Any]:
-    return get_type_hints(RunOptions)
+_types = cache(partial(get_type_hints, RunOptions))
 
 
 def known_options(options: Mapping[str, object]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from dlmon.alerts.alerts import of_runs, tell_end
 from dlmon.alerts.settings import AlertSettings
@@ -21,7 +21,14 @@ from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.jobs import make_job
 from dlmon.options.read import read_options
-from dlmon.options.run import ALL, LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
+from dlmon.options.run import (
+    ALL,
+    LEAST_TIME_IN_SWEEP_S,
+    SHARED,
+    VARIED,
+    RunOptions,
+    known_options,
+)
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
@@ -101,10 +108,9 @@ def check_plan(plan: Plan) -> None:
         SweepError: it names workloads or options that this version doesn't know.
     """
     known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
-    types = get_type_hints(RunOptions)
     values = [*plan.options.items()]
     values += [(v.key, value) for v in plan.variations for value in v.values]
-    right = all(name in SHARED and isinstance(value, types[name]) for name, value in values)
+    right = all(name in SHARED and known_options({name: value}) for name, value in values)
     if not (known and right):
         raise SweepError("this sweep was started by another version of dlmon: resume it with that")
 

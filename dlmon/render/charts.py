@@ -59,7 +59,6 @@ class Plot:
 
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
-        """The values that are labelled."""
         return ticks(self.bottom, self.top)
 
     def colour(self, number: int) -> int:

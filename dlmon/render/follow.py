@@ -18,7 +18,7 @@ from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text, epoch_word
-from dlmon.figures.machine import identity, machine_line
+from dlmon.figures.machine import busy_texts, identity, machine_line
 from dlmon.figures.phases import doing_text, phase_text, reading_text
 from dlmon.figures.progress import job_end_text
 from dlmon.figures.sessions import after_the_batch, called
@@ -330,12 +330,8 @@ def _progress_text(snapshot: Snapshot) -> str:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""
         parts.append(f"{units.band(snapshot.seconds_per_epoch)} per epoch{left_out}")
-    if (machine := snapshot.machine) is not None:
-        parts += [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else []
-        gpus = machine.gpus or ()
-        parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+    parts += busy_texts(snapshot.machine)
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))
-    if end := job_end_text(snapshot):
-        parts.append(end)
+    parts += filter(None, [job_end_text(snapshot)])
     return "  ".join(parts) or doing_text(snapshot)

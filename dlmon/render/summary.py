@@ -51,20 +51,13 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
     if follower.loss is None:
-        errors.print(Text(_kept_text(follower, log_dir)))
+        session = follower.session.header.id
+        name = called(session, read_label(follower.path))
+        errors.print(Text(f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}"))
+        errors.print(Text(f"dlmon attach{place_options(log_dir)} {session} shows it again"))
     for notice in snapshot.notices:
         print_error(clean(notice.text, LONGEST_TEXT))
     print_problem(follower, snapshot, is_output_printed=True)
-
-
-def _kept_text(follower: SessionFollower, log_dir: str | None) -> str:
-    """Say which session it was, where its log lies, and how to come back to it."""
-    session = follower.session.header.id
-    name = called(session, read_label(follower.path))
-    return (
-        f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}\n"
-        f"dlmon attach{place_options(log_dir)} {session} shows it again"
-    )
 
 
 def print_problem(

@@ -49,20 +49,16 @@ class Lines:
         return await asyncio.wrap_future(self._ended)
 
     def end(self, exit_code: int) -> None:
-        """End with this exit code."""
         if not self._ended.done():
             self._ended.set_result(exit_code)
 
     def print(self, line: str) -> None:
-        """Print a line on stdout."""
         self._write(self._console, line)
 
     def print_json(self, **fields: Any) -> None:
-        """Print an object of JSON in one line."""
         self.print(json.dumps(fields, allow_nan=False, separators=(",", ":")))
 
     def print_error(self, sentence: str) -> None:
-        """Print a sentence on stderr."""
         self._write(self._errors, f"dlmon: {sentence}")
 
     def _write(self, console: Console, line: str) -> None:

@@ -97,7 +97,6 @@ class BaseScreen(SteadyScreen[None]):
         send_short_updates(self)
 
     def compose(self) -> ComposeResult:
-        """Lay out the parts above the keys."""
         yield from self.compose_parts()
         yield from self.compose_frame()
 
@@ -106,7 +105,6 @@ class BaseScreen(SteadyScreen[None]):
         raise NotImplementedError
 
     def compose_frame(self) -> ComposeResult:
-        """Lay out the last row."""
         yield KeyFooter()
 
     def on_screen_resume(self) -> None:
@@ -197,7 +195,6 @@ class TickingScreen(BaseScreen):
     """A screen that is painted once or twice a second, be it behind a question or a menu."""
 
     def on_mount(self) -> None:
-        """Start the one timer that paints."""
         self.set_interval(REFRESH_S, self.timer_fired)
         self.call_after_refresh(self.tick)
 
@@ -206,7 +203,6 @@ class TickingScreen(BaseScreen):
         self.call_after_refresh(self.tick)
 
     def on_screen_resume(self) -> None:
-        """Show what came meanwhile."""
         self.call_after_refresh(self.tick)
 
     def timer_fired(self) -> None:

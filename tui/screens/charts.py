@@ -64,7 +64,6 @@ class ChartsScreen(BaseScreen):
     _zoom_note = ""
 
     def __init__(self, classes: str | None = None) -> None:
-        """Follow what is shown."""
         super().__init__(classes)
         self.window = TimeWindow()
         """The part of the time that is shown."""
@@ -114,7 +113,6 @@ class ChartsScreen(BaseScreen):
         self.paint_window()
 
     def action_pan(self, quarters: int) -> None:
-        """Move all charts by quarters of what is seen."""
         count = self.plot_columns
         self._look(self.window.panned(quarters * (count // 4), self.run, count))
 
@@ -122,11 +120,9 @@ class ChartsScreen(BaseScreen):
         self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
 
     def action_go_to_start(self) -> None:
-        """Show, or read, where the run began."""
         self._look(self.window.at_start(self.run, self.plot_columns))
 
     def action_go_to_end(self) -> None:
-        """Show, or read, where the run is now."""
         self._look(self.window.at_end(self.run, self.plot_columns))
 
     def action_follow(self) -> None:
@@ -140,15 +136,12 @@ class ChartsScreen(BaseScreen):
             self.action_follow()
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
-        """Read the charts where one was clicked."""
         self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
 
     def on_chart_grabbed(self) -> None:
-        """Keep what is seen when a drag begins."""
         self._grabbed = self.window
 
     def on_chart_dragged(self, message: Chart.Dragged) -> None:
-        """Move all charts to where they are dragged, from where they were grabbed."""
         self._look(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:

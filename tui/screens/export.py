@@ -37,7 +37,6 @@ class ExportControls(BaseScreen):
         raise NotImplementedError
 
     def action_export(self) -> None:
-        """Ask as what the sessions are to be handed on."""
         self.ask(ExportScreen(), self._take_export_answer)
 
     def _take_export_answer(self, answer: str) -> None:

@@ -59,7 +59,6 @@ class FilteredScreen(BaseScreen):
         return None
 
     def filter(self, typed: str) -> None:
-        """Show only what matches."""
         self.table.filter(typed)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -78,7 +77,6 @@ class FilteredScreen(BaseScreen):
         return action != "clear_filter" or self.filter_field.display
 
     def action_filter(self) -> None:
-        """Ask what is to be shown."""
         self.filter_field.display = True
         self.filter_field.focus()
         self.refresh_bindings()

@@ -55,7 +55,6 @@ class FormScreen(Dialog[Answer]):
         self._title, self._fields = title, fields
 
     def compose(self) -> ComposeResult:
-        """Lay out the fields, and below them what they amount to."""
         with Vertical(id="form", classes="panel") as box:
             box.border_title = Content(self._title)
             for each in self._fields:
@@ -68,7 +67,6 @@ class FormScreen(Dialog[Answer]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Say what to type."""
         self._check()
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[Answer | None, str, bool]:
@@ -90,7 +88,6 @@ class FormScreen(Dialog[Answer]):
         return answer
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what the fields amount to now."""
         event.stop()
         self._check()
 
@@ -105,5 +102,4 @@ class FormScreen(Dialog[Answer]):
             self.dismiss(answer)
 
     def action_cancel(self) -> None:
-        """Answer with nothing."""
         self.dismiss()

@@ -64,7 +64,6 @@ class HelpScreen(BaseScreen):
         self._box.border_title = "Help"
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the explanations in a box that scrolls."""
         yield self._box
 
     def on_resize(self) -> None:

@@ -65,7 +65,6 @@ class ListDialog(Dialog[ScreenResultType]):
         yield KeyFooter()
 
     def action_cancel(self) -> None:
-        """Answer with nothing."""
         self.dismiss()
 
 
@@ -81,22 +80,18 @@ class ThemesScreen(ListDialog[str]):
         super().__init__("Theme", options, self._names.index(current))
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show what is gone to."""
         event.stop()
         if self.is_current:
             self.app.theme = self._names[event.option_index]
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Keep what was clicked."""
         event.stop()
         self.dismiss(self._names[event.option_index])
 
     def action_keep(self) -> None:
-        """Answer with the theme that is highlighted."""
         highlighted = self.list.highlighted
         self.dismiss(None if highlighted is None else self._names[highlighted])
 
     def action_cancel(self) -> None:
-        """Show what was before, and answer with nothing."""
         self.app.theme = self._before
         super().action_cancel()

@@ -45,7 +45,6 @@ class PanesScreen(BaseScreen):
     _hidden: frozenset[str] | None = None
 
     def name_of_action(self, action: str) -> str:
-        """Return what a digit, or Enter, does now."""
         if action == "show_alone" and self.maximized is not None:
             return "All panes"
         if not action.startswith(_TOGGLE):
@@ -54,7 +53,6 @@ class PanesScreen(BaseScreen):
         return f"{'Show' if name in self.hidden_panes else 'Hide'} {_IN_CAPITALS.get(name, name)}"
 
     def tooltip_of_action(self, action: str) -> str:
-        """Return what a digit does, in full."""
         if not action.startswith(_TOGGLE):
             return super().tooltip_of_action(action)
         name = self._pane_of(action)
@@ -73,21 +71,18 @@ class PanesScreen(BaseScreen):
         return super().check_action(action, parameters)
 
     def action_choose_pane(self, step: int) -> None:
-        """Choose the next pane, or the one before."""
         for pane in self.query(".panel"):
             pane.can_focus = True
         if self.maximized is None:
             (self.focus_next if step > 0 else self.focus_previous)(".panel")
 
     def action_show_alone(self) -> None:
-        """Show the chosen pane alone, or all again."""
         if self.maximized is not None:
             self.minimize()
         elif self.focused is not None:
             self.maximize(self.focused, container=False)
 
     def action_toggle_pane(self, number: int) -> None:
-        """Hide a pane, or show it again, and keep that."""
         name = self.panes[number - 1]
         toggled = self.hidden_panes ^ {name}
         if len(toggled) == len(self.panes):
@@ -104,7 +99,6 @@ class PanesScreen(BaseScreen):
         self.refresh_bindings()
 
     def watch_maximized(self) -> None:
-        """Draw for the new size."""
         if self.is_mounted:
             self.arrange_panes()
             self.refresh_bindings()

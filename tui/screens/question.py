@@ -90,7 +90,6 @@ class QuestionScreen(Dialog[str]):
         self._lines = [*before, *zip(names, texts, strict=True), *self.AFTER, *after]
 
     def compose(self) -> ComposeResult:
-        """Lay out the question, its answers, and what follows from each."""
         with Vertical(id="question"):
             yield Label(Content(self._question))
             with Horizontal():
@@ -106,9 +105,7 @@ class QuestionScreen(Dialog[str]):
         yield KeyFooter()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Take a click as the answer."""
         self.dismiss(event.button.id or STAY)
 
     def action_answer(self, answer: str) -> None:
-        """Take a key as the answer."""
         self.dismiss(answer)

@@ -130,7 +130,6 @@ class SessionControls(BaseScreen):
         return super().check_action(action, parameters)
 
     def action_stop(self) -> None:
-        """Ask whether the session is to stop."""
         self.ask(StopScreen(self.shown_session.session.header), self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
@@ -171,7 +170,6 @@ class SessionControls(BaseScreen):
         self.stop_requested = self._leave_when_stopped = False
 
     def action_detach(self) -> None:
-        """Leave the session running without us."""
         self.shown_session.detach()
         self.detached = True
         self.leave()

@@ -77,7 +77,6 @@ class StartingScreen(BaseScreen):
         return super().check_action(action, parameters)
 
     def action_stop(self) -> None:
-        """Ask whether it is to wait no longer."""
         from tui.screens.session_controls import OutOfQueueScreen
 
         self.ask(OutOfQueueScreen(), self._take_stop_answer)

@@ -121,7 +121,6 @@ class SeekScreen(FormScreen[float]):
         super().__init__("Go to a time", (Field("moment", "Time", "12m30s"),))
 
     def on_mount(self) -> None:
-        """Take what is typed from now on."""
         self.set_focus(self.query_one(TextField))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[float | None, str, bool]:
@@ -164,7 +163,6 @@ class TransportControls(BaseScreen):
         return self.player.read_share is not None and time.monotonic() < self._sought_s + BRIEF_S
 
     def paint_transport(self) -> None:
-        """Show where it is."""
         player = self.player
         plays = player.is_playing and not player.is_over
         if plays != self._is_playing:
@@ -175,7 +173,6 @@ class TransportControls(BaseScreen):
         self.query_one(TransportLine).show(player, "" if is_past else self._note)
 
     def action_pause(self) -> None:
-        """Pause the replay, or go on with it; at its end, play it again."""
         if self.player.is_playing and not self.player.is_over:
             self.player.stop_clock()
         else:
@@ -183,14 +180,12 @@ class TransportControls(BaseScreen):
         self._show("")
 
     def action_change_speed(self, steps: int) -> None:
-        """Play faster or slower."""
         self.player.change_speed(steps)
         if not self.player.is_playing:
             self.player.play()
         self._show("")
 
     def action_seek_mark(self, direction: int) -> None:
-        """Go to the next mark, or to the one before."""
         forward = direction > 0
         text = self.go_to_mark(forward)
         if text is None:
@@ -200,12 +195,10 @@ class TransportControls(BaseScreen):
         self._show(text)
 
     def action_seek_start(self) -> None:
-        """Show how it began."""
         self.player.seek(self.player.start_ns, SEEKING_S)
         self._show("")
 
     def action_seek_end(self) -> None:
-        """Show how it ended."""
         self.player.seek(self.player.end_ns, SEEKING_S)
         self._show("")
 

@@ -42,40 +42,31 @@ def with_options(records, **options):
 
 def test_the_newest_result_of_this_host_counts(tmp_path):
     for day, epochs in enumerate([3, 2]):
-        records = recorded_session(
-            session_id=f"day-{day}", begin_wall=BEGIN_WALL + day * 86_400, epochs=epochs
-        )
-        write_log(tmp_path, records)
+        begin = {"session_id": f"day-{day}", "begin_wall": BEGIN_WALL + day * DAY_S}
+        write_log(tmp_path, recorded_session(epochs=epochs, **begin))
     write_log(tmp_path, recorded_session("training", session_id="cut", begin_wall=BEGIN_WALL + 9e5))
     entries = list_sessions(tmp_path)
     found = newest(ALL, entries, HOST)
     assert list(found) == ["cifar10-cnn"]
-    assert found["cifar10-cnn"].header.wall == BEGIN_WALL + 86_400
+    assert found["cifar10-cnn"].header.wall == BEGIN_WALL + DAY_S
     assert timing_of_run(found["cifar10-cnn"]) == entries[1].result.seconds_per_epoch
     assert newest(ALL, entries, "another") == {}
 
 
-def test_a_workload_that_is_compared_whole_is_represented_by_its_run(tmp_path):
-    write_log(tmp_path, recorded_session(workload="mnist-mlp-small", step_us=700))
-    (entry,) = list_sessions(tmp_path)
-    found = newest(ALL, [entry], HOST)
-    assert timing_of_run(found["mnist-mlp-small"]) == entry.result.run_seconds
-
-
-def test_a_network_without_epochs_is_represented_by_its_batches(tmp_path):
+def test_a_workload_is_represented_by_its_whole_run_or_its_batches_where_these_compare(tmp_path):
+    write_log(tmp_path / "whole", recorded_session(workload="mnist-mlp-small", step_us=700))
+    (entry,) = list_sessions(tmp_path / "whole")
+    assert timing_of_run(newest(ALL, [entry], HOST)[SMALL.name]) == entry.result.run_seconds
     header, *records = recorded_session()
-    write_log(tmp_path, [replace(header, workload="resnet50"), *records])
-    (entry,) = list_sessions(tmp_path)
-    found = newest([WORKLOADS["resnet50"]], [entry], HOST)
-    assert timing_of_run(found["resnet50"]).value == entry.result.step_ms.mean
+    write_log(tmp_path / "batches", [replace(header, workload="resnet50"), *records])
+    (entry,) = list_sessions(tmp_path / "batches")
+    (found,) = newest([WORKLOADS["resnet50"]], [entry], HOST).values()
+    assert timing_of_run(found).value == entry.result.step_ms.mean
 
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
 def test_a_run_that_learnt_nothing_shows_nothing_of_training(tmp_path, mode):
-    header, *records, result = recorded_session()
-    options = {**header.options, "mode": mode}
-    predicted = [replace(header, options=options), *records, replace(result, options=options)]
-    write_log(tmp_path, predicted)
+    write_log(tmp_path, with_options(recorded_session(), mode=mode))
     assert newest(ALL, list_sessions(tmp_path), HOST) == {}
 
 
@@ -83,12 +74,9 @@ def test_a_run_that_was_cut_short_shows_its_time_only_where_no_other_did(tmp_pat
     write_log(tmp_path, recorded_session(session_id="a"))
     stopped = recorded_session(status="stopped", session_id="b", begin_wall=BEGIN_WALL + 60)
     write_log(tmp_path, stopped)
-    other = [recorded_session(status="stopped", workload="cifar10-cnn", session_id="c")]
-    entries = list_sessions(tmp_path)
-    assert newest(ALL, entries, HOST)["cifar10-cnn"].header.wall == BEGIN_WALL
-    write_log(tmp_path / "alone", other[0])
-    alone = list_sessions(tmp_path / "alone")
-    assert newest(ALL, alone, HOST)["cifar10-cnn"].header.wall == BEGIN_WALL
+    write_log(tmp_path / "alone", recorded_session(status="stopped", session_id="c"))
+    for folder in (tmp_path, tmp_path / "alone"):
+        assert newest(ALL, list_sessions(folder), HOST)[CIFAR.name].header.wall == BEGIN_WALL
 
 
 def without_figure(records):
@@ -101,12 +89,8 @@ def without_figure(records):
 
 def run_of(log_dir, day, workload="mnist-mlp-small", **options):
     """Write a run of a day, with other options than the usual ones."""
-    records = recorded_session(
-        workload=workload,
-        step_us=700,
-        session_id=f"day-{day}",
-        begin_wall=BEGIN_WALL + day * DAY_S,
-    )
+    begin = {"session_id": f"day-{day}", "begin_wall": BEGIN_WALL + day * DAY_S}
+    records = recorded_session(workload=workload, step_us=700, **begin)
     write_log(log_dir, with_options(records, **{"epochs": 10, "steps": None, **options}))
 
 

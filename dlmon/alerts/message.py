@@ -20,7 +20,7 @@ from dlmon.records.sanitize import clean
 
 Message = dict[str, Any]
 MOST_LINES = 10
-"""So many events are named where several are summed up."""
+"""A message that sums up several events names at most this many."""
 LONGEST_TEXT = 300
 LONGEST_BODY = 1900
 """Discord takes 2,000 characters, the others more."""

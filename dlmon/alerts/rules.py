@@ -36,7 +36,7 @@ Key = tuple[AlertEvent, int | None]
 GIB = 2**30
 SECOND_NS = 10**9
 RATE_OVER_S = 10.0
-"""The throughput now is that of so long, or of the last two steps where these take longer."""
+"""The throughput now is that of this time, or of the last two steps where these take longer."""
 LEAST_WINDOWS = 5
 INTERRUPTED = 0.05
 """A cause that has to last long may be gone for this share of it; of a short one, not at all."""
@@ -146,7 +146,7 @@ def advance(
     if cause.holds:
         since = before.since if before.since is not None else min(now, cause.since or now)
         state = RuleState(before.is_on, since, None, cause.usual)
-        # Of a cause that began at a known time, the rule itself has seen that it lasted.
+        # Where the beginning of a cause is known, its rule has seen that it lasted.
         if before.is_on or now - since < cause.lasts_s * SECOND_NS:
             return state, None
         begins = Alert(now, cause.event, cause.text, since, False, cause.figures, cause.gpu)
@@ -398,7 +398,7 @@ def _disk(known: Known) -> Iterator[Cause]:
 
 
 FULL_WITHIN = 100
-"""Of a run of which nobody knows how many epochs it has, so many more count."""
+"""How many more epochs count of a run whose number of epochs is not known."""
 
 
 def _memory(known: Known) -> Iterator[Cause]:

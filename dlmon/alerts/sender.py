@@ -26,7 +26,7 @@ from dlmon.alerts.settings import Address, AlertSettings, Service, address_of
 
 MOST_WAITING = 100
 EVERY_S = 60.0
-"""A session has at most one message in so long; what comes meanwhile is summed up in the next."""
+"""A session sends one message in this time; the next one sums up what came meanwhile."""
 CLOSE_S = 10.0
 """How much longer a session may take for what waits as it ends."""
 PAUSES_S = (1.0, 5.0)
@@ -36,7 +36,7 @@ _LOOK_S = 0.05
 COMMAND_S = 10.0
 
 Deliver = Callable[[Message, float], str | None]
-"""Sends a message within so many seconds; returns why it could not. A reason holds no address."""
+"""Sends a message within a number of seconds; returns why it could not, without the address."""
 
 
 class Destination(NamedTuple):
@@ -133,7 +133,7 @@ class SendQueue:
         why = None
         for pause_s in (0.0, *self._destination.pauses_s):
             with self._changed:
-                # Who closes it meanwhile does not wait for a pause.
+                # Closing the queue ends the pause.
                 self._changed.wait_for(lambda: self._is_closed, pause_s)
             why = self._destination.deliver(payload, self._destination.answer_s)
             if why is None or why.startswith(LASTING):
@@ -237,7 +237,7 @@ def _notify(address: Address, payload: Message, timeout_s: float) -> str | None:
     service = apprise.Apprise()
     if not service.add(address.text):
         return f"{LASTING} it: apprise does not know such an address"
-    # Each service waits for so long for a connection, and then for an answer.
+    # Each service waits for a connection, and then for an answer.
     for one in service:
         one.socket_connect_timeout = one.socket_read_timeout = timeout_s / 2
     sent = service.notify(title=title_of(payload), body=text_of(payload))

@@ -33,18 +33,18 @@ class AlertSettings:
         desktop: whether a viewer that is open notifies the desktop.
         detail: brief, or full: with the command, paths and the last lines of output.
         events: those that alerts are sent of.
-        stalled_s: a run stalls where no batch ends for so long.
-        stalled_steps: and for so many times the median step.
-        slower_pct: it is slower below this share of its own throughput.
-        slower_s: for so long.
-        gpu_idle_pct: a GPU is idle below this utilisation.
-        gpu_idle_s: for so long.
-        gpu_lost_s: a GPU is lost that gives no readings for so long.
-        gpu_hot_s: one is hot that is throttled by heat for so long.
-        disk_pct: a disk is full with less than this share of it left.
-        disk_gib: or with less than so many GiB.
-        host_lost_s: a watched host is lost that does not answer for so long.
-        over_s: each is over once its cause has been gone for so long.
+        stalled_s: a run stalls where no batch ends for this time,
+        stalled_steps: and for this many times the median step.
+        slower_pct: it is slower below this share of its own throughput,
+        slower_s: for this time.
+        gpu_idle_pct: a GPU is idle below this utilisation,
+        gpu_idle_s: for this time.
+        gpu_lost_s: a GPU is lost that gives no readings for this time.
+        gpu_hot_s: a GPU is hot that heat throttles for this time.
+        disk_pct: a disk is full with less than this share of it left,
+        disk_gib: or with fewer GiB than this.
+        host_lost_s: a watched host is lost that does not answer for this time.
+        over_s: an alert is over once its cause has been gone for this time.
         host: how ssh knows the machine from where the session was started; None for this one.
     """
 

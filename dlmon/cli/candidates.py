@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _HARMLESS = r"[\w.+@%-]+( [\w.+@%-]+)*"
 
 COMPLETED_WITHIN_S = 5.0
-"""So long a person who completes a word waits for Slurm."""
+"""How long completion waits for Slurm."""
 LAST = "last"
 """The session, or the sweep, that began last."""
 
@@ -120,7 +120,7 @@ def slurm_options(context: Context, parameter: Parameter, incomplete: str) -> li
 
 
 def _hosts() -> dict[str, str]:
-    """Return the hosts and groups that are known here, a group with who is in it."""
+    """Return the hosts and groups that are known here, each group with its hosts."""
     from dlmon.remote.hosts import GROUP_MARK, configured_hosts
 
     hosts = {host: "" for host in configured_hosts() if re.fullmatch(_HARMLESS, host)}

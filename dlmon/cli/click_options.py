@@ -60,7 +60,7 @@ class Place(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not str(value).strip():
             raise UnreadableOption(f"{param.opts[0] if param is not None else 'it'} needs a value")
-        # Whatever is there already, who writes there says what is wrong with it.
+        # What writes there says what is wrong with the place.
         return Path(value)
 
 

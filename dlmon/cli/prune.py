@@ -15,7 +15,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import clean
 
-# Whoever asks for help, or completes a word, pays for none of what reads logs.
+# Help and completion import nothing that reads logs.
 if TYPE_CHECKING:
     from dlmon.figures.sessions import Recorded
 

@@ -181,7 +181,7 @@ def _logs_of(
 ) -> tuple[list[Path], list[Path]]:
     """Return the logs of sessions, and those of sweeps, that are meant; each once.
 
-    Of another machine there are sessions only, which are copied first.
+    Another machine has sessions alone, which are copied first.
     """
     if host is not None:
         return shared.logs_of(names, log_dir, host), []

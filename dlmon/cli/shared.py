@@ -136,7 +136,7 @@ def on_host(log_dir: Path | None) -> str | None:
 
 def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
     """Wait for what is asked of another machine."""
-    # Who completes a word asks for nothing.
+    # Completion needs no asyncio.
     import asyncio
 
     return asyncio.run(asked)

@@ -22,7 +22,7 @@ from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
 
-# Whoever asks for help pays for none of what starts a session.
+# Help imports nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
     from dlmon.launch.job import Job, RemoteStart, Started

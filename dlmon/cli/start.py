@@ -41,7 +41,7 @@ def _follow(path: Path, **more: Any) -> SessionFollower:
     """
     from dlmon.log.submitted import is_of_slurm
 
-    # Who follows any other session waits for none of Slurm's modules.
+    # Other sessions need none of Slurm's modules.
     if is_of_slurm(path):
         from dlmon.slurm.watch import follow_session as follow
     else:

@@ -53,12 +53,12 @@ STEP_NAMES = {
     "rest_us": "the rest",
 }
 _BRIEF_STEP_NAMES = {"wait_us": "data wait", "copy_us": "copy", "rest_us": "rest"}
-# From so much of the time on, waiting is worth a word.
+# Waiting is named from this share of the time on.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
 # A run that has less of a CPU did not wait for one: what waits has some of it.
 _ASLEEP_CORES = 0.05
-# A pause that takes so much of the time needs no time of its own.
+# The time of a pause is left out where it takes at least this share of the gap.
 _NEARLY_ALL = 0.9
 _PAUSE_NAMES = {COMPILE: "compiled", GARBAGE: "garbage collection"}
 _MISMATCH = re.compile(r"tensor '(.+?)' (size|dtype|stride|rank|dispatch key set) mismatch")
@@ -119,9 +119,9 @@ def account_rows(
 
 
 def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
-    """Return the steps and the `most` largest other parts, by their shorter names, as they ran.
+    """Return the steps and the `most` largest other parts, with short names, in the order of a run.
 
-    What is left stands behind them as one. None of them takes 0 %.
+    One more part sums up the rest. No part that takes 0 % is returned.
     """
     known = [row for row in rows if row.part is not AccountPart.UNKNOWN and row.percent]
     others = [row for row in known if row.part is not AccountPart.TRAINING]
@@ -193,7 +193,7 @@ def gap_text(
 
 
 def pauses_texts(pauses: Sequence[NamedPause], within_s: float) -> list[str]:
-    """Say what a framework did in a time of so many seconds, each thing once.
+    """Say what a framework did within a number of seconds, each thing once.
 
     As in: checkpoint, 1.9 GB written to /data at 680 MB/s.
     """

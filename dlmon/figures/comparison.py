@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 EARLIER_SESSIONS = 5
-"""So many earlier sessions are compared with; a sweep would else push all else out of view."""
+"""A session is compared with this many earlier ones: a sweep would push all else out of view."""
 MOST_EARLIER = 100
-"""So many one can choose from."""
+"""A person can choose from this many."""
 SLOWER = 0.95
-"""A process is named that is below so much of the usual throughput of those beside it."""
+"""The slowest process is named where it has less than this share of the median throughput."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -100,7 +100,7 @@ def mode_of(options: Mapping[str, Any]) -> str:
 def compared_metric(workload: str, mode: str, figures: Figures) -> str:
     """Return what runs are compared by: a batch's time in a mode that has no epochs.
 
-    Of a script it depends on the `figures` that it has.
+    What a script is compared by depends on the `figures` that it has.
     """
     if mode in WITHOUT_EPOCHS:
         return STEP_MS
@@ -134,8 +134,8 @@ def epoch_word(header: SessionHeader) -> str:
 def last_epoch(snapshot: Snapshot) -> tuple[int, bool] | None:
     """Return which epoch runs, or a run ended in, and whether it ended with that one whole.
 
-    Where a run ended before a batch of the next one, that was none: a stop cut the last one short,
-    and nobody knows of a script without a total that it had begun another.
+    A run that was stopped before the first batch of an epoch is still in the epoch before. So is a
+    script without a total, for nobody knows whether it began another epoch.
     """
     progress, model, result = snapshot.progress, snapshot.model, snapshot.result
     if progress is None or model is None or model.has_epochs is False:
@@ -149,8 +149,8 @@ def last_epoch(snapshot: Snapshot) -> tuple[int, bool] | None:
 def epoch_text(snapshot: Snapshot) -> str:
     """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
 
-    Nothing of a script's loop that has none. Epochs that follow so that training lasts as long as
-    `--seconds` says are counted apart: epoch 1/1, +4 extra.
+    The text is empty for a loop without epochs. Epochs beyond those that were asked for, which
+    follow until `--seconds` are over, are counted apart: epoch 1/1, +4 extra.
     """
     last, model, word = last_epoch(snapshot), snapshot.model, epoch_word(snapshot.header)
     if last is None or model is None or model.epochs is None:

@@ -197,7 +197,7 @@ def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
 
 
 def _short(values: Values, digits: int) -> list[float | int | None]:
-    """Return values to so many digits; None for what is unknown, or no number that JSON has."""
+    """Return values rounded to a number of digits; None for what is unknown or JSON can't have."""
     known = (None if value is None or not abs(value) < 1e100 else value for value in values)
     rounded = (None if value is None else float(f"{value:.{digits}g}") for value in known)
     return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]
@@ -278,7 +278,7 @@ def _share_of_peak(session: Session) -> tuple[Series, float] | None:
 
 # ---- the metrics of training, each at its own times ----
 
-# Of all lines together: a point takes some forty characters of a page.
+# The limits of all lines together, and of one: a point takes some forty characters of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
 _FEWEST_POINTS = 30
 _MOST_SESSIONS = 16
@@ -347,7 +347,7 @@ def _is_drawn(points: Points) -> bool:
 
 
 def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
-    """Return at most so many points, each of as many neighbours: their mean and extremes."""
+    """Return at most `most` points, each the mean and the extremes of equally many neighbours."""
     each = 1
     while -(-len(points) // each) > most:
         each *= 2

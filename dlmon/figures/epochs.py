@@ -150,7 +150,7 @@ def _cause_text(cause: Differing, gpu: str) -> str:
 
 def metrics_of(epochs: Sequence[Epoch]) -> list[str]:
     """Return the names of the metrics, each before that of its validation: the loss first."""
-    # Of all of them: one that was cut short has no metrics of a validation.
+    # All epochs are asked: one that was cut short has no metrics of a validation.
     names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
     order = list(dict.fromkeys(metric_of(name)[0] for name in names))
     order.sort(key=importance)

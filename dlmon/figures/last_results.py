@@ -46,7 +46,7 @@ _SHAPE_THE_TIME = (
 """What a run takes another time with; the rest is about how it is watched and kept."""
 
 _MOST = 50
-"""So many runs of a workload are looked at, the newest."""
+"""At most this many of the newest runs of a workload are looked at."""
 
 
 def results_here(
@@ -80,7 +80,7 @@ def other_options(entry: SessionEntry, workload: Workload, wanted: RunOptions) -
     other = {}
     for name in _SHAPE_THE_TIME:
         if name == "epochs" and workload.metric != "run_seconds":
-            # Of a time per epoch, or per batch.
+            # The time of an epoch, or of a batch, does not depend on it.
             continue
         had = entry.result.options.get(name, OPTIONS[name].default)
         usual = getattr(workload, name, None)
@@ -107,7 +107,7 @@ def last_result(
     """
 
     def order(entry: SessionEntry) -> tuple[bool, bool, bool]:
-        # Of several that are alike in these, the first.
+        # min takes the first, and so the newest, of those that are alike.
         is_whole = entry.status == Status.COMPLETED
         has_other = bool(other_options(entry, workload, wanted))
         return timing_of_run(entry) is None, has_other, not is_whole

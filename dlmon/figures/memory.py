@@ -11,9 +11,9 @@ from dlmon.session.limits.seen import program_name
 from dlmon.session.memory import MemoryGrowth, amount
 from dlmon.session.snapshot import Snapshot
 
-# Among so many of the last lines a script's error stands.
+# An error is looked for in this many of the last lines.
 _LAST_LINES = 60
-# From so much more than in the first epoch on it has grown.
+# The peak has grown where it is more than this many times that of the first epoch.
 _GREW = 1.1
 
 

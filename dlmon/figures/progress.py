@@ -114,7 +114,7 @@ def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
 NOTICE_S = 15.0
 
 PAUSE_S = 3.0
-"""From so long on, what a step waits for matters more than the step."""
+"""A pause of at least this time is shown in place of the step."""
 
 
 def times_left(snapshot: Snapshot, is_wide: bool) -> str:

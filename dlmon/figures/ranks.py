@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 MOST_RANKS = 64
-"""A report lists so many."""
+"""A report lists at most this many."""
 
 
 @record(frozen=True)

@@ -253,7 +253,7 @@ def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:
     """
 
     def known(run: RunFigures) -> dict[str, object]:
-        # Of a script no option says what its Keras runs on: it may have been seen.
+        # No option says what the Keras of a script runs on: it may have been seen.
         usual = vars(RunOptions()) | ({BACKEND: None} if run.command else {})
         return usual | known_options(run.options) | {"cpus": cpus_of(run.options, run.machine)}
 
@@ -403,7 +403,7 @@ def _device_text(device: PublishedDevice) -> str:
     return ", ".join(part for part in parts if part)
 
 
-# A first batch that compiles nothing is worth a word from so much more than a usual one on.
+# A first batch that compiles nothing is named where it takes this much more than a usual one.
 _A_DELAY_S = 0.1
 
 

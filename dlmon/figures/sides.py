@@ -66,7 +66,7 @@ LEGENDS = {
 UNKNOWN = "–"
 
 _SHOWN_BEFORE = 8
-"""Of what two long values have in common, so much is shown before what differs."""
+"""How many characters that two long values share are shown before what differs."""
 
 _LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
 _NAMES = {
@@ -144,7 +144,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     runs = (*comparison.base, *comparison.new)
     compiled = all(run.compiles for run in runs)
     is_script = all(run.command is not None for run in runs)
-    # Of samples and steps beside each other, the verdict says which side has which.
+    # Where one side counts samples and the other steps, the verdict says so.
     rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
     names = {**_NAMES, THROUGHPUT: rate, TOKENS_PER_SECOND: RATE_UNITS[TOKENS_PER_SECOND]}
     if not compiled:

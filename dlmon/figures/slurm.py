@@ -51,7 +51,7 @@ def used_in(session: Session, wall_s: float) -> Used:
     of_memory = [node.run_memory_peak_mib for node in nodes]
     asked = 1 if job is None else job.nodes or 1
     parts = {number // NUMBERS_OF_A_PART for number in (0, *session.trainers.known)}
-    # Of several tasks on a node the first alone is sampled.
+    # Where several tasks share a node, only the first is sampled.
     is_whole = len(nodes) == asked and (asked == 1 or len(parts) == asked)
     cpus = [pct / 100 for pct in of_cpus if pct is not None and is_whole]
     memory = [float(mib) for mib in of_memory if mib is not None and is_whole]

@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def has_trained(self) -> bool:
-        """Whether figures can be missing: of a script that never trained, nothing was too short."""
+        """Whether a missing figure has to be explained: a script that never trained has none."""
         return not self.snapshot.header.is_script or self.snapshot.batches > 0
 
 
@@ -264,7 +264,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
 def _in_slurm(outcome: Outcome) -> Iterator[Row]:
     if outcome.session.header.slurm is None:
         return
-    # Whoever looks at another run waits for none of Slurm's modules.
+    # Other runs need none of Slurm's modules.
     from dlmon.figures.slurm import slurm_rows
 
     result = outcome.snapshot.result

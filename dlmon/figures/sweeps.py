@@ -53,7 +53,7 @@ from dlmon.sweep.results import (
     time_of,
 )
 
-# Who waits for the first screen waits for none of these.
+# The first screen needs none of these.
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
     from dlmon.sweep.runner import SweepRun

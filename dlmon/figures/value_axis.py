@@ -11,7 +11,7 @@ from dlmon.statistics.series import LARGEST, SMALLEST
 SUFFIXES = ("", "k", "M", "G", "T", "P")
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
-# Where an axis may begin, as a part of its top; it goes up only where so much of it is to spare.
+# Where an axis may begin, as a part of its top, and what must be to spare before it goes up.
 _BOTTOMS = (0.0, 0.5, 0.8)
 _TO_SPARE = 0.05
 _LINEAR_SPAN = 30
@@ -63,7 +63,7 @@ def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Write a number with so many decimals: 2.50, .0508, 0."""
+    """Write a number with a number of decimals: 2.50, .0508, 0."""
     text = f"{value:.{decimals}f}" if value else "0"
     return text.replace("0.", ".", 1) if len(text) > _LONGEST_LABEL and abs(value) < 1 else text
 

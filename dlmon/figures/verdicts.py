@@ -12,7 +12,7 @@ from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Validity
 
-# From so much on, which is written as 2.00, it is said how many times as fast, and no percentage.
+# From here on, which is written as 2.00, a factor is said and no percentage.
 _A_FACTOR = 1.995
 
 

@@ -58,7 +58,7 @@ class Option:
         limits: whether the workload itself takes or refuses a value, if there is one.
         unset: what stands for None: that no value is set.
         default_words: the default in words, where `unset` doesn't say enough.
-        noun: what there are so many of, where it is a number of something.
+        noun: what it is the number of, if it is one.
         brief: what a sentence calls it; without one, its name.
         says_itself: whether a value needs no name beside it, as `cpu`.
         is_of_workload: without a value, that of the workload holds, under the same name.

@@ -20,7 +20,7 @@ _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"
 class ScriptRun:
     """A command, where it runs (None: here), what its sessions are called, and how many follow.
 
-    Who isn't looking is told at `alert`; None as the settings say.
+    Alerts go to `alert`; None stands for what the settings say.
     """
 
     command: tuple[str, ...]

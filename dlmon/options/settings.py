@@ -37,7 +37,7 @@ class Settings:
         log_dir: where sessions are kept; None for the platform's state directory.
         slurm: options of sbatch that stand before those of `--slurm`.
         hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
-        alerts: the table `alerts`: what somebody who isn't looking is told, and where.
+        alerts: the table `alerts`: which alerts are sent, and where.
         run: the table `run`, defaults for the options of `run`.
     """
 
@@ -96,7 +96,7 @@ def read_settings(path: Path | None = None) -> Settings:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    # Only who has a file pays for the parser, at every start.
+    # A start without a file needs no parser.
     import tomllib
 
     try:
@@ -106,7 +106,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _settings(table: Mapping[str, Any]) -> Settings:
-    # Only who has a file pays for what checks it, at every start.
+    # A start without a file needs no catalog.
     from workloads.catalog import WORKLOADS
 
     run = table.get("run", {})
@@ -161,7 +161,7 @@ def _groups(table: object) -> dict[str, tuple[str, ...]]:
 
 
 def _group(name: str, hosts: object) -> tuple[str, ...]:
-    # Only who has a group pays for what checks it, at every start.
+    # A start without groups needs nothing that checks them.
     from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
 
     if not re.fullmatch(_GROUP, name):
@@ -204,7 +204,7 @@ def _unknown_key(key: str, names: Sequence[str], prefix: str) -> str:
 
 
 def check_theme(name: str, known: Sequence[str]) -> None:
-    """Refuse a theme of `config.toml` that no screen has; whoever opens one knows them.
+    """Refuse a theme of `config.toml` that is not among the known ones.
 
     Raises:
         SettingsError: there is none of this name.

@@ -32,7 +32,7 @@ _KEYS_IN_A_ROW = (_RIGHT - _LEFT) // _KEY_WIDTH
 _MOST_TICKS, _MOST_DECIMALS = 6, 6
 _MOST_TIMES = 8
 _SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
-# So much of a sweep's axis is left free at each end.
+# This share of a sweep's axis is left free at each end.
 _FREE = 0.04
 
 

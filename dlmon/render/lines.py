@@ -16,7 +16,7 @@ Style = Literal["", "dim", "strong", "good", "bad", "high"]
 Line = tuple[tuple[str, Style], ...]
 
 _GAP, _BELOW = "  ", "    "
-# The last column of words has so many cells before others are dropped for it.
+# Columns are dropped until the last column of words has this many cells.
 _LEAST_OF_LAST = 32
 _NOTE_STYLES: dict[str, Style] = {
     "verdict": "strong", "good": "good", "warning": "high", "list": "", "plain": "dim",
@@ -42,7 +42,7 @@ def lines_of(sections: Iterable[Section], width: int | None = None) -> Iterator[
 
     Args:
         sections: what is shown; charts have no place in a text.
-        width: in so many cells; None breaks no line.
+        width: the cells of a line; None breaks no line.
     """
     before: Section | None = None
     for section in sections:

@@ -34,7 +34,7 @@ READ_BYTES = 1 << 18
 # The disk gets back what was passed on but for the last of it: the supervisor reads it too, and it
 # is never so far behind.
 KEPT_BYTES = 64 << 20
-# So long whoever interrupts waits for what is left to pass on.
+# How long an interrupt waits for what is left to pass on.
 PATIENCE_S = 2.0
 # What a script alone would get from its terminal, a scheduler or a person.
 _SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
@@ -73,7 +73,7 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     if as_json and follower.result is not None:
         print(result_json(follower))
     elif not as_json and is_log(follower.path):
-        # Of a run on several machines, that is said where the first part of it runs.
+        # The first part of a run on several machines says it for all.
         print_script_outcome(follower, log_dir)
     return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 

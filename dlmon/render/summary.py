@@ -28,7 +28,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.runner import SweepRun
 
-# Of a line of the summary: a log may say anything.
+# A line of the summary is cut here: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 
@@ -159,7 +159,7 @@ def leave_running(follower: SessionFollower, launch: Lifeline, usual: Path | Non
 def leaving_running_on_error(follower: SessionFollower, launch: Lifeline | None) -> Iterator[None]:
     """Leave a session of ours running where an error of dlmon's own ends what shows it.
 
-    Streams that take no more are none: who closes them wants to see no more of it.
+    A closed stream is no such error: whoever closed it wants to see no more.
     """
     try:
         yield

@@ -219,7 +219,7 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
 def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield the samples of each second of training: of the batches that ended in it.
 
-    Of several processes that train together, batches and their time are those of number 0.
+    Where several processes train together, batches and their time are those of number 0.
     """
     seconds: dict[int, tuple[int, int | None, float]] = {}
     for row in _batches(header, records):

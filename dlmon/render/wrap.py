@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-# Beyond so many characters a cell, a text holds marks that take none.
+# A text with more characters than this per cell holds marks that take no cell.
 _CHARACTERS_PER_CELL = 4
 
 

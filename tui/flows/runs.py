@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tui.sweep.screen import SweepScreen
     from workloads.catalog import Workload
 
-# So often it is asked whether a person is back at the run whose next one waits.
+# How often to look whether a person is back at the run whose next one waits.
 _POLL_S = 0.5
 
 
@@ -92,7 +92,7 @@ async def _train(
         app.show_error(str(error))
         return
     if replaces is not None and replaces.launch is not None:
-        # Who was told of the run before is told of this one.
+        # Alerts of this run go where those of the run before went.
         job = replace(job, alerts=replaces.launch.job.alerts)
     await start_run(app, job, replaces, options.detach)
 
@@ -228,7 +228,7 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
     from dlmon.sweep.plan import Plan, SweepError
     from tui.sweep.screen import SweepForm
 
-    # Of a key that comes twice at once, the second came too late.
+    # A key that comes twice at once asks only once.
     if isinstance(app.screen, ModalScreen) or is_busy(app):
         return
     seed, workload, options = new_seed(), request.workload, request.options

@@ -100,7 +100,7 @@ def reading_screen(
     name, is_queued = entry.header.id, entry.status == Status.QUEUED
     known = None
     if not is_queued:
-        # Of one that waits nothing is known yet.
+        # Nothing is known yet of one that waits in the queue.
         known = SessionDetails()
         known.is_opening = True
         known.show(entry)

@@ -107,7 +107,7 @@ def leave(app: DlmonApp, request: GoBack) -> None:
         # What became of sessions is said once the app has ended; a launch is waited for no more.
         if session_on(app, screen) is None:
             app.let_go(screen)
-    # Of two keys that come at once, the second finds it gone.
+    # Where two keys come at once, the second finds the screen gone.
     elif screen in app.screen_stack:
         app.uncover(screen)
         app.take_off()

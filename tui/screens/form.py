@@ -96,7 +96,7 @@ class FormScreen(Dialog[Answer]):
         (self.focused or self).call_later(self._submit)
 
     def _submit(self) -> None:
-        # Of two keys that come at once, the second finds it answered.
+        # Where two keys come at once, the second finds the form answered.
         answer = self._check(submitted=True) if self.is_current else None
         if answer is not None:
             self.dismiss(answer)

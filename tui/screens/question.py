@@ -15,7 +15,7 @@ from textual.widgets import Button, Label, Static
 from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 
-# So wide the names of answers are at the least.
+# The least width of the names of answers.
 _NAMES = 7
 
 STAY = "stay"

@@ -24,7 +24,7 @@ class StartingScreen(BaseScreen):
         sentence: what is waited for.
         work: what is waited for; it puts another screen in place of this one. Whoever takes this
             one off ends it.
-        exit_code: what dlmon is left with by whoever doesn't wait for its first screen.
+        exit_code: that of dlmon where a person leaves its first screen meanwhile.
         known: shows what is known of it by now.
     """
 

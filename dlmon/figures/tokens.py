@@ -21,6 +21,12 @@ def now_text(snapshot: Snapshot) -> str:
     return "" if now is None else f"{units.rate(now)} {UNIT}"
 
 
+def rate_text(snapshot: Snapshot) -> str:
+    """Return the steady throughput in tokens, else that of now; its interval is the samples'."""
+    measured = snapshot.tokens_per_second
+    return now_text(snapshot) if measured is None else f"{units.rate(measured.mean)} {UNIT}"
+
+
 def band_text(measured: SamplesPerSecond | None) -> str:
     """Return a steady throughput in tokens with its interval; empty where there is none."""
     return "" if measured is None else units.throughput(measured, UNIT)

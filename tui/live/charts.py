@@ -176,7 +176,7 @@ class TimeChartsScreen(ChartsScreen):
         if measured is not None:
             figure = units.throughput(measured, unit)
         stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
-        in_tokens = tokens.band_text(snapshot.tokens_per_second) or tokens.now_text(snapshot)
+        in_tokens = tokens.rate_text(snapshot)
         share = share_text(snapshot.result or snapshot.effective)
         return (figure, *filter(None, (in_tokens, share, stalls)))
 

@@ -7,7 +7,7 @@ from fakes.recorded import folded
 from fakes.scripts import script_session
 
 from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
-from dlmon.figures.tokens import shares_text, tokens_text
+from dlmon.figures.tokens import rate_text, shares_text, tokens_text
 from dlmon.launch.job import Job
 from dlmon.records import Batches, BatchSummary, Model, TokenShares, decode, encode
 from dlmon.session.machine_history import EnergyMeter
@@ -34,6 +34,13 @@ def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(
     now = session.snapshot(session.last_t)
     assert now.tokens_per_second_now == pytest.approx(LENGTH * now.samples_per_second_now, rel=0.02)
     assert snapshot.epochs[0].tokens == LENGTH * snapshot.epochs[0].samples
+
+
+def test_a_title_has_room_for_them_without_an_interval_as_the_samples_have_it():
+    steady = folded(script_session(tokens=LENGTH)).snapshot()
+    just_begun = replace(steady, tokens_per_second=None, tokens_per_second_now=1234.5)
+    mean = steady.tokens_per_second.mean
+    assert [rate_text(steady), rate_text(just_begun)] == [f"{mean:,.0f} tokens/s", "1,234 tokens/s"]
 
 
 def test_of_a_workload_they_follow_from_its_samples():

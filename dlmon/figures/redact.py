@@ -25,11 +25,7 @@ _LONGEST_TEXT = 2_000
 
 
 class Redaction:
-    """Takes out of records and texts what a report doesn't show.
-
-    Args:
-        full: leave everything as it is.
-    """
+    """Takes out of records and texts what a report doesn't show; a full one shows all."""
 
     def __init__(self, full: bool = False) -> None:
         self._full = full

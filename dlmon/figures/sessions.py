@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from dlmon.figures.comparison import (
 from dlmon.figures.machine import without_detail
 from dlmon.figures.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
-from dlmon.figures.verdicts import doubts_of_all, in_doubt, said_of_all
+from dlmon.figures.verdicts import doubts_of_all, in_doubt
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label
@@ -356,7 +355,7 @@ def _sessions(
     dropped = ("started", "workload", "device", "in a sweep", "name")
     yield Table(names, tuple(rows), dropped=dropped, is_cut=True).filled()
     if of_all:
-        yield Note((said_of_all(of_all),))
+        yield Note((f"each run shown: {'; '.join(of_all.values())}",))
 
 
 def _sweeps(sweeps: Sequence[SweepEntry]) -> Table:
@@ -482,23 +481,19 @@ def lowered(text: str | None) -> str | None:
     return text.lower() if text else None
 
 
-def device_order(entry: Recorded) -> str | None:
-    """Return what a recording is sorted by among devices."""
-    if isinstance(entry, SweepEntry):
-        return None
+def device_order(entry: SessionEntry) -> str | None:
+    """Return what a session is sorted by among devices."""
     device, name = device_of(entry)
     return lowered(name or device)
 
 
-def batch_size_of(entry: Recorded) -> int | None:
+def batch_size_of(entry: SessionEntry) -> int | None:
     """Return the batch size that a session was launched with, where that is known."""
-    return None if isinstance(entry, SweepEntry) else _whole(entry.header.options, "batch_size")
+    return _whole(entry.header.options, "batch_size")
 
 
-def epochs_of(entry: Recorded) -> int | None:
+def epochs_of(entry: SessionEntry) -> int | None:
     """Return how many epochs a session has ended; before it is over, how many were asked for."""
-    if isinstance(entry, SweepEntry):
-        return None
     asked = _whole(entry.header.options, "epochs")
     return asked if entry.result is None else entry.result.epochs
 
@@ -508,29 +503,16 @@ def _whole(options: Mapping[str, object], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def rate_of(entry: Recorded) -> float | None:
+def rate_of(entry: SessionEntry) -> float | None:
     """Return the samples per second of a session; the steps, where its samples aren't known."""
-    if isinstance(entry, SweepEntry) or entry.result is None:
-        return None
-    measured = entry.result.samples_per_second
+    measured = None if entry.result is None else entry.result.samples_per_second
     return None if measured is None else measured.mean
 
 
-def loss_of(entry: Recorded) -> float | None:
-    """Return the loss that a session reported last."""
-    return None if isinstance(entry, SweepEntry) else entry.loss
-
-
-def finite_loss(entry: Recorded) -> float | None:
-    """Return the loss that a session reported last, where that is a number."""
-    loss = loss_of(entry)
-    return loss if loss is not None and math.isfinite(loss) else None
-
-
-def time_order(entry: Recorded) -> float | None:
-    """Return what a recording is sorted by among times."""
+def time_order(entry: SessionEntry) -> float | None:
+    """Return what a session is sorted by among times."""
     # Where it failed, its error stands in place of a time.
-    if isinstance(entry, SweepEntry) or entry.result is None or entry.result.error:
+    if entry.result is None or entry.result.error:
         return None
     timing = timing_of_result(entry.result, entry.header.workload)
     return None if timing is None else pace_of(timing)

@@ -42,7 +42,6 @@ from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
 from dlmon.figures.tokens import tokens_text
-from dlmon.figures.verdicts import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
@@ -224,7 +223,8 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     if snapshot.validity is not None and outcome.has_trained:
         valid = snapshot.validity.is_valid
-        yield VALID if valid else IN_DOUBT, validity_text(snapshot.validity)
+        against = "; ".join(snapshot.validity.against.values())
+        yield VALID if valid else IN_DOUBT, against or "nothing casts doubt on the figures"
     if snapshot.limit is not None:
         yield "what limited it" if snapshot.limit.ended else "what limits it", snapshot.limit.text
         if snapshot.limit.advice:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.records import Doubt, Result
 from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
-
-if TYPE_CHECKING:
-    from dlmon.session.snapshot import Validity
 
 # From here on, which is written as 2.00, a factor is said and no percentage.
 _A_FACTOR = 1.995
@@ -106,18 +102,6 @@ def doubts_of_all(against: Sequence[Mapping[str, str]]) -> dict[str, str]:
         elif doubt in _VARYING and None not in texts:
             shared[doubt] = _VARYING[doubt]
     return shared
-
-
-def said_of_all(shared: Mapping[str, str]) -> str:
-    """Say once what else would stand at each of some runs; empty for nothing."""
-    return f"each run shown: {'; '.join(shared.values())}" if shared else ""
-
-
-def validity_text(validity: Validity | None) -> str:
-    """Say whether a figure is valid, and what speaks against it; empty before there is one."""
-    if validity is None:
-        return ""
-    return "; ".join(validity.against.values()) or "nothing casts doubt on the figures"
 
 
 def in_doubt(codes: Iterable[str]) -> str:

@@ -95,7 +95,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
                 opened = follow_remote(link, meant, start.log_dir, on_read, lines.show)
                 follower, code = await done_or_signalled(opened)
             if follower is None:
-                if lines.has_shown:
+                if lines.shown:
                     say_left_in_queue(meant, where)
                 return code
             code = await follow_to_end(follower, None, as_json, desktop, goes_on_there)

@@ -48,18 +48,14 @@ class QueueLines:
 
     def __init__(self, as_json: bool) -> None:
         self._console, self._as_json = line_console(), as_json
-        self._shown = ""
-
-    @property
-    def has_shown(self) -> bool:
-        """Whether the session had to wait at all."""
-        return self._shown != ""
+        self.shown = ""
+        """What was said last; empty of a session that did not have to wait."""
 
     def show(self, queued: Queued) -> None:
         text = text_of(queued)
-        if text == self._shown:
+        if text == self.shown:
             return
-        self._shown = text
+        self.shown = text
         if not self._as_json:
             self._console.print(Text(f"{units.time_of_day(time.time())}  {text}"))
             self._console.file.flush()
@@ -78,14 +74,7 @@ def follow_in_slurm(
 ) -> int:
     """Follow a session of Slurm's from the queue to its end, and return the exit code.
 
-    A signal leaves the job alone.
-
-    Args:
-        log: where its log is, or will be.
-        as_json: print nothing but the result, as JSON.
-        log_dir: where sessions are kept, as the command line says.
-        desktop: notify the desktop of alerts.
-        is_ours: end with the exit code of a script, as where it runs here.
+    A signal leaves the job alone. The exit code of a script of ours is its own.
     """
     submitted = read_submitted(log)
     waiting = None if submitted is None else Waiting(log, submitted)

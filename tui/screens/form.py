@@ -28,12 +28,7 @@ class Field(NamedTuple):
 
 
 class FormScreen(Dialog[Answer]):
-    """Answers with what its fields amount to, or with nothing.
-
-    Args:
-        title: what stands in its border.
-        fields: they are gone through from the first one on.
-    """
+    """Answers with what its fields amount to, or with nothing."""
 
     SUBMIT: ClassVar[str] = ""
     # Whole, for Textual looks for it beside a subclass.

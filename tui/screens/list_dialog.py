@@ -18,14 +18,7 @@ _CURRENT = " (now)"
 
 
 class ListDialog(Dialog[ScreenResultType]):
-    """A list over the right of what is shown, and its keys.
-
-    Args:
-        title: what is chosen.
-        options: each a line, of foreign text too.
-        highlighted: the number of the one that it opens on.
-        below: stands in the border at the bottom.
-    """
+    """A list over the right of what is shown, and its keys; options may be foreign texts."""
 
     DEFAULT_CSS = """
     ListDialog {

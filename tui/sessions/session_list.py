@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -16,9 +18,7 @@ from dlmon.figures.sessions import (
     device_of,
     device_order,
     epochs_of,
-    finite_loss,
     grouped,
-    loss_of,
     lowered,
     matching,
     outcome,
@@ -71,20 +71,29 @@ TIME = "time"
 """The column that takes what room is left, and is always shown."""
 
 
+def _of_session(value: Callable[[SessionEntry], Any]) -> Callable[[Recorded], Any]:
+    """Return what sorts sessions by a value, which sweeps don't have."""
+    return lambda entry: None if isinstance(entry, SweepEntry) else value(entry)
+
+
+def _finite_loss(entry: SessionEntry) -> float | None:
+    return entry.loss if entry.loss is not None and math.isfinite(entry.loss) else None
+
+
 COLUMNS = {
     column.name: column
     for column in (
         Column(STARTED, lambda entry: entry.header.wall, largest_first=True),
         Column("name", lambda entry: lowered(entry.label.name)),
         Column("workload", lambda entry: lowered(workload_of(entry))),
-        Column("batch", batch_size_of, largest_first=True, is_text=False),
-        Column("epochs", epochs_of, largest_first=True, is_text=False),
-        Column("device", device_order),
+        Column("batch", _of_session(batch_size_of), largest_first=True, is_text=False),
+        Column("epochs", _of_session(epochs_of), largest_first=True, is_text=False),
+        Column("device", _of_session(device_order)),
         Column("status", lambda entry: entry.status),
         Column("host", lambda entry: lowered(entry.header.host)),
-        Column("throughput", rate_of, largest_first=True, is_text=False, title="samples/s"),
-        Column("loss", finite_loss, is_text=False),
-        Column(TIME, time_order),
+        Column("throughput", _of_session(rate_of), True, is_text=False, title="samples/s"),
+        Column("loss", _of_session(_finite_loss), is_text=False),
+        Column(TIME, _of_session(time_order)),
     )
 }
 
@@ -282,38 +291,27 @@ class SessionList(SortedTable[Recorded]):
                 return self._name_of(entry)
             case "workload":
                 return workload_of(entry)
-            case "device":
-                return self._device_of(entry)
             case "status":
                 return entry.status
-            case "batch":
-                return _number(batch_size_of(entry), ",d")
-            case "epochs":
-                return _number(epochs_of(entry), ",d")
-            case "throughput":
-                rate = rate_of(entry)
-                return "" if rate is None else units.rate(rate) + " steps" * _counts_steps(entry)
-            case "loss":
-                loss = loss_of(entry)
-                return "" if loss is None else units.metric(loss)
-        return entry.header.host
+            case "host":
+                return entry.header.host
+        return "" if isinstance(entry, SweepEntry) else self._text_of_session(column, entry)
+
+    def _text_of_session(self, column: str, entry: SessionEntry) -> str:
+        value = entry.loss if column == "loss" else COLUMNS[column].value(entry)
+        if value is None:
+            return ""
+        if column == "device":
+            device, name = device_of(entry)
+            return (units.device(name) if self._names_devices else "") or device
+        if column == "loss":
+            return units.metric(value)
+        if column == "throughput":
+            counts_steps = entry.result is not None and bool(entry.result.counts_steps)
+            return units.rate(value) + " steps" * counts_steps
+        return f"{value:,d}"
 
     def _name_of(self, entry: Recorded) -> str:
         """Return what a person calls it; a run that is called as its sweep stands below that."""
         name, run = entry.label.name or "", self._runs.get(entry.header.id)
         return "" if run is not None and run.sweep.label.name == name else name
-
-    def _device_of(self, entry: Recorded) -> str:
-        if isinstance(entry, SweepEntry):
-            return ""
-        device, name = device_of(entry)
-        return (units.device(name) if self._names_devices else "") or device
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
-
-
-def _counts_steps(entry: Recorded) -> bool:
-    result = entry.result if isinstance(entry, SessionEntry) else None
-    return result is not None and rate_of(entry) is not None and bool(result.counts_steps)

@@ -6,11 +6,9 @@ from dlmon.figures.verdicts import (
     DOUBT_NAMES,
     doubts_of_results,
     in_doubt,
-    validity_text,
     verdict,
 )
 from dlmon.records import Doubt, Result
-from dlmon.session.snapshot import Validity
 from dlmon.statistics.ratios import Basis, Ratio
 
 
@@ -54,9 +52,8 @@ def result(*doubts):
 def test_doubts_are_named_in_brief_and_those_of_several_runs_once():
     assert set(DOUBT_NAMES) == set(Doubt)
     assert in_doubt((Doubt.TOO_SHORT, Doubt.STEAL)) == "in doubt: too short, CPUs taken by the host"
-    assert in_doubt(()) == doubts_of_results([result()]) == validity_text(None) == ""
+    assert in_doubt(()) == doubts_of_results([result()]) == ""
     # A log of a newer version.
     assert in_doubt(["of 2030"]) == "in doubt: a doubt that a newer dlmon has"
     results = [result("stalls"), result("too_short", "stalls"), result()]
     assert doubts_of_results(results) == "in doubt: too short, stalls"
-    assert validity_text(Validity({})) == "nothing casts doubt on the figures"

@@ -202,7 +202,6 @@ class DlmonApp(PunctualApp[int]):
         self.when_gone.pop(screen, lambda: None)()
 
     def show_notice(self, sentence: str) -> None:
-        """Show a sentence for a while."""
         self.notify(sentence, markup=False)
 
     def show_error(self, reason: str) -> None:
@@ -249,7 +248,6 @@ class DlmonApp(PunctualApp[int]):
             flows.hosts.list_sessions_of(self, top.link, top.log_dir)
 
     def action_command_palette(self) -> None:
-        """Open the palette, unless it is."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 

@@ -181,7 +181,6 @@ class TimeLabels:
 
     @property
     def are_shown(self) -> bool:
-        """Whether there is any text."""
         return any(text for _, text in self.marks)
 
 
@@ -410,7 +409,6 @@ class TimeWindow:
         return TimeWindow(self.view, start_ns, None, max(1, end_ns - start_ns))
 
     def without_cursor(self) -> TimeWindow:
-        """Return the window without its cursor."""
         return replace(self, cursor_ns=None)
 
     def _column_ns(self, run: RunSpan, count: int) -> int:

@@ -84,14 +84,12 @@ class Choice(Lines, can_focus=True):
         return [((f"{left} ", arrows), (text, PLAIN), (f" {right}", arrows))]
 
     def choose(self, value: str) -> None:
-        """Choose one of the values."""
         if value != self.value and value in dict(self._values):
             self.value = value
             self.redraw()
             self.post_message(self.Changed())
 
     def action_go(self, steps: int) -> None:
-        """Choose the value that is `steps` further on."""
         values = [value for value, _ in self._values]
         self.choose(values[(values.index(self.value) + steps) % len(values)])
 
@@ -147,7 +145,6 @@ class RunForm(Container):
 
     @property
     def fields(self) -> list[TextField | Choice]:
-        """The fields, in their order."""
         return list(self._fields.values())
 
     @property
@@ -162,7 +159,6 @@ class RunForm(Container):
         return any(self._fields[name].value != self._default(name) for name in self._fields)
 
     def reset(self) -> None:
-        """Have every field show its default again."""
         for name, field in self._fields.items():
             if isinstance(field, Choice):
                 field.choose(self._default(name))
@@ -186,14 +182,12 @@ class RunForm(Container):
         self._show_placeholders()
 
     def show_devices(self, machine: MachineFacts) -> None:
-        """Offer the devices of this machine."""
         self._devices = device_choices(machine)
         field = self._fields.get("device")
         if isinstance(field, Choice):
             field.offer(self._devices)
 
     def mark(self, problems: Mapping[str, str]) -> None:
-        """Mark the fields of options that can't be run."""
         for option in OPTIONS.values():
             label, wrong = self._labels.get(option.name), option.name in problems
             if label is not None and label.has_class("-wrong") != wrong:
@@ -201,7 +195,6 @@ class RunForm(Container):
                 label.set_class(wrong, "-wrong")
 
     def focus_option(self, name: str) -> None:
-        """Go to the field of an option."""
         if name in self._fields:
             self._fields[name].focus()
 

@@ -71,11 +71,9 @@ class CommandLine(Static):
         self._shown = Content()
 
     def show_command(self, command: str) -> None:
-        """Show what to type in a shell."""
         self._show(Content.assemble(("$ ", "$text-muted 60%"), clean(command)))
 
     def show_problem(self, problem: str) -> None:
-        """Show why there is no such command."""
         self._show(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
 
     async def on_click(self) -> None:
@@ -265,7 +263,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self.app.push_screen(ProcessesScreen(self._machine.look))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
-        """Take the sessions as they are now."""
         self._entries = entries
         if not self._is_complete:
             return
@@ -306,7 +303,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.refresh_bindings()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
-        """Offer the devices that this machine has."""
         self._form.show_devices(event.machine)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -360,7 +356,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         await self.run_action("app.quit")
 
     def action_reset_options(self) -> None:
-        """Have every option be what it is by default."""
         self._form.reset()
 
     def action_pick(self) -> None:

@@ -74,7 +74,6 @@ class WorkloadList(OptionList, can_focus=False):
         """A workload was clicked twice."""
 
     def __init__(self, workloads: Sequence[Workload], *, id: str | None = None) -> None:
-        """Show all workloads, the first one highlighted."""
         super().__init__(id=id)
         self._all = workloads
         self._typed = ""
@@ -130,7 +129,6 @@ class WorkloadList(OptionList, can_focus=False):
             self.post_message(self.Chosen())
 
     def on_resize(self) -> None:
-        """Show the columns that there is room for."""
         self._write()
 
     def _write(self) -> None:

@@ -58,12 +58,10 @@ class NodesScreen(CardsScreen):
         self.call_after_refresh(self.paint)
 
     def paint(self) -> None:
-        """Read on, and show the machines as they are."""
         self._source.poll(SLICE_S)
         self.show_hosts(node_snapshots(self._source))
 
     def action_open(self) -> None:
-        """Show the highlighted machine in full."""
         from tui.watch.screen import WatchScreen
 
         chosen, nodes = self.chosen_host, self._source.session.nodes

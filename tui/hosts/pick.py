@@ -124,7 +124,6 @@ class HostPicker(BaseScreen):
         self._toggle(message.option_index)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Ask for the cards of the hosts that were typed."""
         words = tuple(message.value.split())
         if words:
             self.post_message(WatchHosts(words))
@@ -135,7 +134,6 @@ class HostPicker(BaseScreen):
         return action not in ("mark", "watch", "type") or in_list
 
     def action_watch(self) -> None:
-        """Ask for the cards of what is marked, or highlighted."""
         choices = self._choices
         highlighted = None if choices is None else choices.highlighted
         if self._marked or highlighted is not None:

@@ -84,7 +84,6 @@ class CardsScreen(FilteredScreen, TickingScreen):
         return self._table
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out how many there are, the filter, the hosts, and more of the highlighted one."""
         yield self._summary
         yield self.filter_field
         yield self._grid

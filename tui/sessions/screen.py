@@ -298,13 +298,11 @@ class SessionsScreen(ExportControls, FilteredScreen):
         return [entry.path for entry in _sessions(self._list.chosen)]
 
     def action_report(self) -> None:
-        """Ask for a report of what is marked, or highlighted."""
         logs = list(self.exported_logs)
         if logs:
             self.post_message(Export("html", logs))
 
     def action_rename(self) -> None:
-        """Ask what the highlighted session is called."""
         entry = self._list.highlighted
         if entry is None:
             return
@@ -322,7 +320,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
             self.post_message(KeepColumns(hidden))
 
     def action_columns(self) -> None:
-        """Ask which columns are wanted."""
         self.run_worker(self._choose_columns())
 
     def action_delete(self) -> None:

@@ -42,7 +42,6 @@ class SweepChart(Chart):
         self.display = found is not None
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put the points where they are in the new width."""
         self._show_again()
 
     def _show_again(self) -> None:

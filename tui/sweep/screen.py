@@ -73,7 +73,6 @@ class SweepTopLine(Lines):
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
-        """Return how far a sweep is."""
         right, plan = _how_far(run, elapsed_s), run.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         left = (*left, (f"  {' × '.join(map(option_name, plan.varied))}", MUTED))
@@ -126,7 +125,6 @@ class SweepTable(RowList):
 
     @property
     def count(self) -> int:
-        """How many combinations there are."""
         return len(self.notes)
 
     def show(self, table: Table) -> None:
@@ -145,7 +143,6 @@ class SweepTable(RowList):
         return self._lines[index + 1]
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        """Return nothing: a sweep has combinations."""
         return []
 
 
@@ -234,7 +231,6 @@ class SweepScreen(TickingScreen):
         return self.run.writer.path
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the lines, the table and the chart."""
         yield SweepTopLine()
         with Container(id="sweep"):
             yield SweepTable(id="table")
@@ -243,7 +239,6 @@ class SweepScreen(TickingScreen):
         yield SweepSentences(id="runs")
 
     def on_mount(self) -> None:
-        """Begin to make the runs."""
         self._table = self.query_one(SweepTable)
         summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
@@ -272,7 +267,6 @@ class SweepScreen(TickingScreen):
             self._go(interrupted=True)
 
     def paint(self) -> None:
-        """Show the sweep as it stands."""
         if self._left:
             return
         if self._changed or self.run.queued != self._queued:
@@ -342,11 +336,9 @@ class SweepScreen(TickingScreen):
         return action != "stop" or not (self.run.ended or self.run.stopping)
 
     def on_row_list_highlighted(self) -> None:
-        """Draw the workload that the highlighted combination is of."""
         self._paint_highlighted()
 
     def on_row_list_chosen(self) -> None:
-        """Show the session of what was clicked twice."""
         self._follows = False
         self.action_show()
 

@@ -270,7 +270,6 @@ class MachineScreen(TickingScreen):
         self._painted: tuple[object, ...] = ()
 
     def on_resize(self) -> None:
-        """Draw all parts again."""
         self._painted = ()
 
     def tick(self) -> None:
@@ -287,11 +286,9 @@ class MachineScreen(TickingScreen):
         raise NotImplementedError
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth in place of this screen."""
         self.app.switch_screen(GpusScreen(self._look))
 
     def action_processes(self) -> None:
-        """Show the processes in place of this screen."""
         self.app.switch_screen(ProcessesScreen(self._look))
 
 
@@ -318,7 +315,6 @@ class GpusScreen(MachineScreen):
         self._offers_scrolling = False
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out what the machine is, and below it all parts."""
         yield AboutLines(id="about")
         yield self._detail
 
@@ -334,11 +330,9 @@ class GpusScreen(MachineScreen):
         return action not in ("scroll", "scroll_page") or self._detail.scrolls
 
     def action_scroll(self, lines: int) -> None:
-        """Show what is above or below."""
         self._detail.scroll_lines(lines)
 
     def action_scroll_page(self, pages: int) -> None:
-        """Show the page above or below."""
         self._detail.scroll_pages(pages)
 
 
@@ -374,7 +368,6 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         self._find = find
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the filter, the table, and what is known of the chosen one."""
         yield self.filter_field
         yield ProcessList(choosing=True, id="processes", classes="panel")
         yield ProcessDetails(id="details")

@@ -97,7 +97,6 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
                 self.leave()
 
     def stop(self) -> bool:
-        """Stop the recording, and say so at once."""
         is_stopped = super().stop()
         self.tick()
         return is_stopped

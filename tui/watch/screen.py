@@ -72,7 +72,6 @@ class WatchScreen(PanesScreen):
         self._panel: MachinePanel | None = None
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the machine."""
         from tui.machine.machine import MachinePanel
 
         self._panel = MachinePanel(self._source, processes=True)
@@ -114,6 +113,5 @@ class WatchScreen(PanesScreen):
             self.app.push_screen(ProcessesScreen(self._panel.look))
 
     def action_zoom(self, out: bool) -> None:
-        """Show more time, or less."""
         if self._panel is not None:
             self._panel.zoom(out=out)

@@ -444,7 +444,6 @@ class Chart(Lines):
         return Ruler(tuple(marks), times.last or name)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin what becomes a click or a drag."""
         if event.button == 1:
             self._grabbed_x, self._dragged = event.screen_x, False
             self.capture_mouse()

@@ -181,7 +181,6 @@ class RowList(ScrollingLines):
         self.highlight(self.index)
 
     def on_click(self, event: events.Click) -> None:
-        """Highlight what is clicked."""
         clicked = event.get_content_offset(self)
         if clicked is None:
             return
@@ -260,7 +259,6 @@ class SortedTable(RowList, Generic[Row]):
         raise NotImplementedError
 
     def found(self) -> list[Row]:
-        """Return what matches the filter, in order."""
         raise NotImplementedError
 
     def key_of(self, row: Row) -> object:
@@ -297,7 +295,6 @@ class SortedTable(RowList, Generic[Row]):
         return f"by {name}{' reversed' * self._reversed}"
 
     def filter(self, typed: str) -> None:
-        """Show only what matches."""
         self._typed = typed
         self.rearrange()
 

@@ -64,7 +64,6 @@ class FilterField(_Filter):
             event.prevent_default()
 
     def action_clear(self) -> None:
-        """Forget what was typed."""
         self.value = ""
 
     def _is_command(self, character: str | None) -> bool:

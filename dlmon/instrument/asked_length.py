@@ -122,7 +122,7 @@ def _whole(value: Any) -> int | None:
         number = float(value)
     except (TypeError, ValueError):
         return None
-    is_whole = 0 <= number < 1e12 and number.is_integer() and not isinstance(value, bool)
+    is_whole = 0 < number < 1e12 and number.is_integer() and not isinstance(value, bool)
     return int(number) if is_whole else None
 
 

@@ -82,10 +82,8 @@ class Sampler:
         self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
         read = {name: value for name, value in vars(reading).items() if name != "gpu_processes"}
-        cost = Cost(
-            cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
-            late_ms=round(max(0, t - scheduled) / 1e6, 2),
-        )
+        cpu_ns = self._cpu_ns - before
+        cost = Cost(cpu_ms=round(cpu_ns / 1e6, 2), late_ms=round((t - scheduled) / 1e6, 2))
         machine = Machine(t=t, wall=round(self._wall(), 2), cost=cost, **read)
         return self._changes.only_changed(machine)
 

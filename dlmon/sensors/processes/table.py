@@ -109,8 +109,7 @@ class ProcessTableReader:
             pid
             for pid, sample in self._scan.samples.items()
             if sample.stat.running
-            and sample.cpu_pct is not None
-            and sample.cpu_pct >= BUSY_PCT
+            and (sample.cpu_pct or 0) >= BUSY_PCT
             and pid not in chosen
             and pid not in self._tree.members
         ]

@@ -161,6 +161,16 @@ def test_a_run_stalls_once_no_batch_has_ended_for_a_minute_or_ten_steps():
     assert events(session, 21.1, impatient)[0] == ["stalled"]
 
 
+def test_steps_that_take_long_as_a_rule_are_a_stall_from_twice_their_time_on():
+    session = training(5)
+    for number in range(5):
+        end = session.last_t + 100_000_000
+        session.fold(Batches(0, 50 + 20 * number, 100, end, (*(100_000,) * 19, 60_100_000)))
+    at_s = (session.last_t - BEGAN) / S
+    assert events(session, at_s + 119)[0] == []
+    assert events(session, at_s + 121)[0] == ["stalled"]
+
+
 @pytest.mark.parametrize("phase", ["validating", "compiling", "script", "evaluating"])
 def test_compiling_and_validating_is_no_stall(phase):
     assert events(training(20, Phase(BEGAN + 20 * S, phase)), 500)[0] == []

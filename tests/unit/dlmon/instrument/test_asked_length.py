@@ -22,7 +22,7 @@ from dlmon.instrument.asked_length import EPOCHS, STEPS, bar_total, length_of
         (STEPS, "--num-iterations 200", 200),
         # What may mean something else is not taken.
         *((EPOCHS, line, None) for line in ("", "--epochs", "--epochs --lr 1", "--epochs many")),
-        *((EPOCHS, line, None) for line in ("--epochs 0", "--epochs 1.5", "--epoch 5")),
+        *((EPOCHS, line, None) for line in ("--epochs 1e30", "--epochs 1.5", "--epoch 5")),
         *((EPOCHS, line, None) for line in ("--warmup-epochs 5", "--save-epochs 5")),
         (EPOCHS, "--epochs 8 --num-epochs 9", None),
         # Of a rollout, or of one epoch.

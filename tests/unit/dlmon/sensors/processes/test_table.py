@@ -113,7 +113,7 @@ def test_a_row_reports_who_runs_what_and_what_it_takes(machine: Machine):
 
 
 def test_the_run_comes_first_then_who_is_on_gpus_then_the_busiest(machine: Machine):
-    for pid in (10, 20, 30, 31, 40):
+    for pid in (10, 20, 30, 31, 32, 40):
         machine.process(pid)
     machine.process(11, parent=10)
     machine.tree.watch(10, 0)
@@ -121,10 +121,11 @@ def test_the_run_comes_first_then_who_is_on_gpus_then_the_busiest(machine: Machi
     machine.process(11, parent=10, cpu_s=2.0)
     machine.process(30, cpu_s=3.0)
     machine.process(31, cpu_s=4.0)
+    machine.process(32, cpu_s=0.05)
     rows = machine.rows((0, 20, 100), (0, 10, 900))
-    assert list(rows) == [11, 10, 20, 31, 30]
-    assert [row.of_run for row in rows.values()] == [True, True, False, False, False]
-    assert [row.cpu_pct for row in rows.values()] == [40, 0, 0, 80, 60]
+    assert list(rows) == [11, 10, 20, 31, 30, 32]
+    assert [row.of_run for row in rows.values()] == [True, True, False, False, False, False]
+    assert [row.cpu_pct for row in rows.values()] == [40, 0, 0, 80, 60, 1]
 
 
 def test_while_nothing_is_watched_nobody_is_said_to_be_of_the_run_or_not(machine: Machine):

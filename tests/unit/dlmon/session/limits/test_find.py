@@ -361,6 +361,13 @@ SAID = {
             workers=1,
         ),
         advised(SLEEPS, "", waited_share=0.89, workers=None),
+        # One that has a CPU in half of its time does not sleep.
+        advised(
+            replace(SLEEPS, process=ProcessTree(cpu_pct=50.0)),
+            "stop other programs: they take 1.4 cores",
+            waited_share=0.89,
+            workers=0,
+        ),
         # One that wants the CPU, or whose workers wait for one, would have none for more.
         advised(
             beside(run=0.7, wait_pct=33.0),
@@ -454,6 +461,11 @@ SAID = {
                 utilization_pct=85, throttle=("thermal slowdown",), temperature_c=91, fan_pct=40
             ),
             "cool the GPU better: 91 °C, fan at 40 %",
+        ),
+        said(
+            f"{HEAT}, 90 of 120 W, busy 97 % of the time.",
+            with_gpu(throttle=("thermal slowdown",), temperature_c=None),
+            "cool the GPU better",
         ),
         said(
             "GPU 0 is slowed by heat: HW thermal slowdown at 61 °C, 90 of 120 W, "
@@ -751,6 +763,10 @@ def test_several_gpus_that_train_are_one_limit():
     assert both.headline == "GPUs 0 and 1 are busy"
     assert (
         find_limit([busy] * 20, gpus=(0, 1, 2, 3), ended=True).headline == "GPUs 0 to 3 were busy"
+    )
+    near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
+    assert (
+        find_limit([near] * 20, gpus=(0, 1)).headline == "GPUs 0 and 1 work near their power limit"
     )
     # The mean of them counts: where one waits for the others, they are not busy.
     waits = replace(busy, gpus=(busy.gpus[0], replace(busy.gpus[1], utilization_pct=20)))

@@ -298,7 +298,7 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
 
 def _did(session: Session, gpu: str) -> Iterator[str]:
     """Yield what a GPU, called "gpu:N", did while it was recorded."""
-    by_name, index = session.machine.gpu_activity or {}, int(gpu.partition(":")[2])
+    by_name, index = session.machine.gpu_activity, int(gpu.partition(":")[2])
     series = {name: of_gpus.get(index) for name, of_gpus in by_name.items()}
     means = {name: each.mean for name, each in series.items() if each is not None}
     text = activity_text({name: mean for name, mean in means.items() if mean is not None})

@@ -12,7 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dlmon.records import (
     CHECKPOINT,
@@ -34,6 +34,8 @@ from dlmon.records.training import STEP_PARTS
 from dlmon.session.gaps import Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
+
+_T = TypeVar("_T")
 
 # What is known of batches comes a few times a second: only what is later than that is a stall.
 OVERDUE_NS = 2_000_000_000
@@ -315,32 +317,39 @@ LEAST_FOR_ERROR = 8
 """Records of batches, below which how far they spread says little."""
 
 
-class DataWait:
-    """Folds batches of which is known how long each waited for its data.
+class Recent(Generic[_T]):
+    """Keeps what came last, with its time.
 
     Args:
-        kept_s: for how long before the newest `share_before` is to know it.
+        kept_s: for how long before the newest it is kept.
     """
 
     def __init__(self, kept_s: float = WINDOW_S) -> None:
         self._kept_ns = int(kept_s * 1e9)
-        self.waited_us: int | None = None
-        """Of all batches; None where it was not measured."""
-        self._recent = deque[tuple[int, int, int, int]](maxlen=MAX_RECORDS)
+        self._recent = deque[tuple[int, _T]](maxlen=MAX_RECORDS)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the newest: who goes on from an index reads them again."""
         return vars(self) | {"_recent": deque(maxlen=MAX_RECORDS)}
 
+    def _keep(self, t: int, what: _T) -> None:
+        self._recent.append((t, what))
+        while self._recent[0][0] < t - self._kept_ns:
+            self._recent.popleft()
+
+
+class DataWait(Recent[tuple[int, int, int]]):
+    """Folds batches of which is known how long each waited for its data."""
+
+    waited_us: int | None = None
+    """Of all batches; None where it was not measured."""
+
     def fold(self, record: Batches | BatchSummary) -> None:
         if record.wait_us is None:
             return
-        took_us, end = record.time_us, record.t_last
-        waited_us = min(record.wait_us, took_us)
+        waited_us = min(record.wait_us, record.time_us)
         self.waited_us = (self.waited_us or 0) + waited_us
-        self._recent.append((end, took_us, waited_us, record.count))
-        while self._recent[0][0] < end - self._kept_ns:
-            self._recent.popleft()
+        self._keep(record.t_last, (record.time_us, waited_us, record.count))
 
     def share_before(self, at_ns: int) -> float | None:
         """Return the share (0 to 1) of the half minute of batches that ended before a moment.
@@ -349,13 +358,13 @@ class DataWait:
         """
         before = [record for record in self._recent if record[0] <= at_ns]
         oldest_ns = before[-1][0] - int(WINDOW_S * 1e9) if before else 0
-        recent = [(took, waited) for end, took, waited, _ in before if end >= oldest_ns]
-        took_us = sum(took for took, _ in recent)
-        return sum(waited for _, waited in recent) / took_us if took_us else None
+        recent = [batches for end, batches in before if end >= oldest_ns]
+        took_us = sum(took for took, _, _ in recent)
+        return sum(waited for _, waited, _ in recent) / took_us if took_us else None
 
     def per_step(self) -> StepWait | None:
         """Return how long the newest steps waited; None where too little of it is known."""
-        waits = [(waited / steps, steps) for _, _, waited, steps in self._recent]
+        waits = [(waited / steps, steps) for _, (_, waited, steps) in self._recent]
         steps = sum(count for _, count in waits)
         if len(waits) < LEAST_FOR_ERROR:
             return None
@@ -366,24 +375,13 @@ class DataWait:
         return StepWait(mean_us / 1000, error_us / 1000)
 
 
-class StepPartSums:
-    """Adds up the parts of the steps that were measured.
+class StepPartSums(Recent[StepParts]):
+    """Adds up the parts of the steps that were measured."""
 
-    Args:
-        kept_s: for how long before the newest `before` is to know them.
-    """
-
-    def __init__(self, kept_s: float = WINDOW_S) -> None:
-        self._kept_ns = int(kept_s * 1e9)
-        self.total: StepParts | None = None
-        """Of all steps; None where none was measured."""
-        self.why: str | None = None
-        """Why none could be."""
-        self._recent = deque[StepParts](maxlen=MAX_RECORDS)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the newest: who goes on from an index reads them again."""
-        return vars(self) | {"_recent": deque(maxlen=MAX_RECORDS)}
+    total: StepParts | None = None
+    """Of all steps; None where none was measured."""
+    why: str | None = None
+    """Why none could be."""
 
     def fold(self, record: StepParts) -> None:
         self.why = next(iter(record.why.values()), None)
@@ -391,12 +389,10 @@ class StepPartSums:
         if record.steps < 1 or record.step_us < 1 or min(*parts, record.rest_us) < 0:
             return
         self.total = record if self.total is None else self.total.plus(record)
-        self._recent.append(record)
-        while self._recent[0].t < record.t - self._kept_ns:
-            self._recent.popleft()
+        self._keep(record.t, record)
 
     def before(self, at_ns: int) -> StepParts | None:
         """Return the sums of the half minute before a moment; None where none was measured."""
         first_ns = at_ns - int(WINDOW_S * 1e9)
-        recent = [record for record in self._recent if first_ns <= record.t <= at_ns]
+        recent = [parts for t, parts in self._recent if first_ns <= t <= at_ns]
         return reduce(StepParts.plus, recent) if recent else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from dlmon.records import Gpu, Machine, MachineFacts, MachineUse
+from dlmon.records import Machine, MachineFacts, MachineUse
 from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.statistics.series import Series
 
@@ -20,19 +20,12 @@ from dlmon.statistics.series import Series
 if TYPE_CHECKING:
     from dlmon.records import Epoch
 
-NOT_SAMPLED = "it was not sampled"
-
 
 class MachineHistory:
     """The machine's readings over time; serves a session and a screen without one.
 
     Fields that a record leaves out have not changed, so records are merged.
     """
-
-    run_memory_peak_mib: int | None = None
-    """The most memory that the run's processes held, in a reading; an index of before lacks it."""
-    gpu_activity: dict[str, dict[int, Series]] | None = None
-    """What each GPU really did, by the name of the reading; an index of before lacks it, too."""
 
     def __init__(self, interval_s: float = 1.0) -> None:
         self.interval_s = interval_s
@@ -49,6 +42,10 @@ class MachineHistory:
         self.gpu_temperature_c: dict[int, Series] = {}
         self.gpu_memory_peak_mib: dict[int, int] = {}
         """The most that was ever in use of each GPU's memory, in a reading."""
+        self.gpu_activity: dict[str, dict[int, Series]] = {}
+        """What each GPU really did, by the name of the reading."""
+        self.run_memory_peak_mib: int | None = None
+        """The most memory that the run's processes held, in a reading."""
         self.energy = EnergyMeter()
 
     def fold(self, sample: Machine) -> int:
@@ -89,26 +86,22 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
-            self._fold_activity(gpu, start_ns, sample.t, len(merged.gpus or ()))
+            for name in GPU_ACTIVITY:
+                value = getattr(gpu, name)
+                if value is not None:
+                    of_gpus = self.gpu_activity.setdefault(name, {})
+                    if gpu.index not in of_gpus:
+                        # Of many GPUs they are coarser, so that a day takes no more memory.
+                        gpus = len(merged.gpus or ())
+                        of_gpus[gpu.index] = Series(self.bucket_ns * max(2, gpus))
+                    of_gpus[gpu.index].add(start_ns, sample.t, value)
         return start_ns
-
-    def _fold_activity(self, gpu: Gpu, start_ns: int, end_ns: int, gpus: int) -> None:
-        # Of many GPUs they are coarser, so that a day of them takes no more memory.
-        bucket_ns = self.bucket_ns * max(2, gpus)
-        for name in GPU_ACTIVITY:
-            value = getattr(gpu, name)
-            if value is not None:
-                by_name = self.gpu_activity = self.gpu_activity or {}
-                of_gpus = by_name.setdefault(name, {})
-                if gpu.index not in of_gpus:
-                    of_gpus[gpu.index] = Series(bucket_ns)
-                of_gpus[gpu.index].add(start_ns, end_ns, value)
 
     def use(self) -> MachineUse:
         """Return how much of the machine was used over all of the time."""
         cpu_pct, energy_j, why = self.cpu_pct.mean, {}, {}
         if cpu_pct is None:
-            why["cpu_pct"] = NOT_SAMPLED
+            why["cpu_pct"] = "it was not sampled"
         for name, counter in self.energy.counters.items():
             joules = counter.joules_since_start
             if joules is None:

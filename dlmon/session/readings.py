@@ -169,7 +169,7 @@ class TrainingReadings:
 
     def mean_or_zero(self, name: str) -> float:
         """Return a mean; 0 where too few readings stand for the run."""
-        return (self._means.get(name) or 0.0) if self._means.counts[name] >= MIN_SAMPLES else 0.0
+        return self.mean(name) or 0.0
 
     def mean(self, name: str) -> float | None:
         """Return a mean; None where too few readings stand for the run."""

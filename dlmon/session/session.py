@@ -92,7 +92,6 @@ RATE_NOW_NS = 2_000_000_000
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
-NOT_DESCRIBED = Model(None, None, None, None, None, None)
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
@@ -141,11 +140,11 @@ class Session:
         self._epochs: list[Epoch] = []
         self._evaluation: Evaluation | None = None
         self.readings = TrainingReadings()
-        self.data_wait = DataWait(looked_back_s(self.machine.interval_s))
-        self.step_parts = StepPartSums(looked_back_s(self.machine.interval_s))
+        interval_s = self.machine.interval_s
+        self.data_wait = DataWait(looked_back_s(interval_s))
+        self.step_parts = StepPartSums(looked_back_s(interval_s))
         self.epoch_uses = EpochUses()
         self.trainers = Trainers()
-        interval_s = self.machine.interval_s
         self._first_looks = Looks(header.t, interval_s)
         """What is seen before it trains steadily."""
         self._looks = Looks(header.t, interval_s)
@@ -516,7 +515,7 @@ class Session:
             gpus=self.gpus,
             elapsed_s=max(0, now - self.header.t) / 1e9,
             progress=self._progress(now),
-            samples_per_second_now=self._rate_now(now),
+            samples_per_second_now=self._rate_now(self.throughput, now),
             samples_per_second=samples_per_second,
             tokens_per_second_now=self._tokens_now(now),
             tokens_per_second=tokens_per_second,
@@ -534,7 +533,8 @@ class Session:
             trainers=trainers,
             counts_steps=self.counts_steps,
             loops=tuple(self._loop_result(one, loop, ended) for one in seen),
-            measured_model=self._measured_model(loop),
+            measured_model=loop.model
+            and replace(loop.model, samples_per_epoch=self.trainers.samples_of_all(loop)),
             effective=effective_of(
                 loop.model,
                 samples_per_second,
@@ -572,27 +572,18 @@ class Session:
         kind = GapKind.STALL if is_in_epoch else GapKind.BETWEEN
         step = self._steps_done if is_in_epoch else None
         epoch = self._epoch_now if is_in_epoch else max(0, self._epoch_now - 1)
-        return self.gaps.explained(
-            Gap(stack.begin, now, kind, epoch if self.gaps.has_epochs else None, step)
-        )
+        known = epoch if self.gaps.has_epochs else None
+        return self.gaps.explained(Gap(stack.begin, now, kind, known, step))
 
     def _validity(self, account: dict[AccountPart, float], ended: bool) -> Validity | None:
         if self.header.is_machine_recording:
             return None
-        machine = self.header.machine
-        loop = self.loops.longest
-        return find_doubts(
-            loop.steady, account, self.readings, machine, loop.model, self.gpus, ended
-        )
-
-    def _measured_model(self, loop: Loop) -> Model | None:
-        if loop.model is None:
-            return None
-        return replace(loop.model, samples_per_epoch=self.trainers.samples_of_all(loop))
+        loop, facts = self.loops.longest, self.header.machine
+        return find_doubts(loop.steady, account, self.readings, facts, loop.model, self.gpus, ended)
 
     def _loop_result(self, loop: Loop, longest: Loop, ended: bool) -> LoopResult:
         """Return what loops that are alike came to."""
-        model, steady = loop.model or NOT_DESCRIBED, loop.steady
+        model, steady = loop.model or Model(None, None, None, None, None, None), loop.steady
         return LoopResult(
             network=network_of(model),
             parameters=model.parameters,
@@ -610,22 +601,18 @@ class Session:
             headline=True if loop is longest else None,
         )
 
-    def _rate_now(self, now: int) -> float | None:
+    def _tokens_now(self, now: int) -> float | None:
+        each = self.model.tokens_per_sample if self.model is not None else None
+        if each is None or self.counts_steps:
+            return self._rate_now(self.tokens_rate, now)
+        rate = self._rate_now(self.throughput, now)
+        return None if rate is None else rate * each
+
+    def _rate_now(self, series: Series, now: int) -> float | None:
         """Return the throughput of the last two seconds of training; of more where steps are slow.
 
         A batch is known once it has ended, so the last one stands until the next is overdue.
         """
-        return self._now_of(self.throughput, now)
-
-    def _tokens_now(self, now: int) -> float | None:
-        """Return the throughput in tokens likewise."""
-        each = self.model.tokens_per_sample if self.model is not None else None
-        if each is None or self.counts_steps:
-            return self._now_of(self.tokens_rate, now)
-        rate = self._rate_now(now)
-        return None if rate is None else rate * each
-
-    def _now_of(self, series: Series, now: int) -> float | None:
         if self.result is not None or self.phase not in STEADY_PHASES:
             return None
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
@@ -789,8 +776,7 @@ class Session:
         last = self._epochs[-1] if self._epochs else None
         if last is None:
             return None
-        has_later_started = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
-        if has_later_started:
+        if (self._epoch_now, self._steps_done) != (last.epoch + 1, 0):
             return None
         alike = self.loops.of(last).epochs.values()
         passes = [0 if e.validation is None else e.validation.count for e in alike]

@@ -33,8 +33,6 @@ FLOAT32, TF32 = "float32", "tf32"
 WITH_TF32, WITHOUT_TF32 = "TF32 where the GPU has it", "without TF32"
 """How products of float32 were computed on a GPU, in the note of a peak."""
 MEASURED = "measured"
-NO_DEVICE, NO_PRECISION = "its device is not known", "what it computes in is not known"
-SOME_CPUS = "the peak was measured on all CPUs, and this run had only some of them"
 _PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
@@ -121,7 +119,7 @@ def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
 
 
 def find_peak(
-    peaks: Sequence[Peak], device: str | None, device_name: str | None, precision: str | None
+    peaks: Sequence[Peak], device: str, device_name: str | None, precision: str
 ) -> Peak | None:
     """Return the peak that a run on a device compares with, None where there is none.
 
@@ -131,8 +129,6 @@ def find_peak(
         device_name: the CPU's model, or the GPU's name.
         precision: float32, tf32, float16, bfloat16, or a dtype policy of Keras.
     """
-    if device is None or precision is None:
-        return None
     kind = device.partition(":")[0]
     name = device_name or ("CPU" if kind == "cpu" else "")
     precision = _PRECISION_OF_POLICY.get(precision, precision)
@@ -170,7 +166,9 @@ def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> M
     if model.peak_flop_s is not None:
         return model
     if model.device is None or precision is None:
-        why = model.why.get("device", NO_DEVICE) if model.device is None else NO_PRECISION
+        why = "what it computes in is not known"
+        if model.device is None:
+            why = model.why.get("device", "its device is not known")
         return replace(model, why={**model.why, "peak_flop_s": why})
     if model.device == "cpu":
         name, known = model.device_name or machine.cpu_model, None
@@ -182,10 +180,14 @@ def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> M
         # It came with Ampere.
         precision = FLOAT32
     peak: float | None = None
-    reason: str | None = SOME_CPUS
+    reason = "the peak was measured on all CPUs, and this run had only some of them"
     if model.device != "cpu" or not some_cpus:
         try:
-            peak, reason = peak_of_run(calibration_path(), model.device, name, precision)
+            measured = find_peak(read_peaks(calibration_path()), model.device, name, precision)
+            peak = None if measured is None else measured.flop_s
+            reason = f"this device was not calibrated for {precision} ({COMMAND})"
+        except CalibrationError as error:
+            reason = str(error)
         except RuntimeError:
             reason = "there is no home directory, so no calibration is kept"
     said_by, printed = MEASURED, None if known is None else known.peak_tflop_s(precision)
@@ -193,21 +195,8 @@ def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> M
         peak, said_by = printed * 1e12, "AMD" if known.name.startswith("AMD") else "NVIDIA"
     found = replace(model, compute_precision=precision, peak_flop_s=peak)
     if peak is None:
-        return replace(found, why={**model.why, "peak_flop_s": reason or ""})
+        return replace(found, why={**model.why, "peak_flop_s": reason})
     return replace(found, peak_from=said_by)
-
-
-def peak_of_run(
-    path: Path, device: str | None, device_name: str | None, precision: str | None
-) -> tuple[float | None, str | None]:
-    """Return the peak of a run in FLOP/s, or None and why there is none, in words."""
-    try:
-        peak = find_peak(read_peaks(path), device, device_name, precision)
-    except CalibrationError as error:
-        return None, str(error)
-    if peak is None:
-        return None, f"this device was not calibrated for {precision} ({COMMAND})"
-    return peak.flop_s, None
 
 
 def flop_s_text(flop_s: float) -> str:

@@ -16,7 +16,6 @@ from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 
-NOT_KNOWN = "the peak of this device is not known"
 FEWER_OPERATIONS = "over its peak: fast convolutions (Winograd, FFT) do fewer than are counted"
 
 _T = TypeVar("_T")
@@ -120,15 +119,11 @@ def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, 
 
 def published(workload: str) -> tuple[Published, ...]:
     """Return the published times of a workload, of every metric, and the person's own."""
-    rows = (*_every_published(), *own_published()[0])
+    rows = (*read_table("published.csv", Published), *own_published()[0])
     return tuple(row for row in rows if row.workload == workload)
 
 
 @cache
-def _every_published() -> tuple[Published, ...]:
-    return read_table("published.csv", Published)
-
-
 def read_table(file: str, kind: type[_T]) -> tuple[_T, ...]:
     """Return the rows of a CSV file of this package; its columns are the fields of `kind`.
 
@@ -147,11 +142,8 @@ def read_table(file: str, kind: type[_T]) -> tuple[_T, ...]:
 
 COLUMNS = tuple(spec.name for spec in fields(Published) if spec.name != "own")
 _REQUIRED = ("workload", "device", "metric", "value", "batch_size")
-_METRICS = (
-    "seconds_per_epoch",
-    "run_seconds",
-    *sorted({m for of in OF_A_STEP.values() for m in of}),
-)
+_OF_STEPS = sorted({metric for metrics in OF_A_STEP.values() for metric in metrics})
+_METRICS = ("seconds_per_epoch", "run_seconds", *_OF_STEPS)
 LONGEST_TEXT = 200
 LARGEST_FILE = MIB
 # What a spreadsheet would take for a formula; a quote before it makes it text there.
@@ -306,7 +298,7 @@ class PublishedDevice:
         version 4 on, Nervana's neon) can therefore exceed the device's peak.
         """
         if self.tflop_s_float32 is None:
-            return None, self.note or NOT_KNOWN
+            return None, self.note or "the peak of this device is not known"
         if precision is None:
             return None, "the precision is not known"
         peak = self.peak_tflop_s(precision)

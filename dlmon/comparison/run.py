@@ -28,8 +28,6 @@ BACKEND = "backend"
 """What Keras runs on; of a script what it was seen to run on, where the log says it."""
 # Where the log is kept and how a run is watched changes nothing of it.
 _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
-_PRICE = "price"
-
 
 _LOWER_IS_BETTER = {
     "loss", "error", "err", "mae", "mse", "rmse", "mape", "msle", "perplexity", "ppl", "nll",
@@ -129,28 +127,22 @@ class Figures(Protocol):
     """What is known of a run, as it goes on or as it ended."""
 
     @property
-    def seconds_per_epoch(self) -> SecondsPerEpoch | None:
-        """The time of an epoch."""
+    def seconds_per_epoch(self) -> SecondsPerEpoch | None: ...
 
     @property
-    def run_seconds(self) -> RunSeconds | None:
-        """The time of the run."""
+    def run_seconds(self) -> RunSeconds | None: ...
 
     @property
-    def step_ms(self) -> StepTime | None:
-        """The time of a batch."""
+    def step_ms(self) -> StepTime | None: ...
 
     @property
-    def samples_per_second(self) -> SamplesPerSecond | None:
-        """The throughput."""
+    def samples_per_second(self) -> SamplesPerSecond | None: ...
 
     @property
-    def counts_steps(self) -> bool | None:
-        """Whether that is of steps."""
+    def counts_steps(self) -> bool | None: ...
 
     @property
-    def tokens_per_second(self) -> SamplesPerSecond | None:
-        """The throughput in tokens."""
+    def tokens_per_second(self) -> SamplesPerSecond | None: ...
 
 
 def metric_of_script(figures: Figures) -> str:
@@ -294,7 +286,7 @@ class RunFigures(Conditions):
     def work(self) -> tuple[Hashable, ...]:
         """The machine, what was trained there, and what was asked for."""
         options = options_with_effect(self.options)
-        asked = repr({name: value for name, value in options.items() if name != _PRICE})
+        asked = repr({name: value for name, value in options.items() if name != "price"})
         # Of a script its samples may depend on more than its arguments.
         samples = None if self.command is None else self.samples
         place = self.script.place if self.script else None

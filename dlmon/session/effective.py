@@ -9,13 +9,6 @@ from dlmon.comparison.peaks import MEASURED
 from dlmon.records import Model, SamplesPerSecond
 from dlmon.records.record import record
 
-NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
-NO_TOKENS = "its batches hold no tokens that could be counted"
-NO_LENGTH = "how many tokens a sequence has is not known"
-NOT_STEADY = "the run was not steady for long enough"
-# Of attention, a third is the way forward.
-_FORWARD = 3
-
 
 @record(frozen=True)
 class Effective:
@@ -45,10 +38,10 @@ def effective_of(
         peak_flop_s: of all devices that train together.
         counts_steps: whether the samples of a batch aren't known.
     """
-    flop_s, again_flop_s, why = _flop_s(model, samples, tokens, counts_steps)
-    if model is None or flop_s is None:
-        return Effective(why=dict.fromkeys(("effective_flop_s", "peak_share"), why or ""))
-    reason = model.why.get("peak_flop_s")
+    found = _flop_s(model, samples, tokens, counts_steps)
+    if model is None or isinstance(found, str):
+        return Effective(why=dict.fromkeys(("effective_flop_s", "peak_share"), str(found)))
+    (flop_s, again_flop_s), reason = found, model.why.get("peak_flop_s")
     share, why_no_share = peak_share(flop_s, peak_flop_s, reason, model.peak_from)
     hardware = None
     if share is not None and peak_flop_s and again_flop_s:
@@ -69,38 +62,36 @@ def _flop_s(
     samples: SamplesPerSecond | None,
     tokens: SamplesPerSecond | None,
     counts_steps: bool,
-) -> tuple[float | None, float, str | None]:
-    """Return operations per second, those that are done again, and why the first are unknown."""
+) -> tuple[float, float] | str:
+    """Return operations per second and those that are done again, or why they are unknown."""
     if model is None:
-        return None, 0.0, "the run ended before the model was built"
+        return "the run ended before the model was built"
     again = 0.0
+    if model.flops_per_sample is None and model.flops_per_token is None:
+        counted = model.why.get("flops_per_sample", "the model's operations are not counted")
+        return model.why.get("flops_per_token", counted)
+    if samples is None:
+        return "the run was not steady for long enough"
     if model.flops_per_sample is not None:
-        if samples is None:
-            return None, 0.0, NOT_STEADY
         flop_s = model.flops_per_sample * samples.mean
-    elif model.flops_per_token is not None:
-        if samples is None:
-            return None, 0.0, NOT_STEADY
+    else:
         if tokens is None:
-            return None, 0.0, NO_TOKENS
+            return "its batches hold no tokens that could be counted"
         sequence = None if counts_steps else tokens.mean / samples.mean
         sequence = model.tokens_per_sample or model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
         # Who watches no such training waits for none of it.
         from dlmon.statistics.operations import per_token
 
-        each = per_token(model.flops_per_token, attention, sequence)
+        alone = model.flops_per_token or 0
+        each = per_token(alone, attention, sequence)
         if each is None:
-            return None, 0.0, NO_LENGTH
+            return "how many tokens a sequence has is not known"
         flop_s = each * tokens.mean
         if recomputed:
-            again = (recomputed + (each - model.flops_per_token) / _FORWARD) * tokens.mean
-    else:
-        counted = model.why.get("flops_per_sample", "the model's operations are not counted")
-        return None, 0.0, model.why.get("flops_per_token", counted)
-    if not 0 < flop_s < math.inf:
-        return None, 0.0, "no operation was counted"
-    return flop_s, again, None
+            # Of attention, a third is the way forward.
+            again = (recomputed + (each - alone) / 3) * tokens.mean
+    return (flop_s, again) if 0 < flop_s < math.inf else "no operation was counted"
 
 
 def peak_share(
@@ -114,7 +105,7 @@ def peak_share(
     Only a peak that was measured on a busy machine lets a run beat it.
     """
     if peak_flop_s is None or not 0 < peak_flop_s < math.inf:
-        return None, why_no_peak or NOT_CALIBRATED
+        return None, why_no_peak or "this device was not calibrated (dlmon doctor --calibrate)"
     share = flop_s / peak_flop_s
     if share <= 1:
         return share, None

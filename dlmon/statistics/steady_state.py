@@ -50,7 +50,7 @@ class Blocks:
     """
 
     _length_us: int = BLOCK_US
-    _blocks: list[tuple[int, int]] = field(default_factory=list)
+    done: list[tuple[int, int]] = field(default_factory=list)
     _open_samples: int = 0
     _open_us: int = 0
 
@@ -59,22 +59,18 @@ class Blocks:
         self._open_us += time_us
         if self._open_us < self._length_us:
             return
-        self._blocks.append((self._open_samples, self._open_us))
+        self.done.append((self._open_samples, self._open_us))
         self._open_samples = self._open_us = 0
-        if len(self._blocks) == MAX_BLOCKS:
-            pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
-            self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
+        if len(self.done) == MAX_BLOCKS:
+            pairs = zip(self.done[::2], self.done[1::2], strict=True)
+            self.done = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
             self._length_us *= 2
 
     def count_steps(self, samples: float) -> None:
         """Count steps of so many samples each, in place of their samples."""
         steps = max(1.0, samples)
-        self._blocks = [(round(done / steps), time_us) for done, time_us in self._blocks]
+        self.done = [(round(done / steps), time_us) for done, time_us in self.done]
         self._open_samples = round(self._open_samples / steps)
-
-    @property
-    def whole(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self._blocks)
 
     def relative_error(self) -> tuple[float, int] | None:
         """Return the relative standard error of samples over time, with its degrees of freedom.
@@ -83,12 +79,12 @@ class Blocks:
         Where a block is like the one before it, as under noise that lasts longer than a block,
         so many say only as much as fewer independent ones.
         """
-        count = len(self._blocks)
-        samples = sum(block[0] for block in self._blocks)
+        count = len(self.done)
+        samples = sum(block[0] for block in self.done)
         if count < 2 or not samples:
             return None
-        rate = _ratio(self._blocks)
-        residuals = [done - rate * time_us for done, time_us in self._blocks]
+        rate = _ratio(self.done)
+        residuals = [done - rate * time_us for done, time_us in self.done]
         squares, independent = _spread(residuals)
         error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
         return error, max(1, int(independent) - 1)
@@ -99,10 +95,10 @@ class Blocks:
         None below ten blocks, and where chance may have done it: the halves differ by no more
         than the blocks of each do, apart from a trend within the half.
         """
-        middle = len(self._blocks) // 2
+        middle = len(self.done) // 2
         if middle < MIN_BLOCKS_OF_HALF:
             return None
-        halves = self._blocks[:middle], self._blocks[-middle:]
+        halves = self.done[:middle], self.done[-middle:]
         before, after = (_ratio(half) for half in halves)
         if not before or not after:
             return None
@@ -179,7 +175,7 @@ class SteadyState(SteadyBatches):
     @property
     def windows(self) -> tuple[tuple[int, int], ...]:
         """Samples and microseconds of consecutive windows of a second or more, 19 at most."""
-        return self.blocks.whole
+        return tuple(self.blocks.done)
 
     @property
     def mean_step_us(self) -> float | None:

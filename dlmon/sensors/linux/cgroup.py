@@ -26,8 +26,6 @@ Limit = TypeVar("Limit", int, float)
 
 MACHINE_ONLY = "reported for the whole machine only"
 RESOURCES = ("cpu", "memory", "io")
-_US_PER_PCT = 1e4
-NO_FAULTS = "the kernel doesn't count this group's major faults"
 
 
 class CgroupProvider(Provider):
@@ -74,7 +72,8 @@ class CgroupProvider(Provider):
             return mib_per_second(self._swapped.per_second(t, moved)[0] * self._page_bytes)
 
         def major_faults_s() -> float:
-            faults = _memory_counts(version, directory, NO_FAULTS, "pgmajfault")
+            why = "the kernel doesn't count this group's major faults"
+            faults = _memory_counts(version, directory, why, "pgmajfault")
             return round(self._faults.per_second(t, *faults)[0], 1)
 
         values, why = ask(
@@ -274,7 +273,7 @@ class PressureProvider(Provider):
     def _pct(self, resource: str, t: int) -> float:
         waited = waited_us(kernel_files.read(self._files[resource]))
         (us_per_s,) = self._waited[resource].per_second(t, waited)
-        return min(100.0, round(us_per_s / _US_PER_PCT, 1))
+        return min(100.0, round(us_per_s / 1e4, 1))
 
 
 def waited_us(text: str) -> int:

@@ -55,7 +55,7 @@ class CpuProvider(Provider):
         values, why = ask(
             {
                 "cpu_model": self._model,
-                "cores": _allowed_cores,
+                "cores": lambda: len(os.sched_getaffinity(0)),
                 "physical_cores": self._physical_cores,
                 "load_1m": _load_1m,
                 "governor": self._governor,
@@ -212,10 +212,6 @@ def utilisation(
 
 def _load_1m() -> float:
     return round(os.getloadavg()[0], 2)
-
-
-def _allowed_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _numbers(paths: Sequence[str]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,23 +140,36 @@ def _instance(nvml: Any, index: int, handle: Any) -> MigInstance:
     values: dict[str, Any] = {}
     why: dict[str, str] = {}
     for query in INSTANCE:
-        for reader in query.readers:
-            try:
-                value = reader(nvml, handle)
-                query.check(value)
-            except nvml.NVMLError as error:
-                if error.value in LIFE_CYCLE:
-                    raise
-                why[query.name] = words(error)
-            except AttributeError:
-                why[query.name] = "not supported by this pynvml"
-            except ValueError as error:
-                why[query.name] = str(error)
-            else:
-                values[query.name] = value
-                why.pop(query.name, None)
-                break
+        answer, _ = _first_answer(nvml, handle, query, query.readers)
+        if not isinstance(answer, Missing):
+            values[query.name] = answer
+        elif answer.code in LIFE_CYCLE:
+            raise nvml.NVMLError(answer.code)
+        else:
+            why[query.name] = answer.reason
     return MigInstance(index, **values, why=why)
+
+
+def _first_answer(
+    nvml: Any, handle: Any, query: Query, readers: Sequence[Reader]
+) -> tuple[Any, Reader | None]:
+    """Return the answer and the call that gave it; one that was refused for good has none."""
+    missing = Missing("not supported")
+    for reader in readers:
+        try:
+            value = reader(nvml, handle)
+            query.check(value)
+        except nvml.NVMLError as error:
+            missing = missing_by(error)
+            if error.value not in SETTLED or error.value == NO_PERMISSION:
+                break
+        except AttributeError:  # an older pynvml without this call
+            missing = Missing("not supported by this pynvml")
+        except ValueError as error:
+            return Missing(str(error)), reader
+        else:
+            return value, reader
+    return missing, None
 
 
 # By version: pynvml's calls without one raise an error of another kind on an older driver.
@@ -239,7 +252,7 @@ class Device:
     answered: bool = False
     """Its last reading held a value."""
     _mig: bool = False
-    _settled: dict[str, Reader | Missing] = field(default_factory=dict)
+    _settled: dict[str, Reader | Missing | None] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
     _activity: Activity = field(default_factory=Activity)
     xid_errors: XidErrors = field(default_factory=XidErrors)
@@ -359,26 +372,12 @@ class Device:
         settled = self._settled.get(query.name)
         if isinstance(settled, Missing):
             return settled
-        missing = Missing("not supported")
-        for reader in (settled,) if settled is not None else query.readers:
-            try:
-                value = reader(nvml, self.handle)
-                query.check(value)
-            except nvml.NVMLError as error:
-                missing = missing_by(error)
-                if error.value in LIFE_CYCLE:
-                    self.detach(missing)
-                    return missing
-                if error.value not in SETTLED:
-                    return missing
-                if error.value == NO_PERMISSION:
-                    break
-            except AttributeError:  # an older pynvml without this call
-                missing = Missing("not supported by this pynvml")
-            except ValueError as error:
-                return Missing(str(error))
-            else:
-                self._settled[query.name] = reader
-                return value
-        self._settled[query.name] = missing
-        return missing
+        readers = (settled,) if settled is not None else query.readers
+        answer, reader = _first_answer(nvml, self.handle, query, readers)
+        if not isinstance(answer, Missing):
+            self._settled[query.name] = reader
+        elif answer.code in LIFE_CYCLE:
+            self.detach(answer)
+        elif answer.code in (0, *SETTLED) and reader is None:
+            self._settled[query.name] = answer
+        return answer

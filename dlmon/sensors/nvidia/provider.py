@@ -43,8 +43,7 @@ class RuntimePower:
     """The display controllers that NVIDIA's driver manages."""
 
     def __init__(self, root: Path | None = None) -> None:
-        root = ROOT if root is None else root
-        self._driver = root / "sys/bus/pci/drivers/nvidia"
+        self._driver = (root or ROOT) / "sys/bus/pci/drivers/nvidia"
         self._statuses: list[str] = []
 
     def find_cards(self) -> None:
@@ -158,7 +157,10 @@ class NvidiaProvider(Provider):
         if self._is_asleep:
             return _no_reading(ASLEEP)
         if was_asleep:
-            self._wake_up()
+            if self._nvml is None:
+                self._load_and_open()
+            for device in self._devices:
+                device.is_due = True
         self._reconnect(t)
         if self._pcie and self._devices:
             turn, self._turn = self._turn % max(_MEASURE_EVERY, len(self._devices)), self._turn + 1
@@ -250,12 +252,6 @@ class NvidiaProvider(Provider):
         self._open()
         self._reopen_at = t + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
-
-    def _wake_up(self) -> None:
-        if self._nvml is None:
-            self._load_and_open()
-        for device in self._devices:
-            device.is_due = True
 
     def _all_answer(self) -> bool:
         return self._why is None and not any(device.is_lost for device in self._devices)

@@ -16,7 +16,6 @@ from dlmon.comparison.peaks import (
     calibration_path,
     find_peak,
     flop_s_text,
-    peak_of_run,
     read_peaks,
     with_peak,
     write_peaks,
@@ -106,29 +105,14 @@ def test_a_file_that_may_not_be_read_or_written_says_so(path):
         ("gpu", "NVIDIA H100 80GB HBM3", "mixed_bfloat16", GPU),
         ("gpu:0", "NVIDIA H100 80GB HBM3", "mixed_float16", None),
         ("gpu:0", None, "bfloat16", None),
-        (None, "Some CPU", "float32", None),
-        ("cpu", "Some CPU", None, None),
     ],
 )
 def test_a_peak_is_found_by_device_name_and_precision(device, name, precision, peak):
     assert find_peak([CPU, GPU], device, name, precision) == peak
 
 
-def test_a_run_gets_its_peak_or_the_reason(path):
-    assert calibration_path().is_relative_to(os.environ["XDG_STATE_HOME"])
-    assert peak_of_run(path, "cpu", "Some CPU", "float32") == (
-        None,
-        "this device was not calibrated for float32 (dlmon doctor --calibrate)",
-    )
-    write_peaks(path, [CPU])
-    assert peak_of_run(path, "cpu", "Some CPU", "float32") == (1.86e11, None)
-    path.write_text("{")
-    flop_s, why = peak_of_run(path, "cpu", "Some CPU", "float32")
-    assert flop_s is None
-    assert "holds no calibration" in why
-    # A directory in its place says so.
-    path.unlink()
-    path.mkdir()
+def test_a_directory_in_the_place_of_the_file_is_said(path):
+    path.mkdir(parents=True)
     with pytest.raises(CalibrationError, match="can't be read"):
         read_peaks(path)
     with pytest.raises(CalibrationError, match="can't be kept"):
@@ -190,6 +174,10 @@ def test_a_measured_peak_comes_first(kept):
     write_peaks(kept, [GPU])
     found = with_peak(SCRIPT, MACHINE)
     assert (found.peak_flop_s, found.peak_from) == (7e14, "measured")
+    # What can't be read is said where no maker says more.
+    kept.write_text("{")
+    unknown = with_peak(replace(SCRIPT, device="gpu:1"), MACHINE)
+    assert "holds no calibration" in unknown.why["peak_flop_s"]
     # What a supervisor of another machine said stays.
     assert with_peak(replace(SCRIPT, peak_flop_s=1.0), MACHINE).peak_flop_s == 1.0
 

@@ -10,7 +10,7 @@ from dlmon.figures.run_comparison import facts_of_epoch
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SamplesPerSecond, Status
-from dlmon.session.effective import NO_LENGTH, NO_TOKENS, effective_of
+from dlmon.session.effective import effective_of
 
 GPT = Model(
     parameters=1,
@@ -47,8 +47,8 @@ def test_what_is_computed_again_counts_for_the_hardware_alone():
 @pytest.mark.parametrize(
     ("model", "tokens", "counts_steps", "why"),
     [
-        (GPT, None, False, NO_TOKENS),
-        (GPT, TOKENS, True, NO_LENGTH),
+        (GPT, None, False, "its batches hold no tokens that could be counted"),
+        (GPT, TOKENS, True, "how many tokens a sequence has is not known"),
         (replace(GPT, flops_per_token=None, why={"flops_per_token": "no"}), TOKENS, False, "no"),
     ],
 )

@@ -208,14 +208,11 @@ class WorkloadRun:
             evaluation=feeds.evaluation.data if feeds.evaluation else None,
             phase=phases[self.mode],
             capped=feeds.capped,
-            evaluation_capped=self._caps(feeds.evaluation),
+            # `--steps` leaves out a part of the test set.
+            evaluation_capped=feeds.evaluation is not None
+            and self.steps_cap is not None
+            and feeds.evaluation.samples < (self.evaluation_samples or 0),
         )
-
-    def _caps(self, evaluation: Feed | None) -> bool:
-        """Return whether `--steps` leaves out a part of the test set."""
-        if evaluation is None or self.steps_cap is None:
-            return False
-        return evaluation.samples < (self.evaluation_samples or 0)
 
     def _load(self, devices: int) -> Feeds:
         """Load the data, and cut them into the batches of this run.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 
 # Which one it was says its version; where it lies makes no difference.
 _INTERPRETER = re.compile(r"(?:.*[/\\])?(?:python|pypy)[\d.]*(?:\.exe)?", re.DOTALL)
@@ -53,7 +54,12 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
         script: what of a command the positional arguments are counted from, by the end of its path;
             None counts from the program. It is no argument itself, nor is an interpreter.
     """
-    switches = {option for words in commands for option in _without_value(words)}
+    switches = {
+        word
+        for words in commands
+        for word, following in zip_longest(words, words[1:])
+        if _OPTION.fullmatch(word) and (following is None or not _may_be_value(following, word))
+    }
     read = [_read(words, switches) for words in commands]
     # A word behind an option here, and by itself where that option isn't given, is no value of it.
     alone = [Counter(positional) for _, positional in read]
@@ -65,12 +71,6 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
                 if name not in others and any(theirs[value] > ours[value] for value in values)
             }
     return [_named(*_read(words, switches), script) for words in commands]
-
-
-def _without_value(words: Words) -> Iterator[str]:
-    for word, following in zip(words, [*words[1:], None], strict=False):
-        if _OPTION.fullmatch(word) and (following is None or not _may_be_value(following, word)):
-            yield word
 
 
 def _may_be_value(word: str, option: str) -> bool:

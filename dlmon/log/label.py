@@ -20,7 +20,6 @@ LONGEST_NAME, LONGEST_NOTE = 60, 1_000
 
 # What parts a list of sessions, makes a glob of a word, or a path.
 _MEANS_MORE = (*",*?[/", ".jsonl")
-_LAST = r"last(?:~([0-9]{1,9}))?"
 _MAX_BYTES = 64 * 1024
 
 
@@ -49,7 +48,7 @@ def runs_before_last(text: str) -> int | None:
 
     None where it means something else.
     """
-    match = re.fullmatch(_LAST, text)
+    match = re.fullmatch(r"last(?:~([0-9]{1,9}))?", text)
     return None if match is None else int(match[1] or 0)
 
 
@@ -73,12 +72,9 @@ def read_label(log: Path) -> Label:
         return Label()
     if not isinstance(fields, dict):
         return Label()
+    said = ((fields.get("name"), LONGEST_NAME), (fields.get("note"), LONGEST_NOTE))
     name, note = (
-        clean(value, longest).strip() if isinstance(value, str) else ""
-        for value, longest in (
-            (fields.get("name"), LONGEST_NAME),
-            (fields.get("note"), LONGEST_NOTE),
-        )
+        clean(value, longest).strip() if isinstance(value, str) else "" for value, longest in said
     )
     return Label(None if refuse_name(name) else name, note or None)
 

@@ -59,7 +59,7 @@ _PART_OF_PAUSE = {
     COMPILE: AccountPart.COMPILING,
     GARBAGE: AccountPart.GARBAGE,
 }
-# Where the time of steps went that a pause lay in: what is not in the first of them is in others.
+# Out of which parts a pause is taken that lay in one of them, in this order.
 _SOURCES = {
     AccountPart.TRAINING: (AccountPart.TRAINING, AccountPart.STALLS),
     AccountPart.STALLS: (AccountPart.STALLS, AccountPart.BETWEEN_STEPS, AccountPart.TRAINING),
@@ -69,7 +69,7 @@ _SOURCES = {
     AccountPart.COMPILING: (AccountPart.COMPILING, AccountPart.TRAINING),
     AccountPart.STARTUP: (AccountPart.STARTUP, AccountPart.SCRIPT),
 }
-# So many pauses may wait for what they lay in to be recorded.
+# At most this many pauses wait until what they lay in is recorded.
 MAX_WAITING = 1000
 MAX_RECORDS = 4096
 # In these a script trains, or begins to.
@@ -188,7 +188,7 @@ class TimeAccount:
     def _paused_within(
         self, until_ns: int, source: AccountPart
     ) -> Counter[tuple[AccountPart, AccountPart]]:
-        """Return how long the pauses that wait took until then, since all before is accounted."""
+        """Return how long the pauses that wait took since what is in the account, until then."""
         paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
         for begin, end, part in self._waiting:
             paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self._until_ns))

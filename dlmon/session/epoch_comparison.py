@@ -22,13 +22,13 @@ from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 MIN_EPOCHS = 3
 """With fewer comparable epochs there is no telling which of them are the usual ones."""
 FEW_EPOCHS, SLOW_OF_FEW = 3, 1.5
-"""Of so few none is slow but one that takes so many times as long as each of the others."""
+"""Of three epochs, one is slow if it takes this many times as long as each of the others."""
 SPREADS = 4.0
 LEAST_SHARE = 0.05
 # The median distance from the median, as a standard deviation.
 _AS_DEVIATION = 1.4826
-# A part of the time counts from so much of what an epoch took longer, and of an epoch. Of a slow
-# one all is to be accounted for: there is more to it than chance.
+# From which share of what an epoch took longer, and of an epoch, a part counts. Of a slow epoch
+# everything is to be accounted for: there is more to it than chance.
 _SHARE_OF_EXCESS, _SHARE_OF_EPOCH = 0.2, 0.02
 _SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH = 0.05, 0.01
 MIN_READINGS = 2
@@ -247,19 +247,14 @@ def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
             continue
         if name in _LEAST:
             differs = usual.is_exceeded(value, least)
-            if name == RUN_CORES:
-                differs = differs or _did_less(value, known, usual)
+            if name == RUN_CORES and value < _IDLE_SHARE * min(known):
+                differs = differs or usual.value - value >= _IDLE_CORES
         else:
             less = Usual(-usual.value, usual.spread)
             differs = less.is_exceeded(-value, least * usual.value)
         if differs:
             found.append(Differing(name, value, usual.value))
     return found
-
-
-def _did_less(cores: float, others: Sequence[float], usual: Usual) -> bool:
-    """Whether a run computed clearly less than in all other epochs."""
-    return cores < _IDLE_SHARE * min(others) and usual.value - cores >= _IDLE_CORES
 
 
 def _comparable_s(epochs: Sequence[Epoch], compiled_s: Mapping[int, float]) -> dict[int, float]:
@@ -302,8 +297,8 @@ def _usual(values: Sequence[float], least: int = MIN_EPOCHS - 1) -> Usual | None
 
 
 MAX_EPOCHS = 2000
-"""Of so many, the newest, it is kept."""
-# A record of batches may come so many readings after what it reports.
+"""At most this many of the newest epochs are kept."""
+# How many readings may come between batches and the record of them.
 _PENDING = 16
 
 STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"

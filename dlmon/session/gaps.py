@@ -21,9 +21,9 @@ from dlmon.session.readings import Means, Reading
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 MIN_GAP_NS = 1_000_000_000
-# So many are kept: the longest.
+# At most this many gaps are kept: the longest.
 MAX_GAPS = 1000
-# So many readings are kept for a gap that may have begun with the oldest of them.
+# At most this many readings are kept, for a gap that may have begun with the oldest.
 MAX_READINGS = 600
 # What is said as a gap ends may be a little later: times of batches are whole microseconds.
 NOTICE_LATE_NS = 1_000_000
@@ -111,11 +111,8 @@ class Gaps:
         Return it with what is known of it.
         """
         before = self._last
-        if (
-            gap.kind is GapKind.BETWEEN
-            and before
-            and (before.kind, before.end) == (gap.kind, gap.start)
-        ):
+        is_between = gap.kind is GapKind.BETWEEN
+        if is_between and before and (before.kind, before.end) == (gap.kind, gap.start):
             # What lies between two passes may come in pieces.
             gap = replace(gap, start=before.start)
             if self._gaps and self._gaps[-1].start == gap.start:
@@ -135,9 +132,7 @@ class Gaps:
     ) -> list[Gap]:
         """Take the batches that stalled for over a second, and return them.
 
-        The first of each size compiles.
-
-        `steady` has folded those before them of the same loop.
+        The first of each size compiles. `steady` has folded the batches before these of their loop.
         """
         if isinstance(record, BatchSummary):
             longest_ns = record.step_us[-1] * 1000

@@ -14,14 +14,14 @@ from dlmon.statistics.series import Series
 
 # A forged log may name any number of GPUs.
 MOST_KEPT = 1024
-# The newest epochs, by which it shows whether memory grows: so many at least, the first one apart.
+# How many of the newest epochs show whether memory grows: at most, and at least without the first.
 MOST_EPOCHS, LEAST_EPOCHS = 40, 6
 # Each epoch grows by this share of the usual growth at least: what was made once is no leak.
 STEADY = 0.25
 LEAST_GROWTH_MIB = 16.0
-# Of epochs that are shorter than this, one counts in so long: it is read once a second.
+# Of shorter epochs one counts in this time: memory is read once a second.
 APART_NS = 2_000_000_000
-# So much less than it grew does it differ from a straight line.
+# Growth is this many times as large as its distance from a straight line.
 BEYOND_SPREAD = 4.0
 
 
@@ -32,10 +32,7 @@ def amount(mib: float) -> str:
 
 def out_of_memory_text(error: OutOfMemory) -> str:
     """Return what is noted as memory runs out; the script may go on."""
-    known = (
-        ("asked for", error.asked_mib),
-        ("free", error.free_mib),
-    )
+    known = (("asked for", error.asked_mib), ("free", error.free_mib))
     said = [f"{amount(mib)} {name}" for name, mib in known if mib is not None]
     gpu = "GPU memory" if error.device is None else f"memory of GPU {error.device}"
     return f"{gpu} ran out: {', '.join(said)}"
@@ -46,9 +43,9 @@ class MemoryGrowth:
     """The peak grows from epoch to epoch.
 
     Attributes:
-        epoch_mib: by so much in an epoch.
-        epochs: so many were looked at.
-        full_in: after about so many more epochs it is full; None where its end is not known.
+        epoch_mib: how much it grows in an epoch.
+        epochs: how many epochs were looked at.
+        full_in: after about how many more epochs it is full; None where its end is not known.
     """
 
     epoch_mib: float
@@ -178,11 +175,5 @@ class MemoryHistory:
                 most_mib = min(most_mib, (newest.reserved_mib or 0) + free_mib)
             left_mib = max(0.0, most_mib - newest.peak_mib)
             growth = replace(growth, full_in=left_mib / growth.epoch_mib)
-        return MemoryUse(
-            newest,
-            growth,
-            peaks[0] if peaks else None,
-            peaks[-1] if peaks else None,
-            self._error,
-            self._errors,
-        )
+        first, last = (peaks[0], peaks[-1]) if peaks else (None, None)
+        return MemoryUse(newest, growth, first, last, self._error, self._errors)

@@ -425,9 +425,9 @@ class Session:
     def epochs_like(
         self, epoch: Epoch, epochs: Sequence[Epoch]
     ) -> tuple[list[Epoch], float | None]:
-        """Return those of the epochs that are of the same loop as one of them, and what compiled.
+        """Return the epochs of the same loop as one of them, and how long the loop compiled.
 
-        That is None where the first of them didn't compile.
+        That is None where the first of these epochs didn't compile.
         """
         loop = self.loops.of(epoch)
         alike = [one for one in epochs if one.begin in loop.epochs]
@@ -462,8 +462,8 @@ class Session:
     def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
 
-        Without a time, or after the end, the moment of the last record counts. A session whose
-        result is about to be made of them has `ended`.
+        Without a time, or after the end, the moment of the last record counts. `ended` says that
+        the session is over though it has no result yet.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
         ended = ended or self.result is not None

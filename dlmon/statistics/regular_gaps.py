@@ -12,10 +12,10 @@ from dlmon.statistics.histogram import StepHistogram
 
 # Long steps that come regularly take about as long, within this factor.
 _ALIKE = 2.0
-# So many in a row make a period; of a short one it takes more, which chance makes sooner.
+# How many in a row make a period: a short one takes more, as chance makes it sooner.
 _IN_A_ROW, _IN_A_ROW_OF_SHORT = 3, 4
 _SHORT_PERIOD = 10
-# One that takes so much longer than those before it is no part of what comes regularly.
+# A step that takes this many times as long as those before it does not come regularly.
 _TOO_LONG = 5.0
 _RECENT = 16
 _MOST_SERIES = 512

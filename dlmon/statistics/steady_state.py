@@ -76,8 +76,8 @@ class Blocks:
         """Return the relative standard error of samples over time, with its degrees of freedom.
 
         None below two blocks. Blocks don't last equally long, so it is the error of a ratio.
-        Where a block is like the one before it, as under noise that lasts longer than a block,
-        so many say only as much as fewer independent ones.
+        Under noise that lasts longer than a block, blocks are like those before them, and say as
+        much as fewer independent ones.
         """
         count = len(self.done)
         samples = sum(block[0] for block in self.done)
@@ -127,7 +127,7 @@ def _error_beside_trend(blocks: Sequence[tuple[int, int]]) -> tuple[float, int]:
 
 
 def _spread(residuals: Sequence[float]) -> tuple[float, float]:
-    """Return the sum of squares, and as how many independent values so many count."""
+    """Return the sum of squares and the effective sample size."""
     squares = math.fsum(residual**2 for residual in residuals)
     products = math.fsum(a * b for a, b in pairwise(residuals))
     autocorrelation = min(max(products / squares, 0.0), MAX_AUTOCORRELATION) if squares else 0.0

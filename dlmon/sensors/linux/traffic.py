@@ -6,8 +6,9 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dlmon.records import Disk, MachineFacts, Network
 from dlmon.sensors import kernel_files
@@ -25,6 +26,11 @@ class TrafficProvider(Provider):
 
     counters: ClassVar[str]
     devices: ClassVar[str]
+    part: ClassVar[str]
+    """The field of a reading that they are."""
+    kind: ClassVar[type[Any]]
+    rates: ClassVar[tuple[str, str]]
+    """The fields of that kind."""
     none_found = ""
     """Why nothing is known where no hardware was found, if so."""
 
@@ -43,10 +49,10 @@ class TrafficProvider(Provider):
             if self.none_found and not self._hardware:
                 raise ValueError(self.none_found)
             moved = self.bytes_moved(kernel_files.read(self._counters), self._hardware)
-            first, second = map(mib_per_second, self._moved.per_second(t, *moved))
+            read = self.kind(*map(mib_per_second, self._moved.per_second(t, *moved)))
         except (OSError, ValueError) as error:
-            return self.reading(None, None, kernel_files.reason(error))
-        return self.reading(first, second)
+            read = self.kind(why=dict.fromkeys(self.rates, kernel_files.reason(error)))
+        return Reading(**{self.part: read})
 
     def slow(self, t: int) -> Reading:
         hardware = self.find(self._devices)
@@ -72,11 +78,6 @@ class TrafficProvider(Provider):
             ValueError: the text is not that of the counters' file.
         """
 
-    @staticmethod
-    @abstractmethod
-    def reading(first: float | None, second: float | None, why: str = "") -> Reading:
-        """Return both rates in MiB/s, or why there is none."""
-
 
 class DiskProvider(TrafficProvider):
     """Rates of disks.
@@ -87,6 +88,7 @@ class DiskProvider(TrafficProvider):
     """
 
     counters, devices = "proc/diskstats", "sys/block"
+    part, kind, rates = "disk", Disk, ("read_mib_s", "write_mib_s")
     none_found = "no physical disk was found"
 
     @staticmethod
@@ -111,11 +113,6 @@ class DiskProvider(TrafficProvider):
         )
         return read * _SECTOR_BYTES, written * _SECTOR_BYTES
 
-    @staticmethod
-    def reading(first: float | None, second: float | None, why: str = "") -> Reading:
-        reasons = dict.fromkeys(("read_mib_s", "write_mib_s"), why) if why else {}
-        return Reading(disk=Disk(first, second, why=reasons))
-
 
 class NetworkProvider(TrafficProvider):
     """Rates of network interfaces.
@@ -126,6 +123,7 @@ class NetworkProvider(TrafficProvider):
     """
 
     counters, devices = "proc/net/dev", "sys/class/net"
+    part, kind, rates = "network", Network, ("receive_mib_s", "send_mib_s")
 
     @staticmethod
     def bytes_moved(counters: str, hardware: Collection[str]) -> tuple[int, int]:
@@ -140,19 +138,12 @@ class NetworkProvider(TrafficProvider):
                 sent += int(columns[8])
         return received, sent
 
-    @staticmethod
-    def reading(first: float | None, second: float | None, why: str = "") -> Reading:
-        reasons = dict.fromkeys(("receive_mib_s", "send_mib_s"), why) if why else {}
-        return Reading(network=Network(first, second, why=reasons))
-
 
 def _owner(device: Path) -> str:
     """Return a device's own name, but for a hidden path to an NVMe disk that disk's (multipath)."""
     name = device.name.replace("!", "/")  # as /sys writes a slash
     path = _NVME_PATH.fullmatch(name)
-    try:
+    with suppress(OSError):
         if path is not None and kernel_files.read(device / "hidden").strip() == "1":
             return f"{path[1]}{path[2]}"
-    except OSError:
-        return name
     return name

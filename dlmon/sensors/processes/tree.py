@@ -324,7 +324,9 @@ class ProcessProvider(Provider):
         return ProcessTree(
             busiest_thread_pct=min(100.0, self._pct(max(ran.values(), default=0), window_ns)),
             busiest_process_pct=self._pct(max(ran_of.values(), default=0), window_ns),
-            cpu_wait_pct=_share(max(waited, default=0), window_ns) if can_tell else None,
+            cpu_wait_pct=min(100.0, round(100 * max((0, *waited)) / window_ns, 1))
+            if can_tell
+            else None,
             read_mib_s=None if read_bytes is None else mib_per_second(read_bytes * 1e9 / window_ns),
             why=why,
         )
@@ -343,10 +345,6 @@ class ProcessProvider(Provider):
         if self._members and not self._read_bytes:
             return None
         return sum(max(0, count - before.get(pid, 0)) for pid, count in self._read_bytes.items())
-
-
-def _share(took_ns: float, window_ns: int) -> float:
-    return min(100.0, round(100 * max(0.0, took_ns) / window_ns, 1))
 
 
 def _read_bytes(io: str) -> int:

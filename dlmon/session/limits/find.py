@@ -10,7 +10,7 @@ the CPU. All rules that hold are kept, and the sentence names the two strongest.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -50,18 +50,18 @@ WINDOW_S = 30.0
 SWAPPING_MIB_S = 1.0
 STEAL_PCT = 5.0
 PRESSURE_PCT = 10.0
-# From so much on that the run reads from a disk, or so many of its processes that wait, it may be
-# among the programs that wait for a disk, or for memory.
+# A run that reads this much from a disk, or has this many processes that wait, may be among the
+# programs that wait for a disk, or for memory.
 READ_MIB_S, FAULTS_S, BLOCKED = 0.1, 1.0, 0.1
-# One rule leads before another from so much of the time more.
+# By how much more of the time a rule has to take to lead in the place of another.
 _LEADS_BY = 0.05
 IDLE = "idle"
 _IN_A_WINDOW = 6
-"""So often a run is looked at in the time of which the samples are taken together."""
+"""How often a run is looked at while one window of samples passes."""
 _LOOKS = 12
-"""So many looks say what limits a run."""
+"""How many of the newest looks say what limits a run."""
 _SETTLED_NS = 2_000_000_000
-"""What a batch says may be written so much later than the sample of that time."""
+"""How much later than a sample what batches say of its time may be written."""
 _MAX_SAMPLES = 2000
 
 
@@ -465,13 +465,8 @@ def loss_is_no_number(
     headline = f"The loss {'was' if ended else 'is'} {loss.why}"
     first = _first_epoch(loss, epochs, epoch_now)
     since = () if first is None else (f"from epoch {first + 1:,} on",)
-    return Evidence(
-        "loss",
-        f"loss {loss.why}",
-        headline,
-        since,
-        _advice(precision, is_script, ended),
-    )
+    advised = _advice(precision, is_script, ended)
+    return Evidence("loss", f"loss {loss.why}", headline, since, advised)
 
 
 def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -> int | None:
@@ -480,7 +475,11 @@ def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -
     if not epochs or loss.last_ns > epochs[-1].end:
         first = epoch_now
     for epoch in reversed(epochs):
-        said = list(_said_of_loss(epoch))
+        said = [
+            value is None and epoch.why.get(name) in NO_NUMBERS
+            for name, value in epoch.metrics.items()
+            if metric_of(name) == (LOSS, False)
+        ]
         if not said:
             # What is not known of it may have been as bad.
             return None
@@ -488,13 +487,6 @@ def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -
             return first
         first = epoch.epoch
     return first
-
-
-def _said_of_loss(epoch: Epoch) -> Iterator[bool]:
-    """Yield of each loss that an epoch ended with whether it is no number."""
-    for name, value in epoch.metrics.items():
-        if metric_of(name) == (LOSS, False):
-            yield value is None and epoch.why.get(name) in NO_NUMBERS
 
 
 def _advice(precision: str | None, is_script: bool, ended: bool) -> str:

@@ -6,7 +6,7 @@ import pytest
 from fakes.compared import compared as compare
 
 from dlmon.comparison.compare import find_match
-from dlmon.comparison.published import STEP_MS, published
+from dlmon.comparison.published import STEP_MS
 from dlmon.figures.comparison import (
     comparable_text,
     default_conditions,
@@ -30,16 +30,6 @@ def alike(ours, metric=None):
     metric = metric or (STEP_MS if ours.mode != "train" else workload.metric)
     rows = compare(metric, ours, default_conditions(workload))
     return [row for row in rows if row.comparable]
-
-
-def test_the_articles_batch_of_64_stays_where_it_has_a_row_of_its_own():
-    assert {name: WORKLOADS[name].batch_size for name in WORKLOADS if name.startswith("vgg")} == {
-        "vgg-a": 64,
-        "vgg16": 64,
-    }
-    (article,) = [row for row in published("vgg-a") if row.value == 420.28]
-    assert article.batch_size == WORKLOADS["vgg-a"].batch_size
-    assert [row.value for row in alike(conditions("vgg16"))] == [415.6]
 
 
 @pytest.mark.parametrize(
@@ -66,12 +56,6 @@ def test_the_articles_batch_of_64_stays_where_it_has_a_row_of_its_own():
 )
 def test_whatever_option_differs_is_named(name, changes, found):
     assert match(name, **changes).changes == tuple(found.items())
-
-
-def test_where_a_mode_has_no_rows_another_one_is_named_with_its_batch_size():
-    changes = dict(match("alexnet", batch_size=8).changes)
-    assert changes["batch_size"] == 128
-    assert changes["mode"] != "train"
 
 
 @pytest.mark.parametrize("name", list(WORKLOADS))

@@ -203,9 +203,6 @@ def test_what_is_not_json_is_refused_even_where_nobody_reads_it(constant):
             decode(line)
 
 
-NESTINGS = pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"a":', "}")])
-
-
 def nested_options(depth, left, right):
     line = encode(result()).decode()
     nested = f'"options":{{"a":{left * depth}1{right * depth}}}'
@@ -213,18 +210,12 @@ def nested_options(depth, left, right):
     return line.replace('"options":{"batch_size":100}', nested)
 
 
-@NESTINGS
-@pytest.mark.parametrize("depth", [5_000, 200_000])
-def test_an_option_that_is_nested_too_deeply_is_refused(depth, left, right):
-    with pytest.raises(RecordError):
-        decode(nested_options(depth, left, right))
-
-
-@NESTINGS
-@pytest.mark.parametrize("depth", range(300, 1_000, 23))
+@pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("depth", [*range(300, 1_000, 23), 5_000, 200_000])
 def test_no_depth_passes_the_json_parser_and_then_crashes(depth, left, right):
     with suppress(RecordError):
         assert decode(nested_options(depth, left, right)).options["a"]
+        assert depth < 5_000
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -83,30 +83,6 @@ def test_a_counter_goes_on_while_its_gpu_is_left_alone_and_is_not_known_across_a
     assert history.energy.gpu_joules_since_start == {}
 
 
-def test_who_a_process_is_stands_until_it_is_reported_anew():
-    history = MachineHistory()
-    whole = Process(1, "ada", "python", cpu_pct=5, why={"gpus": "denied"})
-    reported = []
-    for second_of, row in (
-        (1, whole),
-        (2, Process(1, cpu_pct=6, of_run=True)),
-        (3, Process(1, cpu_pct=7)),
-        (4, Process(1, "eve", "sh")),
-        (5, Process(2)),
-        (6, Process(1)),
-    ):
-        history.fold(sample(second_of, processes=(row,)))
-        reported += history.latest.processes
-    assert reported == [
-        whole,
-        Process(1, "ada", "python", cpu_pct=6, of_run=True, why={"gpus": "denied"}),
-        Process(1, "ada", "python", cpu_pct=7, why={"gpus": "denied"}),
-        Process(1, "eve", "sh"),
-        Process(2),
-        Process(1),
-    ]
-
-
 def test_how_much_of_a_machine_was_used_is_the_mean_over_all_of_the_time():
     history = MachineHistory()
     for second in range(1, 10_001):

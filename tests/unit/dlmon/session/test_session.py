@@ -42,7 +42,6 @@ FIGURES = (
     *("step_ms", "compile_s", "stalls"),
 )
 # Runs that are far enough on for every figure, short enough to fuzz.
-# Runs that are far enough on for every figure, short enough to fuzz.
 RUNS = (
     recorded_session("training", ended=0, samples=4_000),
     recorded_session("training", ended=0, samples=4_000, steps_cap=120),

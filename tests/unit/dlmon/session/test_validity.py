@@ -108,22 +108,6 @@ def test_a_gpu_that_heat_slows_is_throttled_and_all_doubts_stand_in_their_order(
     assert list(against) == [Doubt.TOO_SHORT, Doubt.STALLS, Doubt.BUSY_AT_START, Doubt.STEAL]
 
 
-@pytest.mark.parametrize(
-    ("readings", "model"),
-    [
-        (gpu_read("power cap"), GPU),
-        (gpu_read("thermal slowdown", of_20=1), GPU),
-        (gpu_read("thermal slowdown")[:4], GPU),
-        (gpu_read("thermal slowdown", index=1), GPU),
-        (gpu_read("thermal slowdown"), CPU),
-        ([Machine(0, 0.0, gpus=(Gpu(0),))] * 20, GPU),
-    ],
-    ids=["power cap", "5 %", "few readings", "another GPU", "trained on the CPU", "not known"],
-)
-def test_else_it_is_not_throttled(readings, model):
-    assert doubts_of(readings=readings, model=model) == {}
-
-
 def other(**changes):
     row = Process(
         7, "eve", "python3 train.py", gpus=(0,), gpu_memory_mib=MIB_OF_OTHER, of_run=False
@@ -140,21 +124,6 @@ def test_another_program_on_the_gpu_is_named():
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert len(text) < 100
-
-
-@pytest.mark.parametrize(
-    ("changes", "model"),
-    [
-        ({"of_run": True}, GPU),
-        ({"of_run": None}, GPU),
-        ({"gpus": (1,)}, GPU),
-        ({"gpu_memory_mib": 100}, GPU),
-        ({"gpu_memory_mib": None}, GPU),
-        ({}, CPU),
-    ],
-)
-def test_other_processes_are_none(changes, model):
-    assert doubts_of(readings=other(**changes), model=model) == {}
 
 
 def shared(others_pct, count=20, **of_process):
@@ -240,6 +209,28 @@ def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu(others_pct, waited_p
 )
 def test_what_speaks_against_a_run(more, against):
     assert doubts_of(**more) == against
+
+
+@pytest.mark.parametrize(
+    ("readings", "model"),
+    [
+        # Neither the power cap, nor few readings, nor another GPU.
+        *(
+            (readings, GPU)
+            for readings in (
+                *(gpu_read("power cap"), gpu_read("thermal slowdown", of_20=1)),
+                *(gpu_read("thermal slowdown")[:4], gpu_read("thermal slowdown", index=1)),
+                [Machine(0, 0.0, gpus=(Gpu(0),))] * 20,
+                *(other(of_run=True), other(of_run=None), other(gpus=(1,))),
+                *(other(gpu_memory_mib=100), other(gpu_memory_mib=None)),
+            )
+        ),
+        # A run on the CPU is none of a GPU's.
+        *((readings, CPU) for readings in (gpu_read("thermal slowdown"), other())),
+    ],
+)
+def test_what_a_gpu_does_speaks_against_no_run_that_it_does_not_slow(readings, model):
+    assert doubts_of(readings=readings, model=model) == {}
 
 
 def test_a_recorded_run_is_judged_as_it_goes_and_by_its_steady_readings_alone():

@@ -113,15 +113,6 @@ def test_of_several_batches_an_execution_the_first_compiles_as_a_whole():
     assert state.mean_step_us == 20_000
 
 
-def test_warm_up_and_compilation_are_left_out():
-    state = steady([7_000_000] + [400_000] * 10 + [20_000] * 200)
-    measured = state.samples_per_second()
-    assert measured.mean == pytest.approx(5_000)
-    assert state.mean_step_us == 20_000
-    assert state.compile_us() == pytest.approx(7_000_000 - 20_000, rel=0.001)
-    assert state.batches == 211
-
-
 @given(st.lists(st.integers(1, 60), min_size=1))
 def test_it_makes_no_difference_how_batches_were_packed(sizes):
     source = random.Random(2)

@@ -226,21 +226,19 @@ class MetricReadings:
     def _in_epoch(self, record: Epoch) -> Iterator[MetricReading]:
         number, trainer = record.trainer or 0, self._of(record.trainer)
         before = trainer.ended
-        is_again = before is not None and (before.epoch, before.begin) == (
-            record.epoch,
-            record.begin,
-        )
+        again = before is not None and (before.epoch, before.begin) == (record.epoch, record.begin)
+        known = before.metrics if before is not None and again else {}
         if before is None or record.end >= before.end:
             trainer.ended = record
         for name, value in record.metrics.items():
-            if is_again and before is not None and name in before.metrics:
+            if name in known:
                 continue
             metric, is_validation = metric_of(name)
             of = Pass.VALIDATION if is_validation else Pass.TRAINING
             last = self._read.get((number, metric, of), record.begin)
             # What has another name than what was read may be another figure, as is the mean of an
             # epoch where the means of its parts were read.
-            is_other = is_validation or name != metric or not trainer.reads_means_of_epochs
+            is_other = name != metric or not trainer.reads_means_of_epochs
             if last > record.begin and is_other:
                 continue
             t = record.end if is_validation else record.train_end

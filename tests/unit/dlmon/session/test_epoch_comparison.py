@@ -221,13 +221,6 @@ def test_a_run_that_did_less_than_half_of_its_least_is_named_however_much_that_v
     assert [causes_of(number) for number in (0, 1, 2, 3, 5)] == [[]] * 5
 
 
-def test_the_run_and_other_programs_are_both_named_where_both_differ():
-    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
-    usual = {"run_cores": 1.8, "other_cores": 0.1, "heat_pct": 0.0, "sm_mhz": 1_800.0}
-    found = with_values(epochs, 4, usual, run_cores=0.4, other_cores=1.5, heat_pct=50.0)
-    assert [cause.name for cause in found.causes] == ["heat_pct", "run_cores", "other_cores"]
-
-
 def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
     epochs = list(epochs_of(10.0, 10.0, 10.0, 14.0, 10.0))
     for number, epoch in enumerate(epochs):

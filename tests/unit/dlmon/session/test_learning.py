@@ -92,34 +92,6 @@ def test_a_log_without_readings_has_the_values_of_its_epochs():
 
 
 @pytest.mark.parametrize(
-    ("records", "newest", "validations"),
-    [
-        # An epoch ends with its own value.
-        ([read(15, loss=3.0), epoch(0, {"loss": 2.0})], 2.0, []),
-        # One of another name doesn't take the place of what was read.
-        (
-            [read(15, loss=3.0), epoch(0, {"train_loss": 2.0, "val_loss": 4.0})],
-            3.0,
-            [(20 * S, 4.0)],
-        ),
-        # One that is written again adds its validation once, and none that was logged before.
-        (
-            [epoch(0, {"loss": 2.0}), *[epoch(0, {"loss": 2.0, "val_loss": 3.0})] * 2],
-            2.0,
-            [(20 * S, 3.0)],
-        ),
-        ([read(15, eval_loss=3.0), epoch(0, {"eval_loss": 3.0})], None, [(15 * S, 3.0)]),
-    ],
-)
-def test_an_epoch_adds_what_was_not_read_before(records, newest, validations):
-    learning = Learning()
-    for record in records:
-        learning.fold(record, 10 * S)
-    loss = learning.metrics["loss"]
-    assert (loss.newest, list(loss.validations)) == (newest, validations)
-
-
-@pytest.mark.parametrize(
     ("values", "trend"),
     [
         ((), 0),
@@ -151,19 +123,6 @@ def test_memory_is_bounded():
         learning.fold(Metrics(S + at, {"val_metric 0": 1.0}), 0)
     assert len(learning.metrics) == MOST_METRICS
     assert len(learning.metrics["metric 0"].validations) == MOST_VALIDATIONS
-
-
-def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
-    of_epochs, of_parts = Learning(), Learning()
-    for learning, framework in ((of_epochs, "keras"), (of_parts, "pytorch")):
-        learning.fold(Trainer(10 * S, 0, 1, framework))
-        learning.fold(read(12, loss=3.0), 10 * S)
-        learning.fold(epoch(0, {"loss": 2.0}))
-    assert of_epochs.metrics["loss"].newest == 2.0
-    assert of_parts.metrics["loss"].newest == 3.0
-    # Of an epoch that none was read in, it is all that is known.
-    of_parts.fold(epoch(1, {"loss": 1.0}))
-    assert of_parts.metrics["loss"].newest == 1.0
 
 
 def test_a_loss_by_any_spelling_comes_first_and_what_is_read_of_the_optimizer_last():
@@ -262,6 +221,14 @@ TRAINED, VALIDATED, EVALUATED = Pass.TRAINING, Pass.VALIDATION, Pass.EVALUATION
             [(5, TRAINED, 0, 1.0), (6, VALIDATED, 0, 2.0)],
         ),
         ([read(5, val_loss=2.0), ended(0, 1, 6, val_loss=2.0)], [(5, VALIDATED, 0, 2.0)]),
+        # One that is written again adds its validation alone, also where more of that follows.
+        (
+            [
+                ended(0, 1, 6, loss=1.0),
+                *(ended(0, 1, end_s, loss=1.0, val_loss=2.0) for end_s in (6, 8)),
+            ],
+            [(5, TRAINED, 0, 1.0), (6, VALIDATED, 0, 2.0)],
+        ),
         # Another figure of it is not put among those that were read, nor the mean of its parts.
         ([read(3, loss=2.0), ended(0, 1, 6, train_loss=1.2)], [(3, TRAINED, 0, 2.0)]),
         ([TORCH, *OF_PARTS], [(3, TRAINED, 0, 2.0), (8, TRAINED, 1, 1.0)]),

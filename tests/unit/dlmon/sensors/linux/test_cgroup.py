@@ -15,7 +15,6 @@ from dlmon.sensors.linux.cgroup import (
     CgroupProvider,
     cpu_limit,
     memory_limit,
-    memory_used,
 )
 from dlmon.sensors.provider import Reading
 
@@ -70,19 +69,6 @@ def test_a_limit_is_what_the_files_of_the_group_say(
             limit(version, tmp_path)
     else:
         assert limit(version, tmp_path) == expected
-
-
-def test_reclaimable_file_cache_is_not_in_use(tmp_path: Path):
-    write(
-        tmp_path,
-        {
-            "memory.current": "1000\n",
-            "memory.stat": "anon 5\nfile 700\ninactive_file 600\ntotal_inactive_file 50\n",
-            "memory.usage_in_bytes": "900\n",
-        },
-    )
-    assert memory_used(2, tmp_path) == 400
-    assert memory_used(1, tmp_path) == 850
 
 
 def test_the_tightest_limit_of_all_ancestors_counts(tmp_path: Path):

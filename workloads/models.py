@@ -88,7 +88,10 @@ _OPTIMIZERS = {
     "mnist-mlp": lambda: keras.optimizers.RMSprop(),
     # Keras gave this learning rate by default when the numbers were taken.
     "mnist-cnn": lambda: keras.optimizers.Adadelta(learning_rate=1.0),
-    "cifar10-deep-cnn": lambda: _decaying_rmsprop(),
+    # What `decay=1e-6` meant in the optimizers of Keras 2.
+    "cifar10-deep-cnn": lambda: keras.optimizers.RMSprop(
+        keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
+    ),
     "nietzsche-lstm": lambda: keras.optimizers.RMSprop(learning_rate=0.01),
 }
 # By the family: how many values the last layer gives, its activation, and the loss.
@@ -128,12 +131,6 @@ def build(workload: Workload, vocabulary: int | None = None) -> keras.Model:
         metrics=None if workload.family == "Nietzsche" else ["accuracy"],
     )
     return model
-
-
-def _decaying_rmsprop() -> keras.Optimizer:
-    # What `decay=1e-6` meant in the optimizers of Keras 2.
-    schedule = keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
-    return keras.optimizers.RMSprop(learning_rate=schedule)
 
 
 def _large_images(workload: Workload) -> keras.Model:

@@ -157,13 +157,16 @@ class SidesComparison:
     def throughput(self) -> SidesFigure:
         return self.figures[0]
 
+    def _figure(self, name: str) -> SidesFigure | None:
+        return next((figure for figure in self.figures if figure.name == name), None)
+
     @property
     def others_took_more(self) -> float | None:
         """How many cores more other programs took beside new than beside base; less is negative.
 
         None where that isn't known, and where it is too little to matter.
         """
-        cores = next((figure for figure in self.figures if figure.name == OTHER_CORES), None)
+        cores = self._figure(OTHER_CORES)
         if cores is None or cores.base is None or cores.new is None:
             return None
         more = cores.new - cores.base
@@ -175,7 +178,7 @@ class SidesComparison:
 
         Nor is that said of what may be chance, where it is known how runs differ.
         """
-        epoch = next((each for each in self.figures if each.name == "seconds_per_epoch"), None)
+        epoch = self._figure("seconds_per_epoch")
         if epoch is None or epoch.ratio is None or self.throughput.ratio is None:
             return None
         ratios = (epoch.ratio, self.throughput.ratio)

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -116,28 +117,8 @@ def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int
     return Status.INTERRUPTED, None
 
 
-def find_session(text: str, directory: Path, where: str = "") -> Path:
-    """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
-
-    `last~2` is the one that began two before the last.
-
-    Args:
-        text: what a person calls it.
-        directory: where it is looked for.
-        where: as `place_options` returns it: with what a command looks there.
-
-    Raises:
-        NoSuchLog: none, or several, are meant.
-    """
-    return find_log(SessionHeader, text, directory, where)
-
-
 def running_session(directory: Path, where: str = "") -> Path:
-    """Return the log of the one session that runs.
-
-    Args:
-        directory: where it is looked for.
-        where: as for `find_session`.
+    """Return the log of the one session that runs; `where` as for `find_log`.
 
     Raises:
         NoSuchLog: none runs, or several do.
@@ -152,15 +133,10 @@ def running_session(directory: Path, where: str = "") -> Path:
 
 
 def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
-    """Return the logs that a list means, oldest first, each once.
+    """Return the logs that a list means, oldest first, each once; `where` as for `find_log`.
 
-    Its parts, with commas between them, are what `find_session` takes; a name means all that bear
-    it, and a glob such as `base*` all whose name or id it matches.
-
-    Args:
-        text: the list.
-        directory: where they are looked for.
-        where: as for `find_session`.
+    Its parts, with commas between them, are what `find_log` takes; a name means all that bear it,
+    and a glob such as `base*` all whose name or id it matches.
 
     Raises:
         NoSuchLog: a part means none, or is a prefix of several ids.
@@ -173,7 +149,15 @@ def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
 
 
 def find_log(kind: type[Header], text: str, directory: Path, where: str = "") -> Path:
-    """Return the log of a kind that a text means, as `find_session` does.
+    """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
+
+    `last~2` is the one that began two before the last.
+
+    Args:
+        kind: a session or a sweep.
+        text: what a person calls it.
+        directory: where it is looked for.
+        where: as `place_options` returns it: with what a command looks there.
 
     Raises:
         NoSuchLog: none, or several, are meant.
@@ -183,6 +167,9 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
         ids = _some(map(id_of, found))
         raise SeveralLogs(f"{len(found)} {kind.TYPE}s are called {quoted(text)}: {ids}")
     return found[0]
+
+
+find_session = partial(find_log, SessionHeader)
 
 
 def _meant_by(kind: type[Header], text: str, directory: Path, where: str) -> list[Path]:

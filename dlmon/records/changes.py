@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dlmon.records import (
@@ -21,6 +22,10 @@ from dlmon.records.codec import filled
 from dlmon.records.record import record
 
 _T = TypeVar("_T")
+
+# Who a process is, which is named once.
+_NAMED_ONCE = ("user", "command", "started", "why")
+_WHO = attrgetter(*_NAMED_ONCE)
 
 # What differs in nearly every sample. A GPU's memory is not among them: frameworks take it once
 # and keep it, and eight unchanged numbers a second are a fifth of a record.
@@ -91,14 +96,10 @@ def _unnamed(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
     known = {row.pid: row for row in before} if isinstance(before, tuple) else {}
     return tuple(
         replace(row, user=None, command=None, started=None, why={})
-        if row.pid in known and _who(row) == _who(known[row.pid])
+        if row.pid in known and _WHO(row) == _WHO(known[row.pid])
         else row
         for row in rows
     )
-
-
-def _who(row: Process) -> tuple[object, ...]:
-    return row.user, row.command, row.started, row.why
 
 
 def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
@@ -106,9 +107,6 @@ def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
         sent[key] = {}
     inner: dict[Any, Any] = sent[key]
     return inner
-
-
-_NAMED_ONCE = ("user", "command", "started", "why")
 
 
 def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:

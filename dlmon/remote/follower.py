@@ -71,7 +71,7 @@ async def listed_sessions(
         host: what is asked.
         log_dir: where sessions live there; None for where they do by default.
         meant: which of them; None for all.
-        where: as for `find_session`.
+        where: as for `find_log`.
         directory: where copies of their logs lie, or would lie.
 
     Raises:

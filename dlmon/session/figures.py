@@ -31,13 +31,8 @@ from dlmon.session.learning import MetricFigure, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
-_READABLE = (Status.COMPLETED, Status.STOPPED)
-
-
 OnRead = Callable[[float], object]
 """Called again and again with how much is read, 0 to 1; what it raises ends the reading."""
-
-_READING_S = 0.1
 
 
 def ignore(share: float) -> None:
@@ -69,7 +64,7 @@ def earlier_runs(logs: Iterable[Path]) -> list[RunFigures]:
         figures_of_entry(entry)
         for directory in directories
         for entry in list_sessions(directory)
-        if entry.status in _READABLE
+        if entry.status in (Status.COMPLETED, Status.STOPPED)
     ]
 
 
@@ -102,7 +97,7 @@ def read_session(log: Path, on_read: OnRead = ignore) -> Session:
         LogError: it can't be read.
     """
     with contextlib.closing(SessionFollower(log, by_index=True)) as follower:
-        while follower.poll(_READING_S) or follower.read_share is not None:
+        while follower.poll(0.1) or follower.read_share is not None:
             on_read(1.0 if follower.read_share is None else follower.read_share)
         if follower.unreadable is not None:
             raise LogError(f"{log}: {follower.unreadable}")

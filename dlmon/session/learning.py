@@ -125,8 +125,6 @@ class Learning:
                 metric.add(begin_ns, one.t, one.value, one.why)
 
 
-_KERAS_FRAMEWORKS = ("keras", "tf_keras")
-"""What they say of a metric as they train is its mean since the epoch began."""
 _VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
 _TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
@@ -193,7 +191,8 @@ class MetricReadings:
         if isinstance(record, (Batches, BatchSummary)):
             self._of(record.trainer).epoch = record.epoch
         elif isinstance(record, Trainer):
-            is_keras = record.framework in _KERAS_FRAMEWORKS
+            # What these say of a metric as they train is its mean since the epoch began.
+            is_keras = record.framework in ("keras", "tf_keras")
             self._of(record.number).reads_means_of_epochs = is_keras
         elif isinstance(record, Metrics):
             yield from self._in_metrics(record)

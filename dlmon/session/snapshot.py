@@ -255,10 +255,8 @@ def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, s
     """Return what the readings of steady training say against its figures."""
     found: dict[Doubt, str] = {}
     throttled = []
-    slowed_pct, stopped_pct = (
-        readings.mean_or_zero("slowed_pct"),
-        readings.mean_or_zero("stopped_pct"),
-    )
+    slowed_pct = readings.mean_or_zero("slowed_pct")
+    stopped_pct = readings.mean_or_zero("stopped_pct")
     if slowed_pct > THROTTLED_PCT:
         causes = " and ".join(readings.slowed_by)
         verb = "was" if len(gpus) == 1 else "were"

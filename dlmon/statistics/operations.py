@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 WHOLE = "all"
 """A span of attention: the whole sequence."""
-_DIGITS = 12
 WEIGHTS_AND_ATTENTION, WEIGHTS, COUNTED = "weights and attention", "weights", "counted"
 
 
@@ -99,5 +98,5 @@ def per_token(
 
 def _met(span: str, sequence: float) -> float:
     # A log may say anything.
-    is_number = span.isascii() and span.isdecimal() and len(span) < _DIGITS
+    is_number = span.isascii() and span.isdecimal() and len(span) < 12
     return min(sequence, int(span)) if is_number else sequence

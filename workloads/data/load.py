@@ -115,7 +115,9 @@ def load(dataset: str, choice: str) -> Data:
         DataError: Keras can't load it, most often for want of a network.
     """
     chosen = DATASETS[dataset]
-    if choice == "synthetic" or (choice == "auto" and not is_cached(chosen)):
+    name = chosen.cached_as
+    is_cached = name is not None and any(is_there(folder / name) for folder in cache_folders())
+    if choice == "synthetic" or (choice == "auto" and not is_cached):
         return chosen.synthesize()
     try:
         return chosen.read()
@@ -126,12 +128,6 @@ def load(dataset: str, choice: str) -> Data:
             f"Keras can't load the {chosen.name} data ({one_line(error)}); "
             f"choose synthetic data, or put a good copy into {cache_folders()[0]}"
         ) from error
-
-
-def is_cached(dataset: DataSet) -> bool:
-    """Return whether Keras's cache holds a data set."""
-    name = dataset.cached_as
-    return name is not None and any(is_there(folder / name) for folder in cache_folders())
 
 
 def cache_folders() -> list[Path]:

@@ -18,6 +18,7 @@ from dlmon.sensors.nvidia.queries import (
     LIFE_CYCLE,
     MIG,
     NO_PERMISSION,
+    NOT_FOUND,
     NOT_SUPPORTED,
     NOT_UNDER_MIG,
     PCIE_LATER,
@@ -38,7 +39,6 @@ _READINGS_BETWEEN = 12
 _EVERY_LINK = 0xFFFFFFFF  # as the scope of a throughput counter (nvml.h)
 # What is not known is all ones, as a process's memory is under WSL.
 _NOT_AVAILABLE = 2**64 - 1
-_BYTES_IN_KIB = 1024
 
 
 class NvLinks:
@@ -78,7 +78,7 @@ class NvLinks:
             if kib >= _NOT_AVAILABLE:
                 raise ValueError("the driver reported an impossible value")
             (kib_s,) = rates.per_second(self._clock(), kib)
-            return mib_per_second(kib_s * _BYTES_IN_KIB)
+            return mib_per_second(kib_s * 1024)
 
         return read
 
@@ -108,16 +108,13 @@ def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:
     return tuple(links)
 
 
-_NOT_FOUND = 6
-
-
 def _handles(nvml: Any, gpu: Any) -> Iterator[tuple[int, Any]]:
     """Yield the number and the handle of each MIG instance."""
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
             instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
         except nvml.NVMLError as error:
-            if error.value != _NOT_FOUND:
+            if error.value != NOT_FOUND:
                 raise
         else:
             if instance:

@@ -10,13 +10,13 @@ is asked, and NVML is not initialised.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.records import GpuState, MachineFacts
+from dlmon.records import GpuState, MachineFacts, gpu_name
 from dlmon.records.xid import xid_text
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.device import LOST, Device, Missing, missing_by
@@ -143,7 +143,7 @@ class NvidiaProvider(Provider):
         """Return a sentence for each error, loss and return of GPUs since the last call."""
         for device in self._devices:
             for code in device.xid_errors.untold():
-                self._notices.append(f"{_named([device.index])}: {xid_text(code)}")
+                self._notices.append(f"GPU {device.index}: {xid_text(code)}")
         self._report_losses()
         notices, self._notices = self._notices, []
         return notices
@@ -316,7 +316,7 @@ class NvidiaProvider(Provider):
                 by_reason.setdefault(device.missing.reason, []).append(device.index)
         for reason, indexes in by_reason.items():
             again = "it is" if len(indexes) == 1 else "they are"
-            self._notices.append(f"{_named(indexes)}: {reason}; {again} tried again")
+            self._notices.append(f"{gpu_name(sorted(indexes))}: {reason}; {again} tried again")
             self._lost.update(indexes)
         back = [
             device.index
@@ -325,7 +325,7 @@ class NvidiaProvider(Provider):
         ]
         if back:
             self._unreachable = False
-            self._notices.append(f"{_named(back)}: back")
+            self._notices.append(f"{gpu_name(sorted(back))}: back")
             self._lost.difference_update(back)
 
 
@@ -360,7 +360,3 @@ def _no_reading(missing: Missing) -> Reading:
 
 def _may_be_hidden(found: Collection[object]) -> bool:
     return not found and not kernel_files.sees_every_process()
-
-
-def _named(indexes: Sequence[int]) -> str:
-    return f"GPU{'s' * (len(indexes) > 1)} {', '.join(str(index) for index in sorted(indexes))}"

@@ -340,7 +340,7 @@ def test_the_loss_of_gpus_is_noted_once_and_so_is_their_return():
     for t in range(5):
         gpus(provider, t * SECOND)
         notices += provider.notices()
-    assert notices == ["GPUs 0, 2: lost; they are tried again"]
+    assert notices == ["GPUs 0 and 2: lost; they are tried again"]
     del module.errors[None, "a"]
     gpus(provider, 60 * SECOND)
     gpus(provider, 61 * SECOND)

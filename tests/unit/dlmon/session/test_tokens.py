@@ -39,8 +39,10 @@ def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(
 def test_a_title_has_room_for_them_without_an_interval_as_the_samples_have_it():
     steady = folded(script_session(tokens=LENGTH)).snapshot()
     just_begun = replace(steady, tokens_per_second=None, tokens_per_second_now=1234.5)
-    mean = steady.tokens_per_second.mean
-    assert [rate_text(steady), rate_text(just_begun)] == [f"{mean:,.0f} tokens/s", "1,234 tokens/s"]
+    unsure = replace(steady, tokens_per_second=replace(steady.tokens_per_second, band=None))
+    mean = f"{steady.tokens_per_second.mean:,.0f} tokens/s"
+    texts = [rate_text(snapshot) for snapshot in (steady, just_begun, unsure)]
+    assert texts == [mean, "1,234 tokens/s", tokens_text(unsure)]
 
 
 def test_of_a_workload_they_follow_from_its_samples():

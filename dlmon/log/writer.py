@@ -117,7 +117,9 @@ class LogWriter:
         except OSError as error:
             if written:
                 self._cut_back(written)
-            self.failing, self.is_full = reason_of(error), error.errno in _FULL
+            # What may be over once somebody has made room.
+            self.is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            self.failing = reason_of(error)
             self._retry_at = time.monotonic() + RETRY_S
             return False
         self._size += written
@@ -180,7 +182,3 @@ def _create(path: Path, lines: bytes) -> int:
         hidden.unlink(missing_ok=True)
         raise
     return fd
-
-
-# What may be over once somebody has made room.
-_FULL = (errno.ENOSPC, errno.EDQUOT)

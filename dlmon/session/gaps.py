@@ -192,9 +192,7 @@ class Gaps:
             at = bisect_left(starts, gap.end) - 1
             return at >= 0 and others[at].end > gap.start
 
-        return tuple(
-            gap for gap in found if gap.kind is not GapKind.NAMED or not is_in_another(gap)
-        )
+        return tuple(g for g in found if g.kind is not GapKind.NAMED or not is_in_another(g))
 
     def _longest(self) -> list[Gap]:
         """Return the longest of the gaps, in the order in which they came."""
@@ -209,8 +207,8 @@ class Gaps:
         within = [reading for reading in ended_in if reading.lies_in(gap.start, gap.end)]
         if not within:
             return gap
-        settled = Means(one for one in within if one.end - gap.start >= self._settled_ns)
-        means = {**Means(within).by_name, "run_cpu_wait_pct": settled.get("run_cpu_wait_pct")}
+        whole = Means(one for one in within if one.end - gap.start >= self._settled_ns).by_name
+        means = {**Means(within).by_name, "run_cpu_wait_pct": whole.get("run_cpu_wait_pct")}
         known = {name: value for name in _MEANWHILE if (value := means.get(name)) is not None}
         return replace(gap, meanwhile=known)
 

@@ -126,12 +126,9 @@ class Means:
             self._sums[name] = self._sums.get(name, 0.0) + value
             self.counts[name] += 1
 
-    def get(self, name: str) -> float | None:
-        """Return a mean; none can be below 0."""
-        return max(0.0, self._sums[name] / self.counts[name]) if name in self._sums else None
-
     @property
     def by_name(self) -> dict[str, float]:
+        """Each mean; none can be below 0."""
         return {name: max(0.0, total / self.counts[name]) for name, total in self._sums.items()}
 
 
@@ -173,7 +170,7 @@ class TrainingReadings:
 
     def mean(self, name: str) -> float | None:
         """Return a mean; None where too few readings stand for the run."""
-        return self._means.get(name) if self._means.counts[name] >= MIN_SAMPLES else None
+        return self.means.get(name) if self._means.counts[name] >= MIN_SAMPLES else None
 
     @property
     def slowed_by(self) -> list[str]:

@@ -284,6 +284,7 @@ SUMMARY = BatchSummary(0, 0, 10, 1000, 1, 2, 70, (1, 2, 3, 4, 5, 6, 7))
         *((BATCHES, {"dt_us": took}) for took in ([], [5, -1, 5], [5, None, 5], [5, 1.5, 5], 5)),
         *((BATCHES, {"dt_us": took}) for took in ([5, True, 5], [5, 2**63, 5])),
         *((BATCHES, {"samples": held}) for held in ([100, 100], [100, 100, -4], -100, "100")),
+        *((BATCHES, {"tokens": held}) for held in ([30, 40], [30, 40, -1], -30)),
         *((BATCHES, {name: -1}) for name in ("first", "wait_us")),
         *((SUMMARY, {"count": count}) for count in (0, -3)),
         *((SUMMARY, {name: -1}) for name in ("first", "samples", "time_us")),

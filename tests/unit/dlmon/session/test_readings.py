@@ -31,7 +31,7 @@ def cores_of_others(samples):
     means = Means()
     for sample in samples:
         means.add(values_of(sample, ()))
-    return means.get(OTHER_CORES)
+    return means.by_name.get(OTHER_CORES)
 
 
 def test_jitter_between_two_readings_makes_no_other_programs():

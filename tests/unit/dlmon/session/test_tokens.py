@@ -9,7 +9,7 @@ from fakes.scripts import script_session
 from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
 from dlmon.figures.tokens import rate_text, shares_text, tokens_text
 from dlmon.launch.job import Job
-from dlmon.records import Batches, BatchSummary, Model, TokenShares, decode, encode
+from dlmon.records import Model, TokenShares
 from dlmon.session.machine_history import EnergyMeter
 from dlmon.supervisor.verdict import Ending, make_result
 
@@ -91,12 +91,3 @@ def test_what_may_be_no_tokens_is_said():
         for record in script_session(tokens=LENGTH)
     ]
     assert tokens_text(folded(records).snapshot()).endswith("(taken for tokens)")
-
-
-def test_their_records_are_read_as_they_were_written():
-    batches = Batches(0, 0, 2, 10**9, (10, 20), tokens=(30, 40))
-    summary = BatchSummary(0, 0, 2, 4, 10**9, 2 * 10**9, 30, (10,) * 7, tokens=70)
-    for record in (batches, summary, shares(100, None, 20, {"not_padding": "no mask"})):
-        assert decode(encode(record)) == record
-    with pytest.raises(ValueError, match="don't fit"):
-        decode(encode(replace(batches, tokens=(30,))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import field
 from typing import ClassVar
 
@@ -257,6 +258,10 @@ class Process:
     def is_unnamed(self) -> bool:
         """Whether user, command and start were sent before, and so are left out."""
         return self.user is None and self.command is None and self.started is None and not self.why
+
+    def is_other_on(self, gpus: Collection[int]) -> bool:
+        """Return whether it is none of the run's, and uses one of these GPUs."""
+        return self.of_run is False and not set(gpus).isdisjoint(self.gpus)
 
 
 @record(frozen=True)

@@ -101,11 +101,7 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
         found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
     if sample.processes is not None and gpus:
-        on_gpu = [
-            row.gpu_memory_mib or 0.0
-            for row in sample.processes
-            if row.of_run is False and not set(gpus).isdisjoint(row.gpus)
-        ]
+        on_gpu = [row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus)]
         found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
     return {name: value for name, value in found.items() if value is not None}
 
@@ -157,10 +153,9 @@ class TrainingReadings:
                 self._most[name] = max(self._most.get(name, 0.0), values[name])
         self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
         for row in sample.processes or ():
-            shares = row.of_run is False and not set(gpus).isdisjoint(row.gpus)
             memory_mib = row.gpu_memory_mib or 0.0
             most_mib = SHARED_GPU_MIB if self.on_gpu is None else self.on_gpu.memory_mib
-            if shares and memory_mib >= most_mib:
+            if row.is_other_on(gpus) and memory_mib >= most_mib:
                 name = program_name(row.command) or "unnamed"
                 self.on_gpu = OnGpu(memory_mib, row.pid, name)
 

@@ -411,10 +411,7 @@ def _measured(seen: Seen, is_explained: bool = False) -> tuple[tuple[LimitKind, 
     figures: list[tuple[LimitKind, str]] = []
     use = seen.use
     if use is not None and use.own is not None:
-        of_which = cores(use.cores)
-        if use.allowed < use.cores:
-            of_which = f"the {cores(use.allowed)} that it may use"
-        figures.append((LimitKind.CPU, f"this run {use.own:.1f} of {of_which}"))
+        figures.append((LimitKind.CPU, use.own_text))
     if use is not None and use.others is not None:
         figures.append((LimitKind.CPU, f"other programs {cores(round(use.others, 1))}"))
         if use.waited is not None and (use.free or 0) < IDLE_CORES:

@@ -145,11 +145,7 @@ def own_cpus(seen: Seen) -> Evidence | None:
             advised = f"{_raise_cpu_limit(use.allowed)}: {cores(int(idle))} idle"
     if not advised and seen.on_cpu:
         advised = _use_a_gpu(seen)
-    of_which = cores(use.cores)
-    if use.allowed < use.cores:
-        of_which = f"the {cores(use.allowed)} that it may use"
-    took = f"this run {use.own:.1f} of {of_which}"
-    figures = (took, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
+    figures = (use.own_text, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
     uses = seen.verb("uses", "used")
     headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
     brief = f"the run's CPUs {pct:.0f} % busy"
@@ -343,7 +339,7 @@ def gpu_works(seen: Seen) -> Evidence | None:
         return Evidence(
             rules[0],
             f"{name} slowed by {causes[0]}",
-            f"{name} {seen.gpu_verb('is', 'are', 'was', 'were')} slowed by {_SLOWED_BY[rules[0]]}",
+            f"{name} {seen.gpu_is} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
             _against_slowing(rules[0], seen, power_w, limit_w),
             share,
@@ -353,9 +349,9 @@ def gpu_works(seen: Seen) -> Evidence | None:
     brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
     if of_power is not None and of_power >= (NEARLY_SO if seen.holds else NEAR_POWER_LIMIT):
-        its = seen.gpu_verb("its", "their", "its", "their")
-        headline = f"{name} {seen.gpu_verb('works', 'work', 'worked')} near {its} power limit"
-        brief += f", near {its} power limit"
+        near = f"near {seen.gpu_its} power limit"
+        headline = f"{name} {seen.gpu_verb('works', 'work', 'worked')} {near}"
+        brief += f", {near}"
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
     found = _counted(seen)
@@ -366,8 +362,7 @@ def gpu_works(seen: Seen) -> Evidence | None:
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = _larger_batch(seen)
-    headline = f"{name} {seen.gpu_verb('is', 'are', 'was', 'were')} busy"
-    return Evidence("gpu", brief, headline, figures, advised, share)
+    return Evidence("gpu", brief, f"{name} {seen.gpu_is} busy", figures, advised, share)
 
 
 def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
@@ -376,8 +371,7 @@ def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
     That is a rule, a headline, the figure and the advice. How long its memory was busy says nothing
     of its bandwidth: before Hopper, nothing is known.
     """
-    name, is_now = seen.gpu_name, seen.gpu_verb("is", "are", "was", "were")
-    its = "its" if len(seen.gpu_numbers) < 2 else "their"
+    name, its = seen.gpu_name, seen.gpu_its
     dram_pct = seen.gpu_mean(lambda gpu: gpu.dram_pct)
     if dram_pct is not None and seen.reaches(dram_pct, BANDWIDTH_PCT):
         return (
@@ -388,7 +382,7 @@ def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
         )
     tensor_pct = seen.gpu_mean(lambda gpu: gpu.tensor_pct)
     if tensor_pct is not None and seen.reaches(tensor_pct, TENSOR_PCT):
-        headline = f"{name} {is_now} busy on the tensor cores"
+        headline = f"{name} {seen.gpu_is} busy on the tensor cores"
         return "gpu-tensor", headline, f"tensor cores {tensor_pct:.0f} %", ""
     sm_pct = seen.gpu_mean(lambda gpu: gpu.sm_active_pct)
     if sm_pct is None or not seen.is_below(sm_pct, FEW_SMS_PCT):
@@ -400,7 +394,7 @@ def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
             _larger_batch(seen)
             or "run fewer, larger kernels: compile the model, or use CUDA graphs"
         )
-    headline = f"{name} {is_now} busy, most of {its} SMs {seen.verb('are', 'were')} not"
+    headline = f"{name} {seen.gpu_is} busy, most of {its} SMs {seen.verb('are', 'were')} not"
     return "gpu-kernels", headline, f"{sm_pct:.0f} % of the SMs active", advised
 
 
@@ -545,16 +539,10 @@ def gpu_shared(seen: Seen) -> Evidence | None:
     if seen.is_lost:
         return None
     rows = next((s.processes for s in reversed(seen.samples) if s.processes is not None), ())
-    others = [
-        row
-        for row in rows
-        if row.of_run is False
-        and not set(seen.gpu_numbers).isdisjoint(row.gpus)
-        and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
-    ]
-    if not others:
+    others = [row for row in rows if row.is_other_on(seen.gpu_numbers)]
+    most = max(others, key=lambda row: row.gpu_memory_mib or 0, default=None)
+    if most is None or (most.gpu_memory_mib or 0) < SHARED_GPU_MIB:
         return None
-    most = max(others, key=lambda row: row.gpu_memory_mib or 0)
     name = program_name(most.command) or "unnamed"
     shared = [number for number in seen.gpu_numbers if number in most.gpus]
     held = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
+from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -57,6 +58,12 @@ class CpuUse:
     knows_steal: bool = False
     waited: float | None = None
     thread: float | None = None
+
+    @property
+    def own_text(self) -> str:
+        which = f"the {cores(self.allowed)} that it may use"
+        of_which = which if self.allowed < self.cores else cores(self.cores)
+        return f"this run {self.own or 0.0:.1f} of {of_which}"
 
     @property
     def free(self) -> float | None:
@@ -161,6 +168,14 @@ class Seen:
     def gpu_name(self) -> str:
         """What a sentence calls the GPUs that are trained on."""
         return gpu_name(self.gpu_numbers)
+
+    @property
+    def gpu_is(self) -> str:
+        return self.gpu_verb("is", "are", "was", "were")
+
+    @property
+    def gpu_its(self) -> str:
+        return "its" if len(self.gpu_numbers) < 2 else "their"
 
     @property
     def gpu_facts(self) -> GpuFacts | None:

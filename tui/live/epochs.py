@@ -252,7 +252,8 @@ def columns_of(
 ) -> tuple[list[_Column], int]:
     """Return the columns that have room in so many cells, and how many metrics have none.
 
-    The metrics come first, each beside that of its validation, then the bar and the rest.
+    The metrics come first, each beside that of its validation, then the bar and the rest, tokens
+    before samples.
 
     Args:
         epochs: those in view.
@@ -282,7 +283,7 @@ def columns_of(
         speeds.append((tokens.UNIT, [samples_per_second_of(epoch, True) for epoch in epochs]))
     validated = [validation] if any(epoch.validation for epoch in epochs) else []
     kept: list[_Column] = []
-    for column in (number, time, *metrics, bar, *validated, *speeds):
+    for column in (number, time, *metrics, bar, *validated, *reversed(speeds)):
         heading, cells = column
         needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if kept else 0)
         if needed <= width:

@@ -49,6 +49,15 @@ def test_each_metric_stands_beside_that_of_its_validation():
     assert shown[3:] == ["loss", "val_loss", "acc", "val_acc", "auc", "val_auc", "samples/s"]
 
 
+def test_tokens_have_room_before_samples_and_stand_after_them():
+    epochs = [replace(epoch, tokens=4096) for epoch in epochs_with(3, "loss")]
+
+    def seen(width):
+        return [heading for heading, _ in columns_of(epochs, lambda one: "1", width)[0]][-2:]
+
+    assert [seen(80), seen(40)] == [["samples/s", "tokens/s"], ["loss", "tokens/s"]]
+
+
 def test_a_heading_is_shortened_as_far_as_it_tells_the_metrics_apart():
     shown = ["acc", "discrimi…otal_lr"]
     assert headings(100, "sparse_categorical_accuracy", "discriminator_total_lr")[0][3:5] == shown

@@ -30,7 +30,14 @@ from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import HostError
-from dlmon.remote.ssh import RefusedRequest, SshError, agent_command, bootstrap_line, explain
+from dlmon.remote.ssh import (
+    JobEnded,
+    RefusedRequest,
+    SshError,
+    agent_command,
+    bootstrap_line,
+    explain,
+)
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")
 _MODULES = ("pynvml",)
@@ -346,6 +353,11 @@ class Connection:
         """Whether a person has to do something before the host can be used."""
         return self._failure is not None and not self._failure.may_pass
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over for good, with the job that it led into."""
+        return isinstance(self._failure, JobEnded)
+
     def start(self) -> None:
         """Connect, and go on until closed; call it on the loop."""
         if self._task is None:
@@ -455,6 +467,8 @@ class Connection:
                 # One that is lost at once, again and again, is tried less and less often too.
                 if self._clock() - began_ns > SILENCE_S * 1e9:
                     failures = 0
+            if self.has_ended:
+                return
             wait_s = BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)]
             failures += 1
             self.retry_at_ns = self._clock() + int(wait_s * 1e9)

@@ -54,6 +54,7 @@ class HostState(Word):
     """It is shown as it was recorded, as are those of the next two states."""
     NOT_STARTED = "not_started"
     ENDED = "ended"
+    """So is a node whose job is over."""
 
 
 class Age(Word):
@@ -311,6 +312,8 @@ class WatchedHost(MachineSource):
             return HostState.CONNECTED
         if link.problem is None:
             return HostState.CONNECTING
+        if link.has_ended:
+            return HostState.ENDED
         if link.needs_person:
             return HostState.NEEDS_PERSON
         return HostState.LOST if link.connections else HostState.UNREACHED
@@ -343,6 +346,7 @@ class WatchedHost(MachineSource):
             sessions=self._sessions,
             sessions_problem=self._sessions_problem,
             notice=self.status,
+            edge_wall=lost_wall if state == HostState.ENDED else None,
         )
 
     def _fields(self) -> dict[str, object]:

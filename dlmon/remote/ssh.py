@@ -62,6 +62,8 @@ _EXPLANATIONS = (
     (re.compile(r"no route to host|network is unreachable", re.I), "can't be reached"),
     (re.compile(r"connection (\S+ )*(closed|reset)|broken pipe", re.I), "closed the connection"),
 )
+# What srun prints of a job that is over, as long as Slurm knows it, and then.
+_ENDED_JOB = re.compile(r"job \d+ has expired|invalid job id", re.I)
 # Its exit code says nothing of it.
 _NO_PYTHON_BY_CSH = re.compile(r"^(exec|python3): command not found", re.I | re.M)
 
@@ -77,6 +79,10 @@ class SshError(Exception):
     def __init__(self, message: str, may_pass: bool = True) -> None:
         super().__init__(message)
         self.may_pass = may_pass
+
+
+class JobEnded(SshError):
+    """The job that a node was reached in is over: no try will do better."""
 
 
 class RefusedRequest(Exception):
@@ -139,9 +145,12 @@ def explain(host: str, errors: str, exit_code: int | None) -> SshError:
 
     Args:
         host: where to.
-        errors: what ssh, or the shell there, wrote to stderr.
+        errors: what ssh or srun, or the shell there, wrote to stderr.
         exit_code: ssh's own; None where it was killed here.
     """
+    job, is_node, _ = host.partition("/")
+    if is_node and _ENDED_JOB.search(errors):
+        return JobEnded(f"{host}: job {job} has ended", may_pass=False)
     # Any other code is the command's: what a shell there says is not said by ssh.
     for pattern, words in _EXPLANATIONS if exit_code in (255, None) else ():
         if pattern.search(errors):

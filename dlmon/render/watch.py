@@ -15,7 +15,7 @@ from rich.text import Text
 
 from dlmon.alerts.alerts import HostAlerts
 from dlmon.alerts.settings import AlertSettings
-from dlmon.exit_codes import UNREACHABLE
+from dlmon.exit_codes import DONE, UNREACHABLE
 from dlmon.figures import hosts as words
 from dlmon.figures import units
 from dlmon.figures.machine import identity, machine_line
@@ -124,13 +124,14 @@ async def watch_hosts(
 async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts | None) -> None:
     """Say what keeps a host away, that it is back, and that its clock differs, each once.
 
-    End where no host could be reached at first.
+    End where no host could be reached at first, or all were nodes of jobs that are over.
     """
     was_reached, said, clocks = False, dict[str, str | None](), set[str]()
     while True:
         for host in hosts:
             if alerts is not None:
-                alerts.look(host.name, host.link.is_up, host.link.problem)
+                is_fine = host.link.is_up or host.link.has_ended
+                alerts.look(host.name, is_fine, host.link.problem)
             if host.state == HostState.CONNECTING:
                 continue
             problem = None if host.state == HostState.CONNECTED else host.link.problem
@@ -150,6 +151,8 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
         was_reached = was_reached or HostState.CONNECTED in states
         if not was_reached and HostState.CONNECTING not in states:
             lines.end(UNREACHABLE)
+        elif set(states) == {HostState.ENDED}:
+            lines.end(DONE)
         await asyncio.sleep(_LOOKS_S)
 
 

@@ -19,7 +19,7 @@ from dlmon.records import (
 )
 from dlmon.remote.connection import Clock as ClockDifference
 from dlmon.remote.host import WatchedHost
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import JobEnded, SshError
 
 from .screens import Clock
 
@@ -53,6 +53,10 @@ class FakeLink:
     @property
     def needs_person(self):
         return self._failure is not None and not self._failure.may_pass
+
+    @property
+    def has_ended(self):
+        return isinstance(self._failure, JobEnded)
 
     def start(self):
         self.is_started = True
@@ -97,11 +101,11 @@ class FakeLink:
         for standing in self.standing:
             standing.fields()
 
-    def fail(self, sentence, *, may_pass=True, retry_s=None):
+    def fail(self, sentence, *, may_pass=True, retry_s=None, kind=SshError):
         """Be gone, or not to be reached, for a reason."""
         if self._failure is None:
             self.lost_at_ns = self._clock()
-        self.is_up, self._failure = False, SshError(sentence, may_pass)
+        self.is_up, self._failure = False, kind(sentence, may_pass)
         self.retry_at_ns = None if retry_s is None else self._clock() + int(retry_s * 1e9)
 
     def differ(self, wall_s):

@@ -9,6 +9,7 @@ from fakes.screens import Clock
 from dlmon.figures import hosts as words
 from dlmon.records import Gpu, Process
 from dlmon.remote.host import HostSnapshot, HostState, RunningSession
+from dlmon.remote.ssh import JobEnded
 
 
 @pytest.fixture
@@ -54,6 +55,12 @@ def test_what_is_said_of_a_host_follows_its_connection(host, clock, status):
         "lost since 21:04:10",
         "high",
         "gpu1: closed by remote host; its figures are from 21:04:05; next try in 05:00",
+    )
+    host.link.fail("12/gpu1: job 12 has ended", kind=JobEnded)
+    assert status() == (
+        "ended at 21:04:10",
+        "",
+        "12/gpu1: job 12 has ended; its figures are from 21:04:05",
     )
     # One that needs a person says what to do.
     host.link.fail("gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False)

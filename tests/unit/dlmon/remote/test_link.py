@@ -8,7 +8,7 @@ from fakes.screens import Clock
 from dlmon.remote import connection as links
 from dlmon.remote.connection import SILENCE_S, Connection, Standing
 from dlmon.remote.hosts import HostError
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import JobEnded, SshError
 
 SECOND = 1_000_000_000
 
@@ -126,6 +126,15 @@ async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(
     assert waited == [1, 3, 15, 60, 300, 300, 300]
     assert unstarted.problem == "box refuses connections by ssh"
     assert not unstarted.needs_person
+
+
+async def test_a_node_whose_job_is_over_is_tried_no_more(unstarted, host):
+    host.outcome = JobEnded("12/n1: job 12 has ended")
+    unstarted.start()
+    await until(lambda: unstarted.has_ended)
+    unstarted.retry_now()
+    await unstarted.close()
+    assert unstarted.tries == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import HostError
-from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
+from dlmon.remote.ssh import JobEnded, SshError, bootstrap_line, explain, ssh_command
 
 # What sh, csh, tcsh, fish or zsh read as their own even within single quotes (history, an escape,
 # the end of the quotes or of the line).
@@ -101,6 +101,21 @@ CLOSED, SILENT = "closed the connection", "does not answer within 15 s"
 )
 def test_what_ssh_prints_becomes_a_sentence(errors, words, may_pass):
     assert words_of(errors) == (words, may_pass)
+
+
+@pytest.mark.parametrize(
+    ("errors", "has_ended"),
+    [
+        ("srun: error: Slurm job 12 has expired", True),
+        ("srun: error: Unable to confirm allocation for job 12: Invalid job id specified", True),
+        ("srun: error: Unable to confirm allocation for job 12: Job is pending execution", False),
+        ("srun: error: n1: task 0: Terminated", False),
+    ],
+)
+def test_what_srun_prints_says_whether_the_job_of_a_node_is_over(errors, has_ended):
+    problem = explain("12/n1", errors, 1)
+    assert isinstance(problem, JobEnded) == has_ended
+    assert not has_ended or str(problem) == "12/n1: job 12 has ended"
 
 
 NO_PYTHON = "has no python3 that a command over ssh can run"

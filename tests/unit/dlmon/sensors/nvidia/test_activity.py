@@ -176,15 +176,6 @@ def test_a_gpu_without_gpm_says_why_and_is_not_asked_again(errors, is_supported,
     assert module.calls.count(("gpm_sample", "a")) <= 1
 
 
-def test_an_older_pynvml_has_no_gpm():
-    module = NvmlModule("a")
-    provider = NvidiaProvider(load=lambda: module, wake=True)
-    provider.facts()
-    gpu = gpu_of(provider, 0)
-    assert {gpu.why[name] for name in GPM} == {"not supported by this pynvml"}
-    assert gpu.memory_busy_pct == 48
-
-
 def test_a_divided_gpu_is_not_asked():
     module = Hopper("a")
     module.values["mig"] = 1

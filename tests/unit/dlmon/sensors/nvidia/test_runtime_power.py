@@ -63,7 +63,7 @@ def test_they_are_asleep_where_every_card_of_the_driver_is_suspended(machine, po
         assert not all_asleep()
 
 
-def test_while_every_gpu_sleeps_nvml_is_not_even_loaded_but_for_a_run(machine, power):
+def test_while_every_gpu_sleeps_none_is_asked_nor_is_nvml_even_loaded_but_for_a_run(machine, power):
     machine.card(A, "suspended")
     loaded = []
 
@@ -82,21 +82,10 @@ def test_while_every_gpu_sleeps_nvml_is_not_even_loaded_but_for_a_run(machine, p
     assert provider.later_facts().gpus[0].name == "GPU a"
     assert provider.notices() == []
     machine.turns(A, "suspended")
+    loaded[0].calls.clear()
+    assert provider.fast(2 * SECOND).why == {"gpus": ASLEEP}
+    assert provider.slow(2 * SECOND).gpus is None
+    assert loaded[0].calls == []
+    # A run wakes them.
     woken = NvidiaProvider(load, power=power, wake=True)
     assert [gpu.uuid for gpu in woken.facts().gpus] == ["a"]
-
-
-def test_gpus_that_fall_asleep_are_not_asked_until_one_wakes(machine, power):
-    machine.card(A)
-    module = NvmlModule("a")
-    provider = NvidiaProvider(lambda: module, power=power)
-    provider.facts()
-    machine.turns(A, "suspended")
-    module.calls.clear()
-    assert provider.fast(0).why == {"gpus": ASLEEP}
-    assert provider.slow(0).gpus is None
-    assert module.calls == []
-    machine.turns(A, "active")
-    (back,) = provider.fast(SECOND).gpus
-    assert (back.utilization_pct, back.fan_pct) == (97, 35)
-    assert provider.notices() == []

@@ -187,14 +187,6 @@ def test_other_processes_of_the_same_run_join_it_with_their_descendants(proc: Pr
     assert sorted(provider.members) == [10, 21, 22, 23]
 
 
-def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
-    proc.stat(10, threads={10: 50, 17: 900})
-    provider = watching(proc, 10)
-    proc.stat(10, threads={10: 50, 17: 900 + 4 * TICKS_PER_S, 18: TICKS_PER_S})
-    assert provider.slow(5 * SECOND).process.busiest_thread_pct == 80.0
-    assert provider.slow(10 * SECOND).process.busiest_thread_pct == 0.0
-
-
 def test_the_busiest_process_has_the_time_of_all_its_threads(proc: Proc):
     proc.stat(10, threads={10: 50, 17: 900})
     proc.stat(11, parent=10, threads={11: 70})
@@ -203,6 +195,8 @@ def test_the_busiest_process_has_the_time_of_all_its_threads(proc: Proc):
     proc.stat(11, parent=10, threads={11: 70 + 4 * TICKS_PER_S})
     reported = provider.slow(5 * SECOND).process
     assert (reported.busiest_thread_pct, reported.busiest_process_pct) == (80.0, 100.0)
+    # They are of the time since the slow reading before.
+    assert provider.slow(10 * SECOND).process.busiest_thread_pct == 0.0
 
 
 def test_the_wait_for_a_cpu_is_that_of_the_thread_that_waited_most_since_it_was_read(proc: Proc):

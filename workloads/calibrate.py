@@ -33,7 +33,6 @@ SMALLEST_SIZE = 256
 LARGEST_SIZE = {"cpu": 8192, "gpu": 32768}
 # A repetition multiplies so often that its start and its end don't count.
 REPETITION_S = 0.05
-REPETITIONS = 5
 # A size must gain so much on the best one before it; two that don't are the end.
 GAIN = 1.03
 PRECISION_S = 6.0
@@ -213,7 +212,7 @@ def measure_size(
     while (took_s := seconds(times)) < REPETITION_S:
         times *= max(2, min(1000, int(REPETITION_S / took_s)))
     rates = []
-    for repetition in range(REPETITIONS):
+    for repetition in range(5):
         if repetition >= 3 and clock() > deadline:
             break
         rates.append(times * 2 * size**3 / seconds(times))

@@ -11,8 +11,6 @@ from dlmon.numbers import decimal_number
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
-_MAX_USD_PER_HOUR = 1e9
-
 
 @record(frozen=True)
 class Price:
@@ -48,7 +46,7 @@ def parse_price(text: str) -> Price:
     except ValueError:
         usd_per_hour = 0.0
     known_unit = not slash or unit.lstrip().lower() == "cpu"
-    if not known_unit or not 0 < usd_per_hour <= _MAX_USD_PER_HOUR:
+    if not known_unit or not 0 < usd_per_hour <= 1e9:
         raise ValueError(
             f"{quoted(text)} is not a price: give US dollars per hour, such as 0.5, "
             "or per hour of each CPU, such as 0.00795/cpu"

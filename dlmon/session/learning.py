@@ -22,12 +22,11 @@ LEAST_CHANGE = 1e-3
 MOST_METRICS = 16
 MOST_VALIDATIONS = 2000
 
-_OF_THE_OPTIMIZER = ("learning_rate", "grad_norm")
-
 
 def importance(name: str) -> tuple[bool, bool, bool]:
     """Put the loss first, then other losses, other metrics, and at last those of the optimizer."""
-    return name != LOSS, name in _OF_THE_OPTIMIZER, not name.lower().endswith(LOSS)
+    of_optimizer = name in ("learning_rate", "grad_norm")
+    return name != LOSS, of_optimizer, not name.lower().endswith(LOSS)
 
 
 def drawable(value: float | None) -> float | None:

@@ -83,11 +83,9 @@ OUTPUT_LINES = 500
 OUTPUT_LINES_IN_INDEX = 20
 EARLIER_OUTPUT = "(earlier output is in the log)"
 NOTICES = 100
-PROFILES = 20
 MAX_PHASE_SPANS = 2000
 # Of more, the longest are kept.
 MAX_PAUSES = 1000
-RATE_NOW_NS = 2_000_000_000
 
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
@@ -152,8 +150,8 @@ class Session:
         self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
         self._pauses: list[NamedPause] = []
         self.stacks = Stacks()
-        self.profiles: deque[Profile] = deque(maxlen=PROFILES)
-        """What a person had profiled."""
+        self.profiles: deque[Profile] = deque(maxlen=20)
+        """The newest of what a person had profiled."""
         self.marks = Marks()
         """The moments that somebody who looks through it wants to see."""
         self._throttling = Throttling()
@@ -615,7 +613,7 @@ class Session:
         """
         if self.result is not None or self.phase not in STEADY_PHASES:
             return None
-        window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
+        window_ns = max(2_000_000_000, 2 * self._last_step_ns)
         return series.columns(now - window_ns, window_ns, 1)[0]
 
     def _keep_reading(self, start_ns: int) -> None:

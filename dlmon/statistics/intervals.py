@@ -50,7 +50,7 @@ def student_95_of(degrees: float) -> float:
     for _ in range(50):
         middle = high - error_high * (high - low) / (error_high - error_low)
         error_middle = error(middle)
-        if abs(error_middle) < _NEAR_ENOUGH:
+        if abs(error_middle) < 1e-12:
             break
         if error_middle * error_high < 0:
             low, error_low = high, error_high
@@ -58,11 +58,6 @@ def student_95_of(degrees: float) -> float:
             error_low /= 2
         high, error_high = middle, error_middle
     return middle
-
-
-# Of the logarithm of a probability.
-_NEAR_ENOUGH = 1e-12
-_TERMS = 200
 
 
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
@@ -79,7 +74,7 @@ def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(rest, x, b, a)
     fraction = 1.0
-    for number in range(_TERMS, 0, -1):
+    for number in range(200, 0, -1):
         m = number // 2
         if number % 2:
             term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))

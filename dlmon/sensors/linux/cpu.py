@@ -17,7 +17,6 @@ from dlmon.sensors.provider import Provider, Rates, Reading
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
 _MAX_CLOCKS = 16
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MODEL_KEYS = ("model name", "cpu model", "cpu")
 # Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
 _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
@@ -123,7 +122,7 @@ class CpuProvider(Provider):
     def _model(self) -> str:
         for line in kernel_files.read(self._root / "proc/cpuinfo").splitlines():
             key, _, value = line.partition(":")
-            if key.strip() in _MODEL_KEYS and value.strip():
+            if key.strip() in ("model name", "cpu model", "cpu") and value.strip():
                 return " ".join(value.split())
         raise ValueError("not reported here")
 

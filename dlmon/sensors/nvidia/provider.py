@@ -36,7 +36,6 @@ from dlmon.sensors.nvidia.queries import (
 from dlmon.sensors.provider import Provider, Reading
 
 ROOT = Path("/")
-_DISPLAY_CLASS = "0x03"
 
 
 class RuntimePower:
@@ -52,7 +51,8 @@ class RuntimePower:
             entries = list(self._driver.iterdir())
         except OSError:
             entries = []
-        cards = [entry for entry in entries if _text(entry / "class").startswith(_DISPLAY_CLASS)]
+        # The class of display controllers.
+        cards = [entry for entry in entries if _text(entry / "class").startswith("0x03")]
         self._statuses = [str(card / "power/runtime_status") for card in cards]
 
     @property

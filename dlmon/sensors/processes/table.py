@@ -36,7 +36,6 @@ _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"
 NOT_SEEN = "the process has ended, or this system hides it"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
-NOT_REPORTED = "not reported by the driver"
 ON_GPUS = ("gpus", "gpu_memory_mib")
 FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
@@ -192,8 +191,8 @@ def total_mib(held: dict[int, int | None]) -> int | None:
 
 def _holding(row: Process, held: dict[int, int | None]) -> Process:
     memory_mib = total_mib(held)
-    why = row.why if memory_mib is not None else {**row.why, "gpu_memory_mib": NOT_REPORTED}
-    return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=why)
+    why = {} if memory_mib is not None else {"gpu_memory_mib": "not reported by the driver"}
+    return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=row.why | why)
 
 
 def _why_gpus_unknown(reading: Reading) -> str | None:

@@ -17,8 +17,6 @@ from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Reading, mib_per_seco
 
 FIELDS = tuple(spec.name for spec in fields(ProcessTree) if spec.name != "why")
 NO_EARLIER = "no earlier reading yet"
-NO_READS = "the kernel does not say what a process reads from disks"
-NO_DELAYS = "the kernel does not say how long a thread waits for a CPU"
 
 BUSY_PCT = 1
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -318,9 +316,11 @@ class ProcessProvider(Provider):
             if thread in delays_before or thread not in ticks_before
         ]
         can_tell = self._counts_delays
-        why = {} if can_tell else {"cpu_wait_pct": NO_DELAYS}
+        why = {}
+        if not can_tell:
+            why["cpu_wait_pct"] = "the kernel does not say how long a thread waits for a CPU"
         if read_bytes is None:
-            why["read_mib_s"] = NO_READS
+            why["read_mib_s"] = "the kernel does not say what a process reads from disks"
         return ProcessTree(
             busiest_thread_pct=min(100.0, self._pct(max(ran.values(), default=0), window_ns)),
             busiest_process_pct=self._pct(max(ran_of.values(), default=0), window_ns),

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Epoch, Machine
+from dlmon.records import TITLES, Epoch, Machine
 from dlmon.session.learning import LOSS, Metric, metric_of
 from dlmon.session.limits.rules import (
     WAITED_SHARE,
@@ -316,12 +316,9 @@ def _more_workers(workers: int | None, figure: str) -> str:
     return f"use more loader workers: {workers} used, {figure}"
 
 
-_BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-
-
 def unmeasured_wait(backend: str | None) -> str:
     """Say that the wait for data is not measured; `backend` is what Keras runs on."""
-    where = f" with Keras on {_BACKENDS.get(backend, backend)}" if backend else ""
+    where = f" with Keras on {TITLES.get(backend, backend)}" if backend else ""
     return f"waiting for data is not measured{where}"
 
 

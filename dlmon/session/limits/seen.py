@@ -25,10 +25,7 @@ LATENESS = 0.1
 MAX_CORES = 1_000_000
 # How far apart the sensors' slow readings are, at least: each is taken with a sample.
 SLOW_NS = 5_000_000_000
-NAME_CHARACTERS = 24
 _INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
-_TAKES_A_VALUE = ("-W", "-X")
-_TRAINING_OF_OURS = "dlmon run"
 
 
 def settled_after_ns(interval_ns: int) -> int:
@@ -269,8 +266,8 @@ def program_name(command: str | None) -> str | None:
     name = first if first.startswith("[") else first.rpartition("/")[2]
     if _INTERPRETER.fullmatch(name):
         name = _script(rest) or name
-        name = _TRAINING_OF_OURS if name == "workloads" else name
-    return clean(name, NAME_CHARACTERS) or None
+        name = "dlmon run" if name == "workloads" else name
+    return clean(name, 24) or None
 
 
 def _script(words: Sequence[str]) -> str | None:
@@ -279,7 +276,7 @@ def _script(words: Sequence[str]) -> str | None:
     for word in following:
         if word == "-m":
             return next(following, None)
-        if word in _TAKES_A_VALUE:
+        if word in ("-W", "-X"):
             next(following, None)
         elif word == "-c":
             return None

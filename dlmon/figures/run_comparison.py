@@ -473,7 +473,7 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
     if snapshot.stalls:
         word = epoch_word(snapshot.header)
         facts.append(units.stalls(snapshot.stalls, snapshot.opening_stalls or 0, word))
-    first_s = snapshot.compile_s if snapshot.compiles else snapshot.first_batch_s
+    first_s = snapshot.compiled_s if snapshot.compiles else snapshot.first_batch_s
     if first_s is not None and (snapshot.compiles or first_s >= _A_DELAY_S):
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:

@@ -183,8 +183,8 @@ def _step(outcome: Outcome) -> Iterator[Row]:
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
         within = "" if step.p95 is None else f", 95 % within {units.step_time(step.p95)}"
         yield "step", f"{mean}median {units.step_time(step.median)}{within}"
-    if snapshot.compile_s is not None and snapshot.compiles:
-        yield "compile", units.seconds(snapshot.compile_s)
+    if snapshot.compiled_s is not None and snapshot.compiles:
+        yield "compile", units.seconds(snapshot.compiled_s)
         return
     took = (("", snapshot.first_batch_s), (" in validation", snapshot.validation_compile_s))
     more = [f"+{units.seconds(s)}{where}" for where, s in took if s and s >= _A_DELAY_S]

@@ -148,9 +148,21 @@ class Snapshot:
     why_no_parts: str | None = None
 
     @property
+    def is_compile_measured(self) -> bool:
+        """Whether a framework said when it compiled, wherever that was."""
+        return any(pause.name == COMPILE for pause in self.pauses)
+
+    @property
+    def compiled_s(self) -> float | None:
+        """How long it compiled: what was measured, else what first batches took beyond others."""
+        if self.is_compile_measured:
+            return self.account.get(AccountPart.COMPILING)
+        return self.compile_s
+
+    @property
     def compiles(self) -> bool:
         """Whether the first batch compiles; False where that isn't known either."""
-        if any(pause.name == COMPILE for pause in self.pauses):
+        if self.is_compile_measured:
             return True
         model = self.model
         frameworks = [one.trainer.framework for one in self.trainers]

@@ -275,7 +275,7 @@ class EnergyCounter:
             points.add(max(t, points.times[-1]), math.nan)
 
     def joules_between(self, start: int, end: int) -> tuple[float, int]:
-        """Return the energy between two times, and how long the longer of its ends' gaps is.
+        """Return the energy between two times, and the longer gap between readings at its ends.
 
         A time between two readings is interpolated. `start` is before `end`.
 

@@ -38,7 +38,8 @@ class StepHistogram:
     def add(self, durations_us: Counter[int]) -> None:
         """Count durations; the counter says how many of each."""
         for duration, count in durations_us.items():
-            self._buckets[self._bucket_of(duration)] += count
+            bucket = 1 + int(math.log(duration) / self._width) if duration > 0 else 0
+            self._buckets[bucket] += count
             self.count += count
             if len(self._buckets) > _MAX_BUCKETS:
                 self._widen()
@@ -51,9 +52,6 @@ class StepHistogram:
 
     def count_over(self, limit_us: float) -> int:
         return sum(count for duration, count in self.ranked() if duration > limit_us)
-
-    def _bucket_of(self, duration_us: int) -> int:
-        return 1 + int(math.log(duration_us) / self._width) if duration_us > 0 else 0
 
     def _middle_of(self, bucket: int) -> float:
         if bucket == 0:

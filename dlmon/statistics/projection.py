@@ -27,8 +27,8 @@ def epoch_interval(
 
     Epochs that compile are left out as soon as there is another. How far the mean of one or two
     can be off is known from how the windows of the run differ. That of three or more is the
-    t-interval over epochs. Two that are apart have that of three, as if one more lay between them:
-    else one that does would make it wider.
+    t-interval over epochs. Two that lie apart have that of three, as if a third lay between them:
+    otherwise a third one there would widen it.
 
     Args:
         compiled_s: the wall times of those that compile, such as the first.

@@ -101,7 +101,9 @@ class RegularGaps:
             return
         found = [step for step in self._recent if step[0] in in_a_row]
         self._recent = [step for step in self._recent if step not in found]
-        self._open_series(found[0][0], every)
+        first = found[0][0]
+        self._series = [*self._series, (first, every, first)][-_MOST_SERIES:]
+        self._mean_us = 0.0
         for step in found:
             self._take(*step)
 
@@ -133,10 +135,6 @@ class RegularGaps:
         if last >= self._begin:
             return number - last == every
         return (number - self._begin) % every == self._residue
-
-    def _open_series(self, first: int, every: int) -> None:
-        self._series = [*self._series, (first, every, first)][-_MOST_SERIES:]
-        self._mean_us = 0.0
 
     def _take(self, number: int, took_us: int, batches: int) -> None:
         first, every, last = self._series[-1]

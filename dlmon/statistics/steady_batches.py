@@ -100,11 +100,10 @@ class SteadyBatches:
 
     @property
     def first_batches(self) -> list[tuple[int, float]]:
-        """How long each execution with the first batch of a size took, and for how many usual ones.
+        """How long each left-out execution took, and as how many usual batches it counts.
 
-        Those that were left out; a short batch is its share of one. Where sizes vary, a usual
-        batch has the mean size, and a larger one takes as much longer: else it would seem to
-        compile what it only computes.
+        A short batch counts as its share of one. Where sizes vary, a usual batch has the mean size,
+        and a larger one takes as much longer: else it would seem to compile what it only computes.
         """
         if not self.sizes_vary or not self._batches:
             return self._first

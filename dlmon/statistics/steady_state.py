@@ -135,7 +135,7 @@ def _spread(residuals: Sequence[float]) -> tuple[float, float]:
 
 
 def _stalled_us(summary: BatchSummary) -> int:
-    """Return about what the stalls among batches took beyond as many usual ones."""
+    """Estimate how much longer the stalls among batches took than as many usual batches."""
     usual_us, longest_us = summary.step_us[len(summary.step_us) // 2], summary.step_us[-1]
     stalls = summary.stalls or 0
     beyond_us = summary.time_us - (summary.first_us or 0) - usual_us * summary.count
@@ -397,7 +397,7 @@ class SteadyState(SteadyBatches):
         return None if limit_us is None else self.opened.histogram.count_over(limit_us)
 
     def stalled_us(self) -> float:
-        """Return what the stalls of steady batches took beyond as many usual ones."""
+        """Return how much longer the stalls of steady batches took than as many usual batches."""
         if self.stalls() == self.opening_stalls():
             return 0.0
         long_us = self._beyond_us(self._histogram) + self._summarised_stalled_us
@@ -422,7 +422,7 @@ class SteadyState(SteadyBatches):
         return self._beyond_us(self.regular.histogram) + self.regular.summarised_us
 
     def _beyond_us(self, histogram: StepHistogram) -> float:
-        """Return what those batches of a histogram that are long took beyond as many usual ones."""
+        """Return how much longer the long batches of a histogram took than as many usual ones."""
         limit_us = self.stall_limit_us()
         if limit_us is None:
             return 0.0

@@ -51,13 +51,14 @@ class CpuProvider(Provider):
         self._temperatures: list[str] = []
 
     def facts(self) -> MachineFacts:
+        governor = self._root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
         values, why = ask(
             {
                 "cpu_model": self._model,
                 "cores": lambda: len(os.sched_getaffinity(0)),
                 "physical_cores": self._physical_cores,
                 "load_1m": _load_1m,
-                "governor": self._governor,
+                "governor": lambda: kernel_files.read(governor).strip(),
                 "on_battery": self._on_battery,
             }
         )
@@ -125,11 +126,6 @@ class CpuProvider(Provider):
             if key.strip() in ("model name", "cpu model", "cpu") and value.strip():
                 return " ".join(value.split())
         raise ValueError("not reported here")
-
-    def _governor(self) -> str:
-        return kernel_files.read(
-            self._root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-        ).strip()
 
     def _clock_files(self) -> list[str]:
         policies = sorted((self._root / "sys/devices/system/cpu/cpufreq").glob("policy*"))

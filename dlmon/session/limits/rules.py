@@ -74,7 +74,7 @@ def other_programs(seen: Seen) -> Evidence | None:
 
 
 _WORTH_NAMING = 0.25
-"""A program is named from this share of what others take on."""
+"""From this share of what others take, a program is named."""
 
 
 class _Busiest(NamedTuple):

@@ -150,14 +150,18 @@ def epoch_text(snapshot: Snapshot) -> str:
     """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
 
     The text is empty for a loop without epochs. Epochs beyond those that were asked for, which
-    follow until `--seconds` are over, are counted apart: epoch 1/1, +4 extra.
+    follow until `--seconds` are over, are counted apart: epoch 1/1, 4 more to fill 10 s.
     """
     last, model, word = last_epoch(snapshot), snapshot.model, epoch_word(snapshot.header)
     if last is None or model is None or model.epochs is None:
         return "" if last is None else f"{word} {last[0]}"
     number, requested = last[0], max(1, model.epochs)
-    extra = f", +{number - requested} extra" if number > requested else ""
-    return f"{word} {min(number, requested)}/{requested}{extra}"
+    text = f"{word} {min(number, requested)}/{requested}"
+    if number <= requested:
+        return text
+    seconds = snapshot.header.options.get("seconds")
+    filled = f" to fill {seconds:g} s" if isinstance(seconds, (int, float)) else ""
+    return f"{text}, {number - requested} more{filled}"
 
 
 def timed_unit(metric: str) -> str:

@@ -18,7 +18,7 @@ from dlmon.figures.comparison import (
     unusual_settings,
     why_no_time,
 )
-from dlmon.records import Epoch, Result, Trainer
+from dlmon.records import Epoch, Model, Result, Trainer
 from dlmon.session.loops import TrainerRate
 from dlmon.session.reasons import NO_PRICE
 
@@ -81,6 +81,16 @@ def test_a_script_whose_epochs_have_no_total_ended_with_the_last_that_it_had(sta
     assert epoch_text(running) == f"epoch {number + 1}"
     result = Result(status, header.id, "", header.workload, "cpu", {}, 22.0)
     assert epoch_text(folded([*records, result]).snapshot()) == f"epoch {number}"
+
+
+def test_epochs_beyond_those_asked_for_say_what_they_are_for():
+    records = [
+        replace(r, epochs=1, extra_epochs=r.epochs - 1) if isinstance(r, Model) else r
+        for r in recorded_session(epochs=4)[:-1]
+    ]
+    assert epoch_text(folded(records).snapshot()) == "epoch 1/1, 3 more"
+    records[0] = replace(records[0], options={**records[0].options, "seconds": 10.0})
+    assert epoch_text(folded(records).snapshot()) == "epoch 1/1, 3 more to fill 10 s"
 
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})

@@ -224,6 +224,8 @@ class _Lines:
         self._next_extra_ns: float = 0
         self._phase = ""
         """The last that had a line: after each epoch a script trains as before."""
+        self._compiled_ns = 0
+        """Until when it compiled, which has a line of its own: a pause before that has none."""
         self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
         self._print(f"session {called(self._header.id, read_label(follower.path))}")
@@ -267,9 +269,13 @@ class _Lines:
             case Alert():
                 return record.t, alert_text(record)
             case Stack() if not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
+                if record.begin < self._compiled_ns or self._phase == "compiling":
+                    return None
                 lasted = units.seconds((record.t - record.begin) / 1e9)
                 return record.t, f"{lasted} without a batch: {stack_text(record)}"
             case Phase() if record.name not in ("validating", "closing", self._phase):
+                if self._phase == "compiling":
+                    self._compiled_ns = record.t
                 self._phase = record.name
                 if record.name != "opening" or record.epoch is None:
                     return record.t, record.name

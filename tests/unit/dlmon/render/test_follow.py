@@ -10,7 +10,7 @@ from fakes.scripts import script_session
 import dlmon.render.follow
 from dlmon.exit_codes import FAILED
 from dlmon.notification import DesktopAlerts
-from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase, Stack
 from dlmon.render.follow import _Following, follow
 
 
@@ -80,6 +80,16 @@ def test_a_run_trains_once_though_it_validates_between_and_a_long_opening_is_a_s
     assert [phase for phase in phases if "starting" in phase] == ["starting epoch 3"]
     said = "^stalls +1 stall at the start of an epoch: over ten times"
     assert re.search(said, printed, re.MULTILINE)
+
+
+def test_of_a_pause_that_was_a_compilation_there_is_no_other_line(tmp_path, capsys):
+    records = recorded_session(epochs=1)
+    begun = next(r.t for r in records if isinstance(r, Phase) and r.name == "compiling")
+    at = next(i for i, r in enumerate(records) if isinstance(r, Phase) and r.name == "training")
+    trained = records[at].t
+    paused = [Stack(trained, begun, 1, 1, ()), Stack(trained + 2 * 10**9, trained, 1, 1, ())]
+    printed = followed(tmp_path, capsys, [*records[: at + 1], *paused, *records[at + 1 :]])
+    assert re.findall("  (.*) without a batch", printed) == ["2.00 s"]
 
 
 @pytest.mark.parametrize(("step_us", "fewest", "most"), [(11_600, 4, 10), (50_000, 40, 40)])

@@ -438,7 +438,6 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
     app = dlmon_app(log_dir, running[0].path, lifeline)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
-        await until(pilot, lambda: live(app))
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await until_read(pilot)
@@ -586,7 +585,6 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
     monkeypatch.setattr(app, "bell", lambda: rung.append(True))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
-        await until(pilot, lambda: live(app))
         monkeypatch.setattr(app._driver, "write", written.append)
         log.write(result)
         await until(pilot, lambda: " stopped " in screen_text(app))
@@ -624,7 +622,6 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(dlmon_app, log_
     log, result, _ = two_sessions
     app = dlmon_app(log_dir, log.path, FakeLaunch())
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
         first = app.screen
         await pilot.press("q", "s")

@@ -282,8 +282,7 @@ def slowest_text(snapshot: Snapshot) -> str:
     if len(rates) < 3 or rates[0] > SLOWER * median(rates):
         return ""
     _, slowest = min(known, key=lambda pair: pair[0])
-    on = "" if slowest.trainer.host is None else f" on {slowest.trainer.host}"
-    return f", the slowest {slowest.trainer.name}{on}"
+    return f", the slowest {slowest.name_and_host}"
 
 
 def device_text(snapshot: Snapshot) -> str:

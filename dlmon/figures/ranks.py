@@ -12,7 +12,7 @@ from dlmon.records.record import record
 from dlmon.session.limits.ranks import straggler_of
 
 if TYPE_CHECKING:
-    from dlmon.session.loops import TrainerRate
+    from dlmon.session.machine_history import MachineHistory
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
 
@@ -25,7 +25,7 @@ class RankRow:
     """One process that trains.
 
     Attributes:
-        name: its rank, else its number on its machine.
+        name: its rank, else its task or its number.
         order: what ranks are in order by.
         host: the machine that it is on.
         per_second: samples, or steps where these are counted.
@@ -55,48 +55,47 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
     rates = [one.samples_per_second for one in ranks]
     total = sum(rate for rate in rates if rate is not None) if None not in rates else None
     straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
-    rows = []
-    for one in ranks:
-        trainer, rate = one.trainer, one.samples_per_second
-        row = RankRow(
-            name=trainer.name,
-            order=trainer.number if trainer.rank is None else trainer.rank,
-            host=trainer.host or own_host,
+    machines: dict[str | None, MachineHistory] = {None: session.machine}
+    machines |= {host: node.history for host, node in session.nodes.items()}
+    rows = [
+        RankRow(
+            name=one.name,
+            order=one.trainer.number if one.trainer.rank is None else one.trainer.rank,
+            host=one.trainer.host or own_host,
             gpus=one.gpus,
             per_second=rate,
             step_ms=one.step_ms,
             wait_ms=None if one.wait is None else one.wait.mean_ms,
-            memory_mib=_memory_mib(session, one),
+            memory_mib=_memory_mib(machines.get(one.trainer.host), one.gpus),
             share=rate / total if rate is not None and total else None,
             holds_up=straggler is not None and straggler.rank is one,
         )
-        rows.append(row)
+        for one, rate in zip(ranks, rates, strict=True)
+    ]
     return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
 
 
-def _memory_mib(session: Session, one: TrainerRate) -> float | None:
-    node = session.nodes.get(one.trainer.host or "")
-    latest = (session.machine if node is None else node.history).latest
-    on_the_host = one.trainer.host is None or node is not None
-    gpus = (latest.gpus or ()) if latest is not None and on_the_host else ()
-    used = {gpu.index: gpu.memory_used_mib for gpu in gpus}
-    known = [used.get(number) for number in one.gpus]
+def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
+    """Return what is in use of the memory of some GPUs of a machine."""
+    gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
+    used = {gpu.index: gpu.memory_used_mib for gpu in gpus or ()}
+    known = [used.get(number) for number in numbers]
     return sum(each or 0 for each in known) if known and None not in known else None
 
 
-def _known(text: Callable[[float], str]) -> Callable[[float | None], str]:
-    return lambda value: "–" if value is None else text(value)
+def _text(write: Callable[[float], str], value: float | None) -> str:
+    return "–" if value is None else write(value)
 
 
 CELLS: dict[str, Callable[[RankRow], str]] = {
     "rank": lambda row: row.name.removeprefix("rank "),
     "machine": lambda row: row.host,
     "GPU": lambda row: gpus_text(row.gpus) or "–",
-    "rate": lambda row: _known(units.rate)(row.per_second),
-    "step": lambda row: _known(units.step_time)(row.step_ms),
-    "data wait": lambda row: _known(units.step_time)(row.wait_ms),
-    "GPU memory": lambda row: _known(units.gibibytes)(row.memory_mib),
-    "share": lambda row: _known(units.share)(row.share),
+    "rate": lambda row: _text(units.rate, row.per_second),
+    "step": lambda row: _text(units.step_time, row.step_ms),
+    "data wait": lambda row: _text(units.step_time, row.wait_ms),
+    "GPU memory": lambda row: _text(units.gibibytes, row.memory_mib),
+    "share": lambda row: _text(units.share, row.share),
 }
 """What stands under each heading."""
 

@@ -103,12 +103,6 @@ class Trainer:
     ended: bool | None = None
     host: str | None = None
 
-    @property
-    def name(self) -> str:
-        """What it is called on its machine: its rank, else its number there."""
-        here = f"process {self.number % NUMBERS_OF_A_PART}"
-        return here if self.rank is None else f"rank {self.rank}"
-
 
 @record(frozen=True)
 class Model:

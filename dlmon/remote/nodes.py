@@ -29,7 +29,7 @@ def _snapshot_of(
     ranks = tuple(
         RunningSession(
             session=str(one.trainer.number),
-            workload=one.trainer.name,
+            workload=one.name,
             samples_per_second=one.samples_per_second,
             gpus=one.gpus,
             counts_steps=snapshot.counts_steps,

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from dlmon.records import (
+    NUMBERS_OF_A_PART,
     Batches,
     BatchSummary,
     Epoch,
@@ -248,6 +249,7 @@ class TrainerRate:
         step_ms: the mean time of its steady steps.
         wait: how long the newest of its steps waited for data, where that is measured.
         gpus: NVML's numbers of the GPUs that it trains on, on its machine.
+        is_of_tasks: whether several tasks of a Slurm step train.
     """
 
     trainer: Trainer
@@ -255,6 +257,23 @@ class TrainerRate:
     step_ms: float | None = None
     wait: StepWait | None = None
     gpus: tuple[int, ...] = ()
+    is_of_tasks: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called: its rank, else its task, else its number."""
+        task, number = divmod(self.trainer.number, NUMBERS_OF_A_PART)
+        if self.trainer.rank is not None:
+            return f"rank {self.trainer.rank}"
+        if self.is_of_tasks and not number:
+            return f"task {task}"
+        return f"task {task}, process {number}" if self.is_of_tasks else f"process {number}"
+
+    @property
+    def name_and_host(self) -> str:
+        """The same with its machine, where that is another one."""
+        host = self.trainer.host
+        return self.name if host is None else f"{self.name} on {host}"
 
 
 class Trainers:
@@ -354,10 +373,11 @@ class Trainers:
     ) -> tuple[TrainerRate, ...]:
         """Return each process, with its throughput in a loop; `own` is that of number 0."""
         found, others = [], self._like(loop)
+        is_of_tasks = any(number >= NUMBERS_OF_A_PART for number in self.known)
         for number, trainer in sorted(self.known.items()):
             like = loop if number == 0 else others.get(number)
             if like is None:
-                found.append(TrainerRate(trainer, None))
+                found.append(TrainerRate(trainer, None, is_of_tasks=is_of_tasks))
                 continue
             rate = like.steady.samples_per_second() if number else own
             mean_us, wait = like.steady.mean_step_us, self._waits[number] if number else own_wait
@@ -367,6 +387,7 @@ class Trainers:
                 step_ms=None if mean_us is None else mean_us / 1000,
                 wait=wait.per_step(),
                 gpus=() if like.model is None else like.model.gpus,
+                is_of_tasks=is_of_tasks,
             )
             found.append(each)
         return tuple(found)

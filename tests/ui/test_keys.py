@@ -27,6 +27,8 @@ MEANINGS = {
     "answer('leave')": "detach",
     "answer('stop')": "stop",
     "answer('again')": "again",
+    "say('only a run on several machines has machines to show')": "nodes",
+    "say('only a run of several processes has ranks to show')": "ranks",
     "keep": "rename",
     "stop_and_again": "again",
     "close_log": "log",

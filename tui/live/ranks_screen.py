@@ -28,7 +28,7 @@ from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, TextRow, fit, wrapped
 from tui.widgets.tables import Column, SortedTable, in_order
 
 COLUMNS = (
-    Column("rank", attrgetter("order"), cells=12),
+    Column("rank", attrgetter("order"), cells=18),
     Column("machine", attrgetter("host"), cells=14),
     Column("GPU", lambda row: row.gpus or None, cells=7),
     Column("rate", attrgetter("per_second"), False, 11, is_text=False),
@@ -37,14 +37,15 @@ COLUMNS = (
     Column("GPU memory", attrgetter("memory_mib"), True, 10, is_text=False),
     Column("share", attrgetter("share"), False, 7, is_text=False),
 )
-_LEAST_WIDTHS = {"GPU memory": 95, "GPU": 84}
+_OF_GPUS = ("GPU", "GPU memory")
+_FIRST_TO_GO = ("share", "GPU", "rate")
 
 
 class RankList(SortedTable[RankRow]):
     """The ranks; the one that the others wait for stands out."""
 
-    DEFAULT_CLASSES = "panel"
     FRONT = 2
+    _columns: tuple[Column, ...] = COLUMNS
     _unit = ""
     _holds_up = ""
     _by = "rank"
@@ -53,22 +54,36 @@ class RankList(SortedTable[RankRow]):
         """Take the ranks as they are now, the unit of their rates, and who holds them up."""
         if (rows, unit, holds_up) != (self.all_rows, self._unit, self._holds_up):
             self.all_rows, self._unit, self._holds_up = rows, unit, holds_up
+            on_gpus = any(row.gpus for row in rows)
+            shown = (one for one in COLUMNS if on_gpus or one.name not in _OF_GPUS)
+            self._columns = tuple(map(self._fitted, shown))
             self.rearrange()
 
+    def _fitted(self, column: Column) -> Column:
+        """Return a column under its unit; one of names as wide as these need, up to its width."""
+        if column.name == "rate":
+            return replace(column, title=self._unit)
+        if not column.is_text:
+            return column
+        texts = (f"▲{column.name}", *map(CELLS[column.name], self.all_rows or ()))
+        return replace(column, cells=min(column.cells, max(map(cell_len, texts))))
+
     def columns(self, width: int) -> list[Column]:
-        """Return those that there is room for, the rate under its unit."""
-        return [
-            replace(one, title=self._unit) if one.name == "rate" else one
-            for one in COLUMNS
-            if width >= _LEAST_WIDTHS.get(one.name, 0)
-        ]
+        """Return those that there is room for, what matters least gone first."""
+        kept = list(self._columns)
+        for name in _FIRST_TO_GO:
+            if self.FRONT + sum(one.cells + self.GAP for one in kept) - self.GAP > width:
+                kept = [one for one in kept if one.name != name]
+        return kept
 
     def found(self) -> list[RankRow]:
-        """Return the ranks of which a name or a machine has what is typed."""
+        """Return the ranks of which the name and the machine have what is typed."""
         words = self._typed.lower().split()
-        rows = self.all_rows or ()
-        texts = {row: f"{row.name} {row.host}".lower() for row in rows}
-        found = [row for row in rows if all(word in texts[row] for word in words)]
+        found = [
+            row
+            for row in self.all_rows or ()
+            if all(word in f"{row.name} {row.host}".lower() for word in words)
+        ]
         column = next(one for one in COLUMNS if one.name == self.sorted_by)
         return in_order(found, column, self._reversed)
 
@@ -79,11 +94,8 @@ class RankList(SortedTable[RankRow]):
         self.set_titles(f"Ranks {len(self.all_rows or ())}", self._holds_up, right=self.order)
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        text = (
-            "No rank matches that. Esc clears the filter."
-            if self.all_rows
-            else "One process trains."
-        )
+        no_match = "No rank matches that. Esc clears the filter."
+        text = no_match if self.all_rows else "One process trains."
         return [((f" {line}", MUTED),) for line in wrapped(text, width - 2, height)]
 
     def row_of(self, index: int, width: int) -> TextRow:
@@ -91,8 +103,7 @@ class RankList(SortedTable[RankRow]):
         runs = [("▸ " if index == self.index else "  ", PLAIN)]
         for column in self.columns(width):
             text = CELLS[column.name](row)
-            if not column.is_text:
-                text = " " * (column.cells - cell_len(text)) + text
+            text = text if column.is_text else text.rjust(column.cells)
             style = STRONG if column.name == self.sorted_by else PLAIN
             runs.append((fit(text, column.cells) + " " * self.GAP, BAD if row.holds_up else style))
         return tuple(runs)
@@ -142,7 +153,7 @@ class RanksScreen(FilteredScreen, TickingScreen):
         self._source.poll(SLICE_S)
         snapshot = self._source.snapshot()
         evidence = snapshot.limit.evidence if snapshot.limit is not None else ()
-        held = next((one.text for one in evidence if one.rule == "ranks"), "")
+        held = next((one.headline for one in evidence if one.rule == "ranks"), "")
         unit = units.rate_unit(snapshot.counts_steps)
         self.table.show(rank_rows(self._source.session, snapshot), unit, held)
 

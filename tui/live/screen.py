@@ -75,6 +75,9 @@ LIVE_KEYS: list[BindingType] = [
     *PANE_KEYS,
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
     hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
+    # Where another action has the same key and can be done, that one is.
+    hidden("M", "say('only a run on several machines has machines to show')", "Machines"),
+    hidden("W", "say('only a run of several processes has ranks to show')", "Ranks"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
     hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
     hidden(
@@ -523,6 +526,10 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
+
+    def action_say(self, why: str) -> None:
+        """Say why a key shows nothing."""
+        self.notify(why, severity="warning")
 
     def action_nodes(self) -> None:
         self.post_message(ShowNodes(self._source))

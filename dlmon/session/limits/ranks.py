@@ -54,8 +54,7 @@ def rank_holds_up(ranks: Sequence[TrainerRate], ended: bool) -> Evidence | None:
     found = straggler_of(ranks)
     if found is None:
         return None
-    trainer = found.rank.trainer
-    name = trainer.name if trainer.host is None else f"{trainer.name} on {trainer.host}"
+    name = found.rank.name_and_host
     own, others = (f"{ms:.2g} ms" for ms in (found.wait_ms, found.others_ms))
     is_two, waits = len(ranks) == 2, "waited" if ended else "waits"
     who, wait = ("other", waits) if is_two else ("others", "waited" if ended else "wait")

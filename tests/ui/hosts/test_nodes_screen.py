@@ -1,15 +1,18 @@
 """The machines of one run: a card each, opened from the live screen."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text
+from rich.cells import cell_len
 
+from dlmon.figures.ranks import CELLS, RankRow
 from dlmon.records import Batches, Machine, Model, Node, Trainer
 from dlmon.session.follower import SessionFollower
 from tui.hosts.nodes_screen import NodesScreen
-from tui.live.ranks_screen import RanksScreen
+from tui.live.ranks_screen import RankList, RanksScreen
 from tui.live.screen import LiveScreen
 from tui.requests import ShowNodes
 from tui.watch.screen import WatchScreen
@@ -80,3 +83,45 @@ async def test_each_machine_has_a_card_with_its_ranks_and_opens_in_full(source):
         await pilot.press("q")
         await pilot.pause()
         assert isinstance(app.screen, NodesScreen)
+
+
+async def test_with_one_process_the_keys_of_ranks_and_machines_say_that_there_are_none(tmp_path):
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training")))
+    app = OneScreen(LiveScreen(follower))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("W", "M")
+        await pilot.pause()
+        assert isinstance(app.screen, LiveScreen)
+        assert [one.message for one in app._notifications] == [
+            "only a run of several processes has ranks to show",
+            "only a run on several machines has machines to show",
+        ]
+
+
+def rank(number, **changes):
+    row = RankRow(
+        f"rank {number}", number, "gpu-node-07", (number,), 1e4, 63.0, 31.0, 4e4, 0.1, False
+    )
+    return replace(row, **changes)
+
+
+@pytest.mark.parametrize(
+    ("width", "gpus", "shown"),
+    [
+        (57, True, ["rank", "machine", "step", "data wait", "GPU memory"]),
+        (77, True, ["rank", "machine", "GPU", "rate", "step", "data wait", "GPU memory"]),
+        (117, True, [*CELLS]),
+        (57, False, ["rank", "machine", "rate", "step", "data wait"]),
+        (77, False, ["rank", "machine", "rate", "step", "data wait", "share"]),
+    ],
+)
+def test_what_matters_most_of_ranks_is_shown_whole_in_little_room(width, gpus, shown):
+    table = RankList()
+    rows = tuple(rank(number, **({} if gpus else {"gpus": ()})) for number in range(8))
+    with mock.patch.object(table, "rearrange"):
+        table.show(rows, "samples/s", "")
+    assert [column.name for column in table.columns(width)] == shown
+    table.shown = rows
+    for drawn in (table.heading(width), table.row_of(3, width)):
+        assert sum(cell_len(text) for text, _ in drawn) <= width + table.GAP

@@ -17,6 +17,8 @@ from dlmon.records import (
     Phase,
     Trainer,
 )
+from dlmon.session.account import DataWait
+from dlmon.session.loops import Loop, Trainers
 from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 from dlmon.session.session import Session
 
@@ -184,3 +186,19 @@ def test_the_gpus_of_a_run_are_those_of_all_its_processes_on_this_machine():
         session.fold(Trainer(1, number, 41, "torch", rank=number, host=host))
         session.fold(replace(model, device=f"gpu:{number % 10 + 2}", trainer=number))
     assert session.gpus == session.snapshot().gpus == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "names"),
+    [
+        ((0, 1), ["process 0", "process 1"]),
+        # Two tasks of Slurm, on one machine or on two.
+        ((0, 1000), ["task 0", "task 1"]),
+        ((0, 1, 2001), ["task 0", "task 0, process 1", "task 2, process 1"]),
+    ],
+)
+def test_processes_that_train_apart_have_names_that_tell_them_apart(numbers, names):
+    trainers = Trainers()
+    for number in numbers:
+        trainers.fold(Trainer(0, number, 40, "torch"))
+    assert [one.name for one in trainers.rates(None, Loop(), DataWait())] == names

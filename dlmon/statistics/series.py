@@ -93,7 +93,7 @@ class Series:
             at_ns = start_ns + int(at_us * 1000)
             boundary_ns = (at_ns // width_ns + 1) * width_ns
             next_us = min(total_us, max((boundary_ns - start_ns) / 1000, at_us + 1))
-            if total_us > MOST_AT_ONCE * width_ns / 1000:
+            if total_us > MOST_AT_ONCE * 1e6:
                 next_us = total_us
             amount = _interpolate(ends, done, next_us) - _interpolate(ends, done, at_us)
             rate = amount / ((next_us - at_us) / 1e6)

@@ -139,6 +139,12 @@ def test_no_sample_is_lost_between_batches_and_columns(begin, batches):
         assert mean * seconds == pytest.approx(sum(samples), rel=1e-4, abs=1e-2)
 
 
+def test_batches_of_thousands_of_years_fit_in_buckets_as_wide():
+    series = Series(1 << 58)
+    series.add_batches(1 << 61, [22_112_936, 505_128_291_876_852_417], [1, 1])
+    assert series.mean == pytest.approx(2 / 505_128_291_898.965_353)
+
+
 def test_the_mean_is_of_the_time_that_is_covered():
     series = Series()
     assert series.mean is None

@@ -21,6 +21,7 @@ from dlmon.records import (
     Validation,
     decode,
 )
+from dlmon.session.account import DataWait
 from dlmon.session.session import Session
 
 DATA = Path(__file__).parents[3] / "data"
@@ -133,6 +134,13 @@ def test_what_comes_after_the_last_batch_of_a_run_that_is_over_is_its_end():
     assert account_of(*FIRST_EPOCH, ended)["closing"] == 3.0
     failed = account_of(*STARTED[:3], ended)
     assert (failed["building"], "closing" in failed) == (9.0, False)
+
+
+def test_how_long_a_step_waits_for_data_is_known_of_the_last_half_minute():
+    waits = DataWait()
+    for second in range(60):
+        waits.fold(batches(0, second, *[0.1] * 10, wait_us=500_000 if second < 29 else 10_000))
+    assert waits.per_step().mean_ms == 1.0
 
 
 def pause(start_s, end_s, name="checkpoint", **more):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dlmon.records.words import StopCause
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.queue import JobState, QueuedJob, read_queue
+from dlmon.slurm.queue import JobState, QueuedJob, number_of, read_queue
 
 # A warning may come up to a minute early, so says sbatch's --signal.
 NEAR_END_S = 60.0
@@ -29,8 +29,7 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 
 def restarts_of(environment: Mapping[str, str]) -> int:
     """Return how often the job of such a process was started before."""
-    text = environment.get("SLURM_RESTART_COUNT", "")
-    return int(text) if text.isdigit() and len(text) < 9 else 0
+    return number_of(environment.get("SLURM_RESTART_COUNT")) or 0
 
 
 def cause_of(job: QueuedJob, restarts: int, warned_s: float, now_wall: float) -> StopCause | None:

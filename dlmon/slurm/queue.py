@@ -204,7 +204,7 @@ def parse_queue(printed: bytes) -> list[QueuedJob]:
 
 
 def _job_of(texts: dict[str, str]) -> QueuedJob:
-    task = _number(texts["ArrayTaskID"])
+    task = number_of(texts["ArrayTaskID"])
     code, signal = _exit_of(texts["exit_code"])
     state = state_of(texts["State"])
     return QueuedJob(
@@ -219,10 +219,10 @@ def _job_of(texts: dict[str, str]) -> QueuedJob:
         end_wall=_wall(texts["EndTime"]),
         time_limit_s=duration_s(texts["TimeLimit"]),
         node_list=_word(texts["NodeList"]),
-        nodes=_number(texts["NumNodes"]),
+        nodes=number_of(texts["NumNodes"]),
         exit_code=code if state.is_over else None,
         signal=signal if state.is_over else None,
-        restarts=_number(texts["RestartCnt"]),
+        restarts=number_of(texts["RestartCnt"]),
         preempted_wall=_wall(texts["PreemptTime"]),
         tres=_word(texts["tres-alloc"]),
     )
@@ -288,7 +288,7 @@ def _job_of_accounts(texts: dict[str, str]) -> QueuedJob:
         state=state_of(texts["State"]),
         reason=_word(texts["Reason"]),
         array_job=array if task else None,
-        array_task=_number(task),
+        array_task=number_of(task),
         start_wall=_wall(texts["Start"]),
         end_wall=_wall(texts["End"]),
         time_limit_s=duration_s(texts["Timelimit"]),
@@ -352,12 +352,13 @@ def _word(text: str) -> str | None:
     return None if text.upper() in _UNKNOWN else text
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+def number_of(text: str | None) -> int | None:
+    """Return the number that Slurm writes; None where it is none, or too long for any."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _wall(text: str) -> float | None:
-    number = _number(text)
+    number = number_of(text)
     # A time that isn't known is 0 in some versions.
     return float(number) if number else None
 
@@ -368,4 +369,4 @@ def _exit_of(text: str) -> tuple[int | None, int | None]:
     Without a colon, as some versions write it, one can't be told from the other.
     """
     code, _, signal = text.partition(":")
-    return (_number(code), _number(signal) or None) if ":" in text else (None, None)
+    return (number_of(code), number_of(signal) or None) if ":" in text else (None, None)

@@ -18,7 +18,6 @@ from dlmon.log.folder import LOG_NAME, LogError, new_session_id, reason_of
 from dlmon.log.label import Label, write_label
 from dlmon.log.submitted import Submitted, read_submitted, write_submitted
 from dlmon.private_files import make_new_private_folder, make_private_folder
-from dlmon.slurm.array import array_option
 from dlmon.slurm.commands import has_slurm, run_slurm
 from dlmon.slurm.ending import restarts_of
 from dlmon.slurm.submit import (
@@ -93,7 +92,7 @@ def submit_array(
         place = f"tasks-{folders[0].name}"
         tasks, script = folder / place, folder / f"{place}.sh"
         _write(tasks, "".join(f"{each}\n" for each in folders))
-        array = array_option(range(len(jobs)), at_once)
+        array = f"--array=0-{len(jobs) - 1}" + ("" if at_once is None else f"%{at_once}")
         name = jobs[0].name or folder.name
         _write(script, array_script(options, folder, name, _command(), tasks, array))
         number = submit(script)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, quoted
-from dlmon.slurm.array import TASK_VARIABLE
 from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import duration_s
 
@@ -19,6 +18,7 @@ LEAST_WARNING_S = 20
 OUTPUT_NAME, SCRIPT_NAME = "job.out", "job.sh"
 SUBMIT_S = 120.0
 _END = "END OF JOB"
+_TASK_VARIABLE = "SLURM_ARRAY_TASK_ID"
 _SHORT = {
     "-A": "--account",
     "-a": "--array",
@@ -167,7 +167,7 @@ def array_script(
         array: the option that makes the array.
     """
     asked = [f"--job-name={name}", f"--output={_escaped(output)}/task-%A-%a.out", array]
-    line = f'"$(({TASK_VARIABLE} + 1))p"'
+    line = f'"$(({_TASK_VARIABLE} + 1))p"'
     folder = f"folder=$(sed -n {line} {shlex.quote(str(tasks))})"
     run = f'exec {shlex.join(command)} "$folder" >> "$folder/{OUTPUT_NAME}" 2>&1'
     return _script(options, [*asked, "--open-mode=append"], f"{folder}\n{run}")

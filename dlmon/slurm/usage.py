@@ -11,7 +11,7 @@ from dlmon.records import SlurmJob
 from dlmon.records.record import record
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.ending import job_of
-from dlmon.slurm.queue import read_queue
+from dlmon.slurm.queue import number_of, read_queue
 
 HEADROOM = 1.25
 """What is asked for beyond what was used: another run is not quite like this one."""
@@ -47,18 +47,18 @@ def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
     number = job_of(environment)
     if number is None:
         return None
-    nodes = _count(environment.get("SLURM_JOB_NUM_NODES"))
+    nodes = number_of(environment.get("SLURM_JOB_NUM_NODES"))
     cpus = sum(_cpus_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))) or None
     memory = None
     for name, times in (("NODE", nodes), ("CPU", cpus)):
-        given = _count(environment.get(f"SLURM_MEM_PER_{name}"))
+        given = number_of(environment.get(f"SLURM_MEM_PER_{name}"))
         if memory is None and given is not None and times is not None:
             memory = float(given * times)
-    gpus = _count(environment.get("SLURM_GPUS"))
-    of_node = _count(environment.get("SLURM_GPUS_ON_NODE"))
+    gpus = number_of(environment.get("SLURM_GPUS"))
+    of_node = number_of(environment.get("SLURM_GPUS_ON_NODE"))
     if gpus is None and of_node is not None:
         gpus = of_node * (nodes or 1)
-    start, end = (_count(environment.get(f"SLURM_JOB_{word}_TIME")) for word in ("START", "END"))
+    start, end = (number_of(environment.get(f"SLURM_JOB_{word}_TIME")) for word in ("START", "END"))
     return SlurmJob(
         job=number,
         partition=environment.get("SLURM_JOB_PARTITION"),
@@ -98,13 +98,15 @@ def with_queue(job: SlurmJob, environment: Mapping[str, str], timeout_s: float) 
 def given_by(tres: str) -> dict[str, Any]:
     """Return the fields of a job that a list of what it has says: `cpu=8,mem=64G,gres/gpu=1`."""
     listed = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
-    gpus = _count(listed.get("gres/gpu"))
+    gpus = number_of(listed.get("gres/gpu"))
     if gpus is None:
-        typed = [_count(number) for name, number in listed.items() if name.startswith("gres/gpu:")]
+        typed = [
+            number_of(number) for name, number in listed.items() if name.startswith("gres/gpu:")
+        ]
         gpus = sum(filter(None, typed)) if typed else None
     return {
-        "nodes": _count(listed.get("node")),
-        "cpus": _count(listed.get("cpu")),
+        "nodes": number_of(listed.get("node")),
+        "cpus": number_of(listed.get("cpu")),
         "memory_mib": memory_mib(listed.get("mem", "")),
         # Not every site has Slurm count them.
         "gpus": gpus,
@@ -126,7 +128,7 @@ def _cpus_per_node(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         number, _, times = part.partition("(x")
-        count, repeated = _count(number), _count(times.rstrip(")") or "1")
+        count, repeated = number_of(number), number_of(times.rstrip(")") or "1")
         if count is not None and repeated is not None:
             found += [count] * min(repeated, 100_000)
     return found
@@ -182,7 +184,3 @@ def _rounded_time(seconds: float, most_s: float) -> str:
     minutes = math.ceil(whole / 60)
     days, minutes = divmod(minutes, 24 * 60)
     return (f"{days}-" if days else "") + f"{minutes // 60:d}:{minutes % 60:02d}:00"
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None

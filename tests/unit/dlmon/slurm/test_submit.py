@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from dlmon.slurm import submit as submitting
-from dlmon.slurm.array import array_option
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.submit import array_script, batch_script, read_slurm_options, submit, warning_s
 
@@ -111,18 +110,6 @@ def test_no_number_is_a_sentence(monkeypatch):
     monkeypatch.setattr(submitting, "run_slurm", lambda words, timeout_s: b"queued\n")
     with pytest.raises(SlurmError, match="sbatch named no job"):
         submit(Path("job.sh"))
-
-
-@pytest.mark.parametrize(
-    ("tasks", "at_once", "option"),
-    [
-        (range(8), 4, "--array=0-7%4"),
-        ([5, 0, 1, 2, 9], None, "--array=0-2,5,9"),
-        ([3], 1, "--array=3%1"),
-    ],
-)
-def test_a_sweep_as_an_array(tasks, at_once, option):
-    assert array_option(tasks, at_once) == option
 
 
 def test_the_script_of_an_array_finds_the_folder_of_its_task():

@@ -52,9 +52,9 @@ def cause_of(job: QueuedJob, restarts: int, warned_s: float, now_wall: float) ->
         return StopCause.TIME_LIMIT if is_near else None
     # What is completing has its real end by now, which is as late as the limit only where that
     # was reached.
-    if None not in (job.start_wall, job.end_wall, job.time_limit_s):
-        took_s = (job.end_wall or 0.0) - (job.start_wall or 0.0)
-        return StopCause.TIME_LIMIT if took_s >= (job.time_limit_s or 0.0) else StopCause.CANCELLED
+    start, end, limit_s = job.start_wall, job.end_wall, job.time_limit_s
+    if start is not None and end is not None and limit_s is not None and end - start >= limit_s:
+        return StopCause.TIME_LIMIT
     return StopCause.CANCELLED
 
 

@@ -245,13 +245,10 @@ def duration_s(text: str) -> float | None:
         return None
     days, *parts = match.groups()
     numbers = [int(part) for part in parts if part is not None]
-    if days is not None:
-        hours, minutes, seconds = (*numbers, 0, 0)[:3]
-        return float(((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds)
-    if len(numbers) == 3:
-        return float((numbers[0] * 60 + numbers[1]) * 60 + numbers[2])
-    minutes, seconds = (*numbers, 0)[:2]
-    return float(minutes * 60 + seconds)
+    if days is None and len(numbers) < 3:
+        numbers.insert(0, 0)
+    hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    return float(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 _ACCOUNT_COLUMNS = ("JobID", "State", "ExitCode", "Start", "End", "Timelimit", "NodeList", "Reason")

@@ -181,7 +181,7 @@ def _script(
     warning = f"--signal={to_batch}TERM@{warning_s(options.time_limit_s)}"
     ours = [*asked, *([warning] if options.value_of("--signal") is None else [])]
     lines = [f"#SBATCH {shlex.quote(word)}" for word in ours]
-    lines += [f"#SBATCH {_line(words)}" for words in _with_values(options.words)]
+    lines += [f"#SBATCH {shlex.join(words)}" for words in _with_values(options.words)]
     return "\n".join(["#!/bin/bash", *lines, "", commands, ""])
 
 
@@ -193,10 +193,6 @@ def _with_values(words: Sequence[str]) -> Iterator[Sequence[str]]:
             if place > begin:
                 yield words[begin:place]
             begin = place
-
-
-def _line(words: Sequence[str]) -> str:
-    return " ".join(map(shlex.quote, words))
 
 
 def _escaped(path: Path) -> str:

@@ -274,7 +274,7 @@ def end_text(job: QueuedJob) -> str:
         return f"{number} is in a state that dlmon does not know"
     if not job.state.is_over:
         return f"Slurm put {number} back into the queue"
-    return texts.get(job.state, f"{number} is {job.state}")
+    return texts[job.state]
 
 
 def _reason(job: QueuedJob) -> str:

@@ -45,6 +45,7 @@ class TimeChartsScreen(ChartsScreen):
         self._throughput = Chart(
             tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
         )
+        self._throughput.more_goes_below = True
         self._machine = Machine(beside=True)
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False

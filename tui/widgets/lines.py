@@ -83,6 +83,9 @@ class Lines(Widget):
     }
     """
 
+    more_goes_below = False
+    """Whether the first of `more` that has no room at the top stands in the bottom border."""
+
     rows_shown: Callable[[int, int], list[TextRow]] | None = None
     """Returns the rows in a width and a height; None before anything was shown."""
 
@@ -180,10 +183,12 @@ class Lines(Widget):
         """Write the titles, and repaint the rows of the border in which they changed."""
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
-        rows = (
-            self.top_row(title, right),
-            ruled_row(self._ruler, subtitle, width, self._dash),
-        )
+        above, left_out = self.top_row(title, right)
+        below = ruled_row(self._ruler, subtitle, width, self._dash)
+        room = width - 2 * _TITLE_INDENT - cell_len(subtitle) - 3
+        if self.more_goes_below and left_out and cell_len(left_out[0]) <= room:
+            below = self._at_both_ends(left_out[0], subtitle)
+        rows = above, below
         before, self._title_rows = self._title_rows, rows
         put_border_titles(self, *map(self._in_border, rows))
         (left, top), ends = self.styles.gutter.top_left, (0, height - 1)
@@ -200,18 +205,22 @@ class Lines(Widget):
     def _dash(self) -> str:
         return {"heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
-    def top_row(self, title: str, right: str) -> TextRow:
-        """Join both ends of the top border with its own line, where there is room for one."""
-        room = self.outer_size.width - 2 * _TITLE_INDENT
-        for part in self._title_more:
-            longer = f"{right}  {part}"
-            if cell_len(title) + cell_len(longer) + 3 > room:
+    def top_row(self, title: str, right: str) -> tuple[TextRow, tuple[str, ...]]:
+        """Return the top border, and what of `more` it has no room for."""
+        left_out = self._title_more
+        while left_out:
+            longer = f"{right}  {left_out[0]}"
+            if cell_len(title) + cell_len(longer) + 3 > self.outer_size.width - 2 * _TITLE_INDENT:
                 break
-            right = longer
-        line = room - cell_len(title) - cell_len(right) - 2
-        if not right or not title or line < 1:
-            return ((f"{title} {right}".strip(), ""),)
-        return ((f"{title} ", ""), (self._dash * line, _LINE), (f" {right}", ""))
+            right, left_out = longer, left_out[1:]
+        return self._at_both_ends(title, right), left_out
+
+    def _at_both_ends(self, left: str, right: str) -> TextRow:
+        """Join both ends of a border with its own line, where there is room for one."""
+        line = self.outer_size.width - 2 * _TITLE_INDENT - cell_len(left) - cell_len(right) - 2
+        if not left or not right or line < 1:
+            return ((f"{left} {right}".strip(), ""),)
+        return ((f"{left} ", ""), (self._dash * line, _LINE), (f" {right}", ""))
 
 
 def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:

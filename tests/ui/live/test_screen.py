@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import (
     recorded_session,
+    write_log,
 )
-from fakes.screens import of_this_boot, until
+from fakes.screens import OneScreen, of_this_boot, screen_text, until
 from fakes.scripts import script_session
 from textual.screen import Screen
 
@@ -28,6 +29,7 @@ from dlmon.records import (
 )
 from dlmon.session.follower import SessionFollower
 from tui.live.lines import ProgressLine
+from tui.live.screen import LiveScreen
 
 WIDE, NARROW = (120, 40), (80, 24)
 
@@ -397,3 +399,18 @@ async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_s
         assert row.startswith("step 1,000 of 4,000  ")
         assert "…" not in row
         assert "  ~ 01:00 left, training ends " in row
+
+
+@pytest.mark.parametrize(
+    ("width", "row"),
+    [(80, "╰─ 204,800 tokens/s ─────── whole run ─╯"), (200, "204,800 tokens/s")],
+)
+async def test_tokens_per_second_stand_in_a_border_of_the_throughput_at_every_width(
+    tmp_path, width, row
+):
+    log = write_log(tmp_path, script_session(tokens=64))
+    app = OneScreen(LiveScreen(SessionFollower(log)))
+    async with app.run_test(size=(width, 24)) as pilot:
+        await pilot.pause()
+        await pilot.pause()
+        assert row in screen_text(app)

@@ -81,6 +81,7 @@ class StepCount:
         self._thread = threading.get_ident()
         self._counter: Any = None
         self._entered: ExitStack | None = None
+        self._computes_again = False
         self.is_over = False
         self._queue: Callable[[Queued], None] = reporter.batch_ended
         # One that is there for good: each access to a method makes another.
@@ -112,8 +113,28 @@ class StepCount:
         if stance is not None and "torch._dynamo" in sys.modules:
             entered.enter_context(stance("force_eager"))
         entered.enter_context(self._counter)
+        self._note_checkpoints(entered)
         self._entered = entered
         self._reporter.send(ProfiledSteps(True))
+
+    def _note_checkpoints(self, entered: ExitStack) -> None:
+        """Note, until that is left, that `torch.utils.checkpoint` is called in the step."""
+        module = sys.modules.get("torch.utils.checkpoint")
+        for kind, name in (("_checkpoint_hook", "__init__"), ("CheckpointFunction", "forward")):
+            holder: Any = getattr(module, kind, None)
+            own = getattr(holder, "__dict__", {}).get(name)
+            if own is None:
+                continue
+            entered.callback(setattr, holder, name, own)
+            noting = self._noting(getattr(holder, name))
+            setattr(holder, name, staticmethod(noting) if isinstance(own, staticmethod) else noting)
+
+    def _noting(self, following: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **named: Any) -> Any:
+            self._computes_again = True
+            return following(*arguments, **named)
+
+        return noting
 
     def _is_on_top(self) -> bool:
         """Return whether no mode of the script's own was entered since, which is left first."""
@@ -131,8 +152,8 @@ class StepCount:
     def _finish(self, item: Queued) -> None:
         operations = int(self._counter.get_total_flops())
         self._end()
-        if operations <= 0:
-            self._describe(None, NOTHING)
+        if operations <= 0 or self._computes_again:
+            self._describe(None, COMPUTES_AGAIN if self._computes_again else NOTHING)
             return
         samples = tokens = None
         if isinstance(item, MeasuredBatch):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlmon.instrument.flop_count import NOTHING, StepCount
+from dlmon.instrument.flop_count import COMPUTES_AGAIN, NOTHING, StepCount
 from dlmon.instrument.queued import MeasuredBatch, ProfiledSteps
 
 
@@ -100,3 +100,20 @@ def test_a_mode_that_the_script_enters_meanwhile_is_left_first(monkeypatch):
     stack[:] = [counter]
     count.interrupt()
     assert (counter.entered, reporter.described) == (0, [])
+
+
+def test_a_step_whose_code_calls_checkpoint_itself_is_not_counted(monkeypatch):
+    class CheckpointFunction:
+        @staticmethod
+        def forward(value):
+            return value
+
+    own = vars(CheckpointFunction)["forward"]
+    module = SimpleNamespace(CheckpointFunction=CheckpointFunction)
+    monkeypatch.setitem(sys.modules, "torch.utils.checkpoint", module)
+    reporter, _ = counted(MeasuredBatch(1, 8), counter=Counter(800))
+    assert CheckpointFunction().forward(5) == 5
+    reporter.batch_ended(MeasuredBatch(2, 8))
+    [described] = reporter.described
+    assert described["why"] == {"flops_per_sample": COMPUTES_AGAIN}
+    assert vars(CheckpointFunction)["forward"] is own

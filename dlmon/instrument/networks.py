@@ -111,6 +111,13 @@ def network_of(optimizer: Any) -> Any:
     return found
 
 
+def will_step() -> Any:
+    """Return the first optimiser whose parameters have gradients; None where none has."""
+    known = living(sys.modules["torch"].optim.Optimizer)
+    having = (one for one in known if any(each.grad is not None for each in _changed_by(one)))
+    return next(having, None)
+
+
 def _changed_by(optimizer: Any) -> Iterator[Any]:
     for group in vars(optimizer).get("param_groups") or ():
         yield from group["params"]

@@ -17,7 +17,7 @@ from typing import Any
 from dlmon.instrument import outermost
 from dlmon.instrument.facts import facts_of_training
 from dlmon.instrument.loaders import Loader, describe
-from dlmon.instrument.networks import Autocast, describe_network
+from dlmon.instrument.networks import Autocast, describe_network, will_step
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
@@ -40,13 +40,16 @@ _autocast = Autocast()
 
 def _describe(trained_by: Any) -> dict[str, Any]:
     """Return fields of `Model`: what an optimiser changes, and where that lies."""
-    device = facts_of_training(trained_by)
-    if not hasattr(trained_by, "param_groups"):
-        return device
+    network: dict[str, Any] = {}
     try:
-        network = describe_network(trained_by, _autocast.seen())
+        if not hasattr(trained_by, "param_groups"):
+            # Gradients are added up before it steps first.
+            trained_by = will_step() or trained_by
+        if hasattr(trained_by, "param_groups"):
+            network = describe_network(trained_by, _autocast.seen())
     except Exception as error:  # noqa: BLE001 - a network may be anything; its steps are counted
         network = {"why": {"flops_per_token": f"it can't be read ({type(error).__name__})"}}
+    device = facts_of_training(trained_by)
     return {**network, **device, "why": {**network.get("why", {}), **device.get("why", {})}}
 
 

@@ -14,6 +14,7 @@ from dlmon.instrument.networks import (
     TWO_SEQUENCES,
     Autocast,
     describe_network,
+    will_step,
 )
 from dlmon.instrument.outermost import made
 
@@ -269,3 +270,10 @@ def test_autocast_is_watched_until_it_is_asked_for(torch):
         assert isinstance(entered, autocast)
     assert watched.seen() == "bfloat16"
     assert autocast.__enter__ is own
+
+
+def test_before_the_first_step_it_is_the_optimizer_whose_parameters_have_gradients():
+    resting, summing = Optimizer(Parameter(2, 2)), Optimizer(Parameter(2, 2), Parameter(2, 2))
+    assert will_step() is None
+    summing.param_groups[0]["params"][1].grad = True
+    assert will_step() is summing is not resting

@@ -1,9 +1,8 @@
 """Count the tokens that go into a PyTorch network where no loader says what a step takes.
 
-A loop may make its batches itself, as nanoGPT's does. What an optimiser trains is found as that is
-made, and again as it steps first: from then on the calls of the outermost network are counted,
-those alone that train. It is the class that is changed: a network is pickled and copied as without
-us.
+A loop may make its batches itself, as nanoGPT's does. What its optimiser trains is found once, as
+it steps first, and from then on the calls of the outermost network are counted, those alone that
+train. It is the class that is changed: a network is pickled and copied as without us.
 """
 
 from __future__ import annotations
@@ -19,113 +18,37 @@ from typing import Any
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
-# A script may make an optimiser in each of its steps: of so many, the networks are looked for.
-MOST_OPTIMIZERS = 16
-
-
-class _Network:
-    """A network, or what compiles it, and the tokens that went into it since the last step."""
-
-    def __init__(self) -> None:
-        self.known: Callable[[], Any] = lambda: None
-        self.counter = Tokens()
-        # None where it was never given any.
-        self.tokens: int | None = None
-        self.last = 0
-        # Whether its optimiser is the one that steps.
-        self.steps = False
-
-
-def _known(networks: dict[int, _Network], network: Any) -> _Network | None:
-    one = networks.get(id(network))
-    # A place in memory is used again.
-    return one if one is not None and one.known() is network else None
-
 
 class Outermost:
-    """The outermost networks that optimisers train, and the tokens that went into them."""
+    """The outermost networks that an optimiser trains, and the tokens that went into one."""
 
     def __init__(self) -> None:
-        # In the order in which they were given tokens first.
-        self._networks: dict[int, _Network] = {}
-        self._calls: dict[Any, Calls] = {}
-        self._optimizers = 0
-        self.taken: int | None = None
-        """The tokens of the step before."""
-
-    def prepare(self, optimizer: Any) -> None:
-        """Count what goes into the networks of a new optimiser until something steps."""
-        self._optimizers += 1
-        if self._optimizers <= MOST_OPTIMIZERS:
-            try:
-                for network in networks_of(optimizer):
-                    self._add(network, _Network())
-            except Exception:  # noqa: BLE001 - whatever it is, the steps are counted
-                self.stop()
+        self.counter = Tokens()
+        self._networks: dict[int, Callable[[], Any]] = {}
+        # Of several that are given the same batch, the first counts.
+        self._counted: int | None = None
+        self._tokens = self._last = 0
 
     def watch(self, optimizer: Any) -> None:
-        """Count from now on what goes into the networks that an optimiser trains, and no others."""
-        before, self._networks, self.taken = self._networks, {}, None
+        """Count from now on what goes into the networks that an optimiser trains."""
         try:
             found = networks_of(optimizer)
-            self._leave_alone(self._calls.keys() - {type(network) for network in found})
-            for network in found:
-                # It may have been compiled, or shared among ranks, since the optimiser was made.
-                known = (_known(before, part) for part in network.modules())
-                one = next(filter(None, known), None) or _Network()
-                one.steps = True
-                self._add(network, one)
+            self.counter, self._counted, self._tokens = Tokens(), None, 0
+            self._networks = {id(network): weakref.ref(network) for network in found}
+            for kind in {type(network) for network in found}:
+                if not hasattr(kind.__call__, WATCHED):
+                    Calls(kind, self)
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
-            self.stop()
-
-    def stop(self) -> None:
-        """Count no more: something else says what a step takes."""
-        self._networks, self.taken = {}, None
-        self._leave_alone(set(self._calls))
-
-    def compiles(self, made: Any, network: Any) -> None:
-        """Count at what compiles a network from now on, and leave its own calls as they are."""
-        one = _known(self._networks, network)
-        if one is not None:
-            del self._networks[id(network)]
-            self._leave_alone(self._calls.keys() & {type(network)})
-            self._add(made, one)
-
-    def _add(self, network: Any, one: _Network) -> None:
-        one.known = weakref.ref(network)
-        self._networks[id(network)] = one
-        kind = type(network)
-        if getattr(kind.__call__, WATCHED, None) is not self:
-            self._calls[kind] = Calls(kind, self)
-
-    def _leave_alone(self, kinds: set[Any]) -> None:
-        for kind in kinds:
-            self._calls.pop(kind).remove()
+            self._networks = {}
 
     @property
     def is_watching(self) -> bool:
         return bool(self._networks)
 
-    @property
-    def _counted(self) -> _Network | None:
-        """Of several networks that are given the same batch, the first."""
-        ones = self._networks.values()
-        return next((one for one in ones if one.steps and one.tokens is not None), None)
-
-    @property
-    def counter(self) -> Tokens:
-        """What counts them."""
-        counted = self._counted
-        return Tokens() if counted is None else counted.counter
-
     def take(self) -> int | None:
         """Return the tokens since the last time; None where none were ever seen."""
-        counted = self._counted
-        self.taken = None if counted is None else counted.tokens
-        for one in self._networks.values():
-            if one.steps and one.tokens is not None:
-                one.tokens = one.last = 0
-        return self.taken
+        tokens, self._tokens, self._last = self._tokens, 0, 0
+        return None if self._counted is None else tokens
 
     def __reduce__(self) -> Any:
         # It is of this process: whatever keeps a class that is watched keeps None in its place.
@@ -136,28 +59,29 @@ class Outermost:
         try:
             self._count(network, arguments or named)
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            self.stop()
+            self._networks, self._counted = {}, None
 
     def _count(self, network: Any, given: Any) -> None:
-        one = _known(self._networks, network)
-        if one is None or not network.training or not _has_gradients():
+        known = self._networks.get(id(network))
+        if known is None or known() is not network or not network.training:
             return
-        tokens = one.counter.of(given, None)
-        if one.tokens is None:
-            del self._networks[id(network)]
-            if tokens is None:
-                # One that is not given tokens first is given none later.
-                return
-            one.counter.sequence, one.tokens = length_of(given), 0
-            self._networks[id(network)] = one
-        one.last = tokens or 0
-        one.tokens += one.last
+        if self._counted not in (None, id(network)) or not _has_gradients():
+            return
+        tokens = self.counter.of(given, None)
+        if tokens is None:
+            # One that is not given tokens first is given none later.
+            self._networks.pop(id(network) if self._counted is None else 0, None)
+            return
+        if self._counted is None:
+            self.counter.sequence = length_of(given)
+        self._counted = id(network)
+        self._last = tokens
+        self._tokens += tokens
 
     def failed(self) -> None:
         """Take back what went in last: nothing is trained on it."""
-        for one in self._networks.values():
-            if one.tokens is not None:
-                one.tokens, one.last = one.tokens - one.last, 0
+        self._tokens -= self._last
+        self._last = 0
 
 
 _MADE: dict[int, Callable[[], Any]] = {}
@@ -246,7 +170,7 @@ class Calls:
                     error.__traceback__ = error.__traceback__.tb_next
                 raise
 
-        setattr(__call__, WATCHED, hook)
+        setattr(__call__, WATCHED, True)
         self._kind, self._own, self._ours = kind, vars(kind).get("__call__"), __call__
         kind.__call__ = __call__
 

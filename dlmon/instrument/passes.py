@@ -90,7 +90,7 @@ class Passes:
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
-        self.outermost = Outermost()
+        self._outermost = Outermost()
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -244,7 +244,7 @@ class Passes:
         """Note that the batch under way has failed, unless something trains on it after all."""
         for read in self.thread().stack[-1:]:
             read.failed_at, read.goes_backward = self._clock(), False
-        self.outermost.failed()
+        self._outermost.failed()
 
     def went_backward(self, device: Any, began: int) -> None:
         """Note that `backward`, which began then, has ended: a pass trains by it.
@@ -473,10 +473,8 @@ class Passes:
         if stack and stack[-1].optimizer is None and not is_left:
             for read in stack:
                 read.first_step = read.first_step or (weakref.ref(optimizer), began)
-        else:
-            self._step_outside(thread, weakref.ref(optimizer), began)
-        if not stack or stack[0].optimizer is None:
-            self.outermost.stop()
+            return
+        self._step_outside(thread, weakref.ref(optimizer), began)
 
     def _undecided_step_ended(self, thread: Thread, optimizer: Any) -> None:
         *around, top = thread.stack
@@ -516,7 +514,8 @@ class Passes:
         stretch.optimizer = optimizer
         if optimizer() is not BACKWARD:
             self.reports.stepped_by = optimizer
-            self.outermost.watch(optimizer())
+            if not thread.looks:
+                self._outermost.watch(optimizer())
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         self._next_batch(stretch, now)
@@ -528,16 +527,16 @@ class Passes:
         batch may only have been looked at. A step for which none were taken trains on those of the
         one before; of another loader's batches only the wait counts, as where they are zipped.
         """
-        looks, before = stretch.thread.looks, self.outermost.taken
-        given = self.outermost.take()
+        looks, given = stretch.thread.looks, self._outermost.take()
         if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
                 stretch.counter = looks[0].counter
-                self.outermost.stop()
             else:
-                stretch.size, stretch.tokens = None, before
-                stretch.counter = self.outermost.counter
+                stretch.size = stretch.tokens = None
+                if not self._outermost.is_watching and stretch.optimizer is not None:
+                    self._outermost.watch(stretch.optimizer())
+                stretch.counter = self._outermost.counter
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now

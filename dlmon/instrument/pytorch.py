@@ -144,15 +144,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.Optimizer.zero_grad = zero_grad
 
-    wrap(
-        module.Optimizer,
-        "__init__",
-        reporter,
-        before=made,
-        after=lambda prepared, result, optimizer, *others, **named: passes.outermost.prepare(
-            optimizer
-        ),
-    )
+    wrap(module.Optimizer, "__init__", reporter, before=made)
 
 
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:

@@ -17,9 +17,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dlmon.instrument.outermost import Calls, Outermost
+from dlmon.instrument.outermost import Calls
 from dlmon.instrument.pauses import pauses_of
-from dlmon.instrument.reporter import WATCHED, Reporter, wrap
+from dlmon.instrument.reporter import Reporter, wrap
 from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
@@ -339,10 +339,7 @@ def watch_compiled(module: Any, reporter: Reporter) -> None:
     """
     kind = module.OptimizedModule
 
-    def made(compiled: Any, network: Any, *others: Any, **named: Any) -> None:
+    def made(*arguments: Any, **named: Any) -> None:
         COMPILED[:] = [kind]
-        counting = getattr(type(network).__call__, WATCHED, None)
-        if isinstance(counting, Outermost):
-            counting.compiles(compiled, network)
 
     wrap(kind, "__init__", reporter, before=made)

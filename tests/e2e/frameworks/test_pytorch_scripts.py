@@ -345,7 +345,8 @@ def test_tokens_of_a_loop_without_a_loader(run):
     ran = run("tokens.py", "without_a_loader", alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
     counted = json.loads(ran.watched.stdout)
-    assert tokens_of(ran.process) == counted["tokens"]
+    # What its optimiser trains is looked for as it steps first.
+    assert tokens_of(ran.process) == counted["tokens"] - counted["first"]
     assert ran.process.steps == ran.process.updates == counted["steps"]
     [model] = ran.process.of(Model)
     assert model.tokens_inferred is not None

@@ -27,11 +27,6 @@ class Module:
     def forward(self, *arguments, **named):
         return "computed"
 
-    def modules(self):
-        yield self
-        for part in self._modules.values():
-            yield from part.modules()
-
 
 class Network(Module):
     pass
@@ -222,65 +217,3 @@ def test_what_is_gone_is_found_no_more(torch):
     assert networks_of(Optimizer(weight)) == [network]
     del network
     assert networks_of(Optimizer(weight)) == []
-
-
-def test_the_first_step_of_a_loop_that_makes_its_batches_itself_has_tokens_too(torch):
-    script, network, optimizer = Script(), Network(parameters=WEIGHTS), Optimizer(*WEIGHTS)
-    script.passes.outermost.prepare(optimizer)
-    for rows in (2, 3, 4):
-        for _ in range(2):
-            network(ids(rows))
-        script.took(5)
-        script.step(optimizer)
-    assert tokens_of(script) == [20, 30, 40]
-
-
-def test_of_two_trainings_one_after_the_other_each_first_step_has_its_tokens(torch):
-    script = Script()
-    for weight in WEIGHTS:
-        network, optimizer = Network(parameters=[weight]), Optimizer(weight)
-        script.passes.outermost.prepare(optimizer)
-        for rows in (2, 3):
-            network(ids(rows))
-            script.took(5)
-            script.step(optimizer)
-    assert tokens_of(script) == [10, 15, 10, 15]
-
-
-@pytest.mark.parametrize("is_compiled", [False, True])
-def test_what_is_put_around_a_network_after_its_optimiser_was_made_counts_once(torch, is_compiled):
-    network, outermost = Network(parameters=WEIGHTS), Outermost()
-    optimizer = Optimizer(*WEIGHTS)
-    outermost.prepare(optimizer)
-    around = Around(network)
-    if is_compiled:
-        outermost.compiles(around, network)
-        # What compiles it reads what it calls as it was.
-        assert not hasattr(Network.__call__, "_dlmon_watched")
-    around(ids())
-    outermost.watch(optimizer)
-    around(ids(3))
-    assert (outermost.take(), outermost.taken) == (25, 25)
-
-
-def test_where_a_loader_says_what_a_step_takes_no_call_is_counted(torch):
-    script, network, optimizer = Script(), Network(parameters=WEIGHTS), Optimizer(*WEIGHTS)
-    script.passes.outermost.prepare(optimizer)
-    for _ in script.loader(30, 10, length=4):
-        network(ids())
-        script.took(5)
-        script.step(optimizer)
-    assert not script.passes.outermost.is_watching
-    assert not hasattr(Network.__call__, "_dlmon_watched")
-    assert tokens_of(script) == [40] * 3
-
-
-def test_a_batch_that_was_only_looked_at_before_the_first_step_is_none_of_its_own(torch):
-    script, network, optimizer = Script(), Network(parameters=WEIGHTS), Optimizer(*WEIGHTS)
-    script.passes.outermost.prepare(optimizer)
-    next(iter(script.loader(40, 10, length=7)))
-    for _ in range(3):
-        network(ids())
-        script.took(5)
-        script.step(optimizer)
-    assert tokens_of(script) == [10] * 3

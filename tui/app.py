@@ -379,9 +379,13 @@ def _leave_terminal(app: DlmonApp, stop: bool) -> None:
     which no process can handle, Textual would start a second thread that reads the keys, and
     would leave the terminal as an app has it.
     """
+    loop = asyncio.get_running_loop()
     with app.suspend():
         if stop:
+            # The terminal is taken again below already.
+            loop.remove_signal_handler(signal.SIGCONT)
             os.kill(os.getpid(), signal.SIGSTOP)
+            loop.add_signal_handler(signal.SIGCONT, _leave_terminal, app, False)
 
 
 def _fits_any_size(screen: Screen[Any]) -> bool:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from pathlib import Path
 
@@ -93,6 +94,16 @@ class Terminal:
                 return text
             assert time.monotonic() < deadline, f"waited in vain for {parts} in\n{text}"
             time.sleep(0.05)
+
+    def wait_until_it_takes_keys(self):
+        """Wait until Ctrl+C is a key to what runs here, as it is to a screen only.
+
+        A screen that comes back may paint before it reads; what is typed meanwhile is lost.
+        """
+        with Path(self.ask("pane_tty")).open() as tty:
+            eventually(
+                lambda: not termios.tcgetattr(tty)[3] & termios.ISIG, "the keys to be the screen's"
+            )
 
     def run(self, *command):
         """Type a command that prints its exit code when it has ended."""
@@ -303,6 +314,7 @@ def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen
     shell.type("fg; echo back with $?")
     # The first paint is of what stood there before.
     eventually(lambda: epoch_on(shell) > reached + 1, "the screen to catch up")
+    shell.wait_until_it_takes_keys()
     shell.press("q")
     shell.wait_for("The session is still running.")
     shell.press("s")
@@ -317,6 +329,7 @@ def test_a_screen_is_suspended_even_while_it_writes(terminal):
     shell.assert_left_as_it_was()
     shell.type("fg; echo back with $?")
     shell.wait_for("cores", "q Quit")
+    shell.wait_until_it_takes_keys()
     shell.press("q")
     shell.wait_for("back with 0")
     shell.assert_left_as_it_was()
@@ -332,6 +345,7 @@ def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_bac
         shell.type("clear; fg")
         # What it painted before stands there beside that word until `clear` has run.
         shell.wait_for("Throughput", "s Stop", without="Stopped")
+        shell.wait_until_it_takes_keys()
     shell.press("q")
     shell.wait_for("The session is still running.")
     shell.press("s")

@@ -233,11 +233,15 @@ def _weights_and_attention(
         raise LookupError(SHARED_LAYERS)
     experts, taken = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
     recomputing = _recomputing(network)
-    weights, trained = [], {_layer_of(one) for one in every if one.trains}
+    weights: list[Weight] = []
+    last: list[Weight] = []
+    trained = {_layer_of(one) for one in every if one.trains}
     for one in every:
         layer = _layer_of(one)
+        # What tokens are looked up in first, a head may multiply with at the end.
+        is_looked_up = not one.multiplies or not _multiplies(one, *one.holders[0])
         # In a layer, the order of its parts is not that of their computation.
-        if not one.multiplies or layer is not None:
+        if is_looked_up or layer is not None:
             weights.append(Weight(0, one.trains if layer is None else layer in trained))
         if not one.multiplies:
             continue
@@ -250,8 +254,9 @@ def _weights_and_attention(
                 raise LookupError(NO_EXPERTS)
             active = min(1.0, taken / experts)
         again = any(map(str.isdecimal, words)) and f"{path}.".startswith(recomputing)
-        weights.append(Weight(math.prod(one.shape), one.trains, active, again))
-    return weights, _attention(config, layers)
+        weight = Weight(math.prod(one.shape), one.trains, active, again)
+        (last if is_looked_up else weights).append(weight)
+    return weights + last, _attention(config, layers)
 
 
 def _layer_of(parameter: _Parameter) -> str | None:

@@ -81,6 +81,7 @@ for name, make in {
     "llama": lambda: made("Llama", num_key_value_heads=2, **LAYERS),
     "experts": lambda: made("Mixtral", num_key_value_heads=2, **MIXTURE, **LAYERS),
     "adapted": lambda: adapted(made("Llama", **LAYERS)),
+    "adapted, tied": lambda: adapted(made("Llama", tie_word_embeddings=True, **LAYERS)),
     "upper half": lambda: only(made("Llama", **LAYERS), "layers.2", "layers.3", "lm_head"),
     "checkpointed": lambda: checkpointed(made("GPT2", **GPT2)),
     "compiled": lambda: torch.compile(made("GPT2", **GPT2), backend="eager"),

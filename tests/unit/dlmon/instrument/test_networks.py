@@ -130,6 +130,15 @@ def test_a_tied_head_counts_once_and_what_is_looked_up_does_not(kind):
     assert "why" not in found
 
 
+def test_the_gradient_goes_through_a_frozen_head_that_is_tied_to_the_frozen_embedding():
+    network = gpt()
+    for parameter in network.parameters():
+        parameter.requires_grad = False
+    for layer in network._modules["layers"].modules():
+        layer._parameters = {**layer._parameters, "added": Parameter(WIDTH)}
+    assert described(network)["flops_per_token"] == 4 * (2 * WIDTH**2 + WORDS * WIDTH)
+
+
 @pytest.mark.parametrize(
     "config",
     [

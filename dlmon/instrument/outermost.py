@@ -2,7 +2,8 @@
 
 A loop may make its batches itself, as nanoGPT's does. What its optimiser trains is found once, as
 it steps first, and from then on the calls of the outermost network are counted, those alone that
-train. It is the class that is changed: a network is pickled and copied as without us.
+train. It is the class that is changed: a network is pickled and copied as without us. What went
+into it before that first step is read from what PyTorch keeps to go backward.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
-from dlmon.instrument.tokens import Tokens, length_of
+from dlmon.instrument.tokens import DIMENSIONS, Tokens, is_integer, length_of
+
+# So much of what goes backward is looked at for each loss, and so many losses.
+_MOST_NODES, _MOST_LOSSES = 10_000, 1000
 
 
 class Outermost:
@@ -28,9 +32,30 @@ class Outermost:
         # Of several that are given the same batch, the first counts.
         self._counted: int | None = None
         self._tokens = self._last = 0
+        self.looks_back = True
+        """Whether `went_backward` wants to know of losses: of a loop's first two steps, it does."""
+        self._behind = self._at_first = self._losses = 0
+
+    def went_backward(self, loss: Any) -> None:
+        """Count the largest array of integers that a loss was computed with."""
+        try:
+            self._behind += max(integers_behind(loss), default=0)
+            self._losses += 1
+            self.looks_back = self._losses < _MOST_LOSSES
+        except Exception:  # noqa: BLE001 - whatever it is, the steps are counted
+            self.looks_back = False
+
+    def took_at_first(self, tokens: int | None) -> int | None:
+        """Return the tokens of the first step, now that those of the second are counted.
+
+        They are what its losses came from, if the second's came from as many as were counted.
+        """
+        is_on, self.looks_back = self.looks_back, False
+        return self._at_first if is_on and tokens and self._behind == tokens else None
 
     def watch(self, optimizer: Any) -> None:
         """Count from now on what goes into the networks that an optimiser trains."""
+        self._at_first, self._behind = self._behind, 0
         try:
             found = networks_of(optimizer)
             self.counter, self._counted, self._tokens = Tokens(), None, 0
@@ -82,6 +107,8 @@ class Outermost:
         """Take back what went in last: nothing is trained on it."""
         self._tokens -= self._last
         self._last = 0
+        # Of what came before the first step, the size of the last isn't kept.
+        self.looks_back = False
 
 
 _MADE: dict[int, Callable[[], Any]] = {}
@@ -182,6 +209,32 @@ class Calls:
             del self._kind.__call__
         else:
             self._kind.__call__ = self._own
+
+
+def integers_behind(loss: Any) -> set[int]:
+    """Return the sizes of the arrays of integers, of two dimensions, that a loss was computed with.
+
+    They are kept where a table is looked up, or by what `torch.compile` made. What a hook has put
+    in their place, as to compute it again, stays as it is.
+    """
+    torch = sys.modules["torch"]
+    sizes: set[int] = set()
+    seen: set[Any] = set()
+    left = [loss.grad_fn]
+    while left and len(seen) < _MOST_NODES:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        left += [following for following, _ in node.next_functions]
+        indices = getattr(node, "_raw_saved_indices", None)
+        kept = getattr(node, "_raw_saved_tensors", ()) if indices is None else (indices,)
+        for each in kept:
+            array: Any = getattr(each, "data", None)
+            if type(array) is torch.Tensor and len(array.shape) == DIMENSIONS and is_integer(array):
+                rows, length = array.shape
+                sizes.add(rows * length)
+    return sizes
 
 
 def _has_gradients() -> bool:

@@ -90,7 +90,7 @@ class Passes:
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
-        self._outermost = Outermost()
+        self.outermost = Outermost()
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -244,7 +244,7 @@ class Passes:
         """Note that the batch under way has failed, unless something trains on it after all."""
         for read in self.thread().stack[-1:]:
             read.failed_at, read.goes_backward = self._clock(), False
-        self._outermost.failed()
+        self.outermost.failed()
 
     def went_backward(self, device: Any, began: int) -> None:
         """Note that `backward`, which began then, has ended: a pass trains by it.
@@ -357,6 +357,8 @@ class Passes:
 
     def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
         stack = read.thread.stack
+        if read.optimizer is None:
+            self.outermost.looks_back = False
         is_direct = read.state == NEW and now - read.made <= AT_ONCE_NS
         read.begin, read.opened = (read.created if is_direct else now), now
         read.with_gradients, read.phase = with_gradients, self.reports.phase
@@ -515,7 +517,7 @@ class Passes:
         if optimizer() is not BACKWARD:
             self.reports.stepped_by = optimizer
             if not thread.looks:
-                self._outermost.watch(optimizer())
+                self.outermost.watch(optimizer())
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         self._next_batch(stretch, now)
@@ -527,16 +529,17 @@ class Passes:
         batch may only have been looked at. A step for which none were taken trains on those of the
         one before; of another loader's batches only the wait counts, as where they are zipped.
         """
-        looks, given = stretch.thread.looks, self._outermost.take()
+        looks, given = stretch.thread.looks, self.outermost.take()
         if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
                 stretch.counter = looks[0].counter
             else:
-                stretch.size = stretch.tokens = None
-                if not self._outermost.is_watching and stretch.optimizer is not None:
-                    self._outermost.watch(stretch.optimizer())
-                stretch.counter = self._outermost.counter
+                stretch.size = None
+                stretch.tokens = self.outermost.took_at_first(given)
+                if not self.outermost.is_watching and stretch.optimizer is not None:
+                    self.outermost.watch(stretch.optimizer())
+                stretch.counter = self.outermost.counter
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now

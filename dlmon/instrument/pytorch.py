@@ -169,6 +169,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         if named.get("inputs") is not None:
             # What computes gradients of some inputs alone is no step of training.
             return None
+        if passes.outermost.looks_back:
+            passes.outermost.went_backward(tensors)
         gradients = arguments[0] if arguments else named.get("grad_tensors")
         if gradients is None and losses.is_reading:
             try:

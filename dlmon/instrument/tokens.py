@@ -22,7 +22,7 @@ _INTEGERS = {"int16", "uint16", "int32", "uint32", "int64", "uint64"}
 _BESIDE = ("label", "target", "mask", "position", "type", "index", "length", "idx")
 # So deep in a batch, and so far in each part of it, tokens are looked for.
 _DEPTH, _BREADTH = 3, 64
-_LEAST_DIMENSIONS = 2
+DIMENSIONS = 2
 
 # Of others, as one that is spread over ranks, to look into it may take all of them.
 _PLAIN = {("torch", "Tensor"), ("numpy", "ndarray")}
@@ -113,7 +113,7 @@ def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
 def length_of(batch: Any) -> int | None:
     """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
     shapes = (array.shape for array in islice(arrays_in(batch), _BREADTH))
-    return next((int(shape[-1]) for shape in shapes if len(shape) == _LEAST_DIMENSIONS), None)
+    return next((int(shape[-1]) for shape in shapes if len(shape) == DIMENSIONS), None)
 
 
 def _dict_of(batch: Any) -> dict[str, Any]:
@@ -147,7 +147,8 @@ def _size(array: Any) -> int:
     return size
 
 
-def _is_integer(array: Any) -> bool:
+def is_integer(array: Any) -> bool:
+    """Return whether an array holds integers that may be tokens."""
     dtype = array.dtype
     return getattr(dtype, "name", str(dtype)).rpartition(".")[2] in _INTEGERS
 
@@ -191,9 +192,9 @@ def _first_integers(batch: Any, size: int | None) -> int | None:
     """
     arrays = list(islice(arrays_in(batch), _BREADTH))
     for array in arrays:
-        if len(array.shape) > _LEAST_DIMENSIONS or not _is_integer(array):
+        if len(array.shape) > DIMENSIONS or not is_integer(array):
             return None
-        if len(array.shape) == _LEAST_DIMENSIONS:
+        if len(array.shape) == DIMENSIONS:
             return _size(array)
     is_list = isinstance(batch, list) and size is not None and len(batch) == size > 1
     if is_list and len(arrays) == size:

@@ -51,6 +51,7 @@ WEIGHTS = [object(), object()]
 def torch(monkeypatch):
     made = SimpleNamespace(
         nn=SimpleNamespace(Module=Module),
+        Tensor=np.ndarray,
         is_grad_enabled=lambda: made.gradients,
         compiler=SimpleNamespace(is_compiling=lambda: made.compiles),
         gradients=True,
@@ -110,6 +111,76 @@ def test_what_a_step_ran_out_of_memory_with_does_not_count(torch):
     outermost.failed()
     network(ids(32, 5))
     assert outermost.take() == 10 + 160
+
+
+def loss_of(*looked_up):
+    """Return a loss of embeddings, one around the other, as its backward graph says it."""
+    graph = None
+    for array in looked_up:
+        kept = SimpleNamespace(_raw_saved_indices=SimpleNamespace(data=array))
+        kept.next_functions = [(graph, 0), (None, 0)]
+        graph = Node(next_functions=[(Node(vars(kept)), 0), (graph, 0)])
+    return SimpleNamespace(grad_fn=graph)
+
+
+class Node(SimpleNamespace):
+    def __init__(self, named=(), **others):
+        super().__init__(**{**dict(named), **others})
+
+    __hash__ = object.__hash__
+
+
+def take_steps(torch, *steps):
+    """Return the tokens of the steps of a loop without a loader, by what each went backward from.
+
+    A step is a list of batches, and of what their losses say that they were computed with.
+    """
+    script, network, optimizer = Script(), Network(parameters=WEIGHTS), Optimizer(*WEIGHTS)
+    outermost = script.passes.outermost
+    for step in steps:
+        for batch, behind in step:
+            network(batch)
+            if outermost.looks_back:
+                outermost.went_backward(loss_of(*behind))
+        script.took(5)
+        script.step(optimizer)
+    return tokens_of(script)
+
+
+def test_the_first_step_of_a_loop_without_a_loader_has_what_its_losses_came_from(torch):
+    positions = np.arange(5)
+    assert take_steps(
+        torch,
+        *([(ids(rows), [ids(rows), positions, ids(1)]), (ids(), [ids()])] for rows in (3, 4, 3)),
+    ) == [25, 30, 25]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [[], [np.arange(10)], [images()], [ids().astype(np.float32)], [object()], [ids(), ids(3)]],
+    ids=["nothing", "one dimension", "images", "numbers", "put away", "more than was counted"],
+)
+def test_the_first_step_has_no_tokens_where_the_second_came_from_others(torch, behind):
+    steps = [[(ids(), [ids()])], [(ids(), behind)], [(ids(), [ids()])]]
+    assert take_steps(torch, *steps) == [None, 10, 10]
+
+
+def test_a_first_step_that_ran_out_of_memory_has_no_tokens(torch):
+    outermost = Outermost()
+    outermost.went_backward(loss_of(ids()))
+    outermost.failed()
+    assert not outermost.looks_back
+    outermost.watch(Optimizer(*WEIGHTS))
+    assert outermost.took_at_first(10) is None
+
+
+def test_of_what_never_steps_not_every_loss_is_looked_at(torch):
+    outermost = Outermost()
+    looked = 0
+    while outermost.looks_back and looked < 5000:
+        outermost.went_backward(loss_of(ids()))
+        looked += 1
+    assert looked == 1000
 
 
 def test_after_an_error_of_ours_the_tokens_are_unknown_and_the_script_goes_on(torch, monkeypatch):

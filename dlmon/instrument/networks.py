@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
+from dlmon.instrument.graphs import Recomputed
 from dlmon.instrument.outermost import living, networks_of
 from dlmon.statistics.operations import WHOLE, Weight, operations_of
 
@@ -71,6 +72,10 @@ class _Parameter:
     shape: tuple[int, ...]
     trains: bool
     dtype: Any
+    own: int | None = None
+    """The id of what a loss was computed with; None of a part of it."""
+    again: bool = False
+    """Whether its product is computed again for the way back."""
     holders: list[tuple[str, Any, str]] = field(default_factory=list)
 
     @property
@@ -123,12 +128,15 @@ def _changed_by(optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def describe_network(optimizer: Any, autocast: str | None = None) -> dict[str, Any]:
+def describe_network(
+    optimizer: Any, autocast: str | None = None, recomputed: Recomputed | None = None
+) -> dict[str, Any]:
     """Return fields of `Model` of the network that an optimiser changes; `why` has the reasons.
 
     Args:
         optimizer: the one that steps.
         autocast: the type that autocast has products computed in, where it does.
+        recomputed: what a loss of it says is computed again for the way back.
     """
     try:
         network = network_of(optimizer)
@@ -137,11 +145,12 @@ def describe_network(optimizer: Any, autocast: str | None = None) -> dict[str, A
     except LookupError as error:
         return {"why": {"flops_per_token": error.args[0]}}
     every = list(_parameters(network))
+    _mark_recomputed(network, every, recomputed)
     known: dict[str, Any] = {
         "network": _name_of(_unwrapped(network)),
         "parameters": sum(math.prod(one.shape) for one in every),
         "compute_precision": _precision(network, every, autocast),
-        "computes_again": bool(_recomputing(network)),
+        "computes_again": bool(_recomputing(network)) or any(one.again for one in every),
     }
     try:
         operations = operations_of(*_weights_and_attention(network, every))
@@ -205,7 +214,7 @@ def _parameters(network: Any) -> Iterator[_Parameter]:
             key = id(parameter)
             if key not in found:
                 trains = bool(parameter.requires_grad)
-                found[key] = _Parameter(_shape(parameter), trains, parameter.dtype)
+                found[key] = _Parameter(_shape(parameter), trains, parameter.dtype, key)
             found[key].holders.append((path, module, name))
     yield from found.values()
 
@@ -232,7 +241,6 @@ def _weights_and_attention(
     if groups is not None and layers is not None and groups < layers:
         raise LookupError(SHARED_LAYERS)
     experts, taken = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
-    recomputing = _recomputing(network)
     weights: list[Weight] = []
     last: list[Weight] = []
     trained = {_layer_of(one) for one in every if one.trains}
@@ -248,15 +256,34 @@ def _weights_and_attention(
         path, holder, _ = one.holders[0]
         if len(one.shape) > _MATRIX and "Conv" in type(holder).__name__:
             raise LookupError(CONVOLUTIONS)
-        words, active = path.split("."), 1.0
-        if "experts" in words:
+        active = 1.0
+        if "experts" in path.split("."):
             if not experts or not taken:
                 raise LookupError(NO_EXPERTS)
             active = min(1.0, taken / experts)
-        again = any(map(str.isdecimal, words)) and f"{path}.".startswith(recomputing)
-        weight = Weight(math.prod(one.shape), one.trains, active, again)
+        weight = Weight(math.prod(one.shape), one.trains, active, one.again)
         (last if is_looked_up else weights).append(weight)
     return weights + last, _attention(config, layers)
+
+
+def _mark_recomputed(network: Any, every: list[_Parameter], seen: Recomputed | None) -> None:
+    """Note whose products are computed again for the way back.
+
+    A loss says it of what trains; what is frozen is as the others of its layer. Where no loss says
+    it, as of what is compiled or shared among ranks, the network's own switches do.
+    """
+    known = {one.own for one in every if one.trains}
+    if seen is None or not seen.reached & known:
+        switched = _recomputing(network)
+        for one in every:
+            path = f"{one.holders[0][0]}."
+            one.again = _layer_of(one) is not None and path.startswith(switched)
+        return
+    again = seen.again | (known - seen.reached if seen.hides_others else set())
+    layers = {_layer_of(one) for one in every if one.own in again} - {None}
+    for one in every:
+        is_beside = not one.trains and _layer_of(one) in layers
+        one.again = one.own not in seen.last and (one.own in again or is_beside)
 
 
 def _layer_of(parameter: _Parameter) -> str | None:

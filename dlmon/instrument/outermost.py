@@ -16,11 +16,12 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
+from dlmon.instrument.graphs import integers_behind
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
-from dlmon.instrument.tokens import DIMENSIONS, Tokens, is_integer, length_of
+from dlmon.instrument.tokens import Tokens, length_of
 
-# So much of what goes backward is looked at for each loss, and so many losses.
-_MOST_NODES, _MOST_LOSSES = 10_000, 1000
+# Of what never steps, so many losses are looked at.
+_MOST_LOSSES = 1000
 
 
 class Outermost:
@@ -209,32 +210,6 @@ class Calls:
             del self._kind.__call__
         else:
             self._kind.__call__ = self._own
-
-
-def integers_behind(loss: Any) -> set[int]:
-    """Return the sizes of the arrays of integers, of two dimensions, that a loss was computed with.
-
-    They are kept where a table is looked up, or by what `torch.compile` made. What a hook has put
-    in their place, as to compute it again, stays as it is.
-    """
-    torch = sys.modules["torch"]
-    sizes: set[int] = set()
-    seen: set[Any] = set()
-    left = [loss.grad_fn]
-    while left and len(seen) < _MOST_NODES:
-        node = left.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        left += [following for following, _ in node.next_functions]
-        indices = getattr(node, "_raw_saved_indices", None)
-        kept = getattr(node, "_raw_saved_tensors", ()) if indices is None else (indices,)
-        for each in kept:
-            array: Any = getattr(each, "data", None)
-            if type(array) is torch.Tensor and len(array.shape) == DIMENSIONS and is_integer(array):
-                rows, length = array.shape
-                sizes.add(rows * length)
-    return sizes
 
 
 def _has_gradients() -> bool:

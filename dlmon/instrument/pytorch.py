@@ -16,6 +16,7 @@ from typing import Any
 
 from dlmon.instrument import outermost
 from dlmon.instrument.facts import facts_of_training
+from dlmon.instrument.graphs import FirstLoss
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.networks import Autocast, describe_network, will_step
 from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
@@ -35,7 +36,7 @@ def passes_of(reporter: Reporter) -> Passes:
     return Passes(PassReports(reporter, _version, _describe), _in_worker)
 
 
-_autocast = Autocast()
+_autocast, _first_loss = Autocast(), FirstLoss()
 
 
 def _describe(trained_by: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def _describe(trained_by: Any) -> dict[str, Any]:
             # Gradients are added up before it steps first.
             trained_by = will_step() or trained_by
         if hasattr(trained_by, "param_groups"):
-            network = describe_network(trained_by, _autocast.seen())
+            network = describe_network(trained_by, _autocast.seen(), _first_loss.seen())
     except Exception as error:  # noqa: BLE001 - a network may be anything; its steps are counted
         network = {"why": {"flops_per_token": f"it can't be read ({type(error).__name__})"}}
     device = facts_of_training(trained_by)
@@ -169,6 +170,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         if named.get("inputs") is not None:
             # What computes gradients of some inputs alone is no step of training.
             return None
+        if _first_loss.is_on:
+            _first_loss.went_backward(tensors)
         if passes.outermost.looks_back:
             passes.outermost.went_backward(tensors)
         gradients = arguments[0] if arguments else named.get("grad_tensors")

@@ -286,7 +286,9 @@ def test_operations_are_those_that_pytorch_counts(run_trainer):
     again = {name: hardware for name, (_, hardware) in found.items()}
     assert again == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
     # What is computed again, PyTorch counts too.
-    assert found.pop("checkpointed")[0] < 0.8
+    checkpointed = [found.pop(name)[0] for name in again if name.startswith("checkpointed")]
+    assert len(checkpointed) == 7
+    assert max(checkpointed) < 0.95
     ours = {name: share for name, (share, _) in found.items()}
     assert ours == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
 
@@ -350,6 +352,8 @@ def test_tokens_of_a_loop_without_a_loader(run):
     [model] = ran.process.of(Model)
     assert model.tokens_inferred is not None
     assert (model.network, model.flops_per_token) == ("Network", 6 * 4 * 20)
+    # The script calls PyTorch's checkpoint itself.
+    assert model.recomputed_flops_per_token == 2 * 4 * 20
 
 
 def without_lines(traceback):

@@ -2,15 +2,18 @@
 
 import json
 import sys
+import types
 
 import torch
 import transformers
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, sys.argv[1])
 
 from dlmon.instrument import outermost
 from dlmon.instrument.flop_count import _counter
+from dlmon.instrument.graphs import recomputed_behind
 from dlmon.instrument.networks import describe_network
 from dlmon.statistics.operations import per_token
 
@@ -44,9 +47,34 @@ def adapted(network):
     return network
 
 
-def checkpointed(network):
-    network.gradient_checkpointing_enable()
+def checkpointed(network, **options):
+    network.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
+    # Of a network that was adapted, what goes into a layer has no gradient else.
+    network.enable_input_require_grads()
     return network
+
+
+class Blocks(torch.nn.Module):
+    """Calls PyTorch's checkpoint itself, for every other of its blocks."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.options, wide = options, 128
+        self.first, self.head = torch.nn.Embedding(WORDS, 64), torch.nn.Linear(64, WORDS)
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.Sequential(
+                torch.nn.Linear(64, wide), torch.nn.ReLU(), torch.nn.Linear(wide, 64)
+            )
+            for _ in range(4)
+        )
+
+    def forward(self, input_ids, labels):
+        hidden = self.first(input_ids)
+        for number, block in enumerate(self.blocks):
+            hidden = checkpoint(block, hidden, **self.options) if number % 2 else block(hidden)
+        scores = self.head(hidden).view(-1, WORDS)
+        loss = torch.nn.functional.cross_entropy(scores, labels.view(-1))
+        return types.SimpleNamespace(loss=loss)
 
 
 def only(network, *parts):
@@ -55,22 +83,27 @@ def only(network, *parts):
     return network
 
 
-def compared(network, counter):
+def compared(network, counter, is_seen=True):
     network.train()
     trained = [one for one in network.parameters() if one.requires_grad]
     optimizer = torch.optim.SGD(trained, lr=0.1)
     ids = torch.randint(0, WORDS, (ROWS, SEQUENCE))
     with counter:
-        network(input_ids=ids, labels=ids).loss.backward()
+        loss = network(input_ids=ids, labels=ids).loss
+    total = counter.get_total_flops()
+    recomputed = recomputed_behind(loss) if is_seen else None
+    with counter:
+        loss.backward()
+    total += counter.get_total_flops()
     optimizer.zero_grad()
-    found = describe_network(optimizer)
+    found = describe_network(optimizer, recomputed=recomputed)
     each = found.get("flops_per_token")
     if each is None:
         return found["why"]["flops_per_token"]
     each = per_token(each, found.get("attention_flops", {}), SEQUENCE)
     attention = each - found["flops_per_token"]
     again = found.get("recomputed_flops_per_token", 0)
-    ratio = ROWS * SEQUENCE / counter.get_total_flops()
+    ratio = ROWS * SEQUENCE / total
     return [each * ratio, (each + again + attention / 3 * bool(again)) * ratio]
 
 
@@ -84,9 +117,18 @@ for name, make in {
     "adapted, tied": lambda: adapted(made("Llama", tie_word_embeddings=True, **LAYERS)),
     "upper half": lambda: only(made("Llama", **LAYERS), "layers.2", "layers.3", "lm_head"),
     "checkpointed": lambda: checkpointed(made("GPT2", **GPT2)),
+    "checkpointed llama": lambda: checkpointed(made("Llama", **LAYERS), use_reentrant=False),
+    "checkpointed in full": lambda: checkpointed(made("Llama", **LAYERS), use_reentrant=True),
+    "checkpointed, adapted": lambda: checkpointed(
+        adapted(made("Llama", **LAYERS)), use_reentrant=False
+    ),
+    "checkpointed by itself": lambda: Blocks(use_reentrant=False),
+    "checkpointed by itself in full": lambda: Blocks(use_reentrant=True),
     "compiled": lambda: torch.compile(made("GPT2", **GPT2), backend="eager"),
 }.items():
     found[name] = compared(make(), FlopCounterMode(display=False))
+switched = checkpointed(made("GPT2", **GPT2))
+found["checkpointed, by its switch"] = compared(switched, FlopCounterMode(display=False), False)
 fused = made("GPT2", **{**GPT2, "attn_implementation": "sdpa", "attn_pdrop": 0.0})
 found["fused"] = compared(fused, _counter())
 convolution = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3))

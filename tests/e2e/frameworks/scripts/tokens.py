@@ -9,6 +9,7 @@ import tempfile
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 WORDS, LONGEST, EPOCHS, ADDED_UP = 20, 12, 2, 3
@@ -18,12 +19,18 @@ counts = {"tokens": 0, "not_padding": 0, "trained_on": 0, "steps": 0}
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, computes_again=False):
         super().__init__()
         self.words, self.net = nn.Embedding(WORDS, 4), nn.Linear(4, WORDS)
+        self.computes_again = computes_again
 
     def forward(self, ids):
-        return self.net(self.words(ids))
+        words = self.words(ids)
+        return (
+            checkpoint(self.net, words, use_reentrant=True)
+            if self.computes_again
+            else self.net(words)
+        )
 
 
 def collate(samples):
@@ -63,7 +70,7 @@ def loader():
 
 
 def without_a_loader():
-    network = Network()
+    network = Network(computes_again=True)
     optimizer = torch.optim.AdamW(network.parameters())
     for step in range(40):
         for _ in range(ADDED_UP):

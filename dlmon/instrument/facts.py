@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlmon.instrument.queued import LEARNING_RATE
@@ -139,6 +139,12 @@ def with_learning_rate(logs: Mapping[str, Any], model: Any) -> dict[str, Any]:
     if optimizer is None or framework_of(package)[2] == "jax":
         return dict(logs)
     return {**logs, LEARNING_RATE: logs.get(LEARNING_RATE, _LearningRate(optimizer))}
+
+
+def looks_up(model: Any) -> bool:
+    """Return whether any layer of a Keras model looks its input up, as an embedding does."""
+    layers: Iterable[Any] = getattr(model, "_flatten_layers", tuple)()
+    return any("Embedding" in kind.__name__ for one in layers for kind in type(one).__mro__)
 
 
 def parameters_of(model: Any) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 from dlmon.instrument.facts import (
     count_of_samples,
     framework_of,
+    looks_up,
     parameters_of,
     qualities_of,
     with_learning_rate,
@@ -177,6 +178,9 @@ class FitReport(Activity):
             why["parameters"] = "the model is built with its first batch"
         qualities = qualities_of(self.model, self._package)
         why |= qualities.pop("why", {})
+        # What is inferred may be other integers, unless the model looks something up.
+        if data.tokens is not None and (data.tokens[1] is None or looks_up(self.model)):
+            facts["tokens_per_sample"], facts["tokens_inferred"] = data.tokens
         facts.update(qualities, inferred=data.inferred, why=why)
         self._reporter.begin_loop(**facts)
         self._has_loop = True

@@ -166,6 +166,8 @@ class Data:
 
     counts_itself = False
     """Whether the sizes are those of the batches themselves."""
+    tokens: tuple[int, str | None] | None = None
+    """How many tokens each sample has, and how they were found; None where that isn't known."""
 
     def __init__(
         self, iterator: Any = None, plan: BatchPlan | None = None, continues: bool = False

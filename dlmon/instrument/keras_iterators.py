@@ -21,6 +21,7 @@ from dlmon.instrument.keras_data import (
 )
 from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded, wrap
+from dlmon.instrument.tokens import tokens_per_sample
 
 # Names of the adapters of Keras 3 and of tf_keras, by where their batches come from.
 _ARRAYS = {
@@ -58,6 +59,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
         except (AttributeError, NotImplementedError, TypeError, ValueError):
             # An adapter of another kind: its batches are counted, and their sizes aren't known.
             data = Data(iterator)
+        data.tokens = _tokens_of(iterator)
         keep_data(iterator, data)
 
     wrap(made, "__init__", reporter, after=note)
@@ -106,6 +108,17 @@ def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
         inferred = "batches are as large as the first; the last may be smaller"
         plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
     return Data(iterator, plan, continues)
+
+
+def _tokens_of(iterator: Any) -> tuple[int, str | None] | None:
+    """Return how many tokens each sample has, where arrays or a dataset say it beforehand."""
+    try:
+        adapter = getattr(iterator, "data_adapter", None) or iterator._adapter
+        arrays = getattr(adapter, "_inputs", None)
+        given = adapter._dataset.element_spec if arrays is None else arrays
+        return tokens_per_sample(given[0] if isinstance(given, tuple) else given)
+    except Exception:  # noqa: BLE001 - what can't be looked at has none
+        return None
 
 
 def _unowned(owner: Any, name: str) -> Callable[..., Any]:

@@ -13,6 +13,8 @@ from typing import Any
 from dlmon.records import TokenShares
 
 _IDS, _TOKENS = "input_ids", "tokens"
+_TOKEN_IDS = "token_ids"
+"""What KerasHub calls them."""
 _MASK, _LABELS = "attention_mask", "labels"
 _EDGES = "edge_index"
 _NOT_TRAINED_ON = -100
@@ -114,6 +116,32 @@ def length_of(batch: Any) -> int | None:
     """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
     shapes = (array.shape for array in islice(arrays_in(batch), _BREADTH))
     return next((int(shape[-1]) for shape in shapes if len(shape) == DIMENSIONS), None)
+
+
+def tokens_per_sample(inputs: Any) -> tuple[int, str | None] | None:
+    """Return how many tokens each sample has of what Keras trains on, and how they were found.
+
+    None where it holds none, or where samples differ in length.
+
+    Args:
+        inputs: arrays, or the specs of a `tf.data.Dataset`, that a model is given.
+    """
+    held = inputs if isinstance(inputs, Mapping) else {}
+    names = [name for name in held if isinstance(name, str)]
+    own = [name for name in names if name.endswith((_IDS, _TOKEN_IDS))]
+    own = own or [name for name in names if name == _TOKENS]
+    if own:
+        lengths = [_length(held[name]) for name in own]
+        return None if None in lengths else (sum(lengths), None)  # type: ignore[arg-type]
+    first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
+    length = _length(first) if _is_array(first) and is_integer(first) else None
+    return None if length is None or length == 1 else (length, INFERRED)
+
+
+def _length(array: Any) -> int | None:
+    """Return the second size of an array of two dimensions; None where that isn't fixed."""
+    shape = array.shape
+    return None if len(shape) != DIMENSIONS or shape[1] is None else int(shape[1])
 
 
 def _dict_of(batch: Any) -> dict[str, Any]:

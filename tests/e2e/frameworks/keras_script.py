@@ -66,6 +66,7 @@ class Fit:
         self.epochs, self.validations, self.losses, self.evaluations = [], [], [], []
         self.loops = 0
         self.losses_of_batches = []
+        self.tokens = []
 
     def add(self, history):
         self.loops += 1
@@ -270,10 +271,10 @@ def torch_loader(case):
     case.add(known_model().fit(loader, epochs=2, verbose=0))
 
 
-def tensorflow_dataset():
+def tensorflow_dataset(inputs=X):
     import tensorflow as tf
 
-    return tf.data.Dataset.from_tensor_slices((X, Y))
+    return tf.data.Dataset.from_tensor_slices((inputs, Y))
 
 
 def datasets(case):
@@ -303,6 +304,28 @@ def datasets_of_unknown_length(case):
         .group_by_window(lambda x, y: 0, lambda key, window: window.batch(60), window_size=60)
     )
     case.add(known_model().fit(ragged, epochs=2, verbose=0))
+
+
+def words(case):
+    """Texts of six words: as an array, by name, as a dataset; and numbers that nothing looks up."""
+    words = random.integers(0, 20, size=(103, 6))
+
+    def network(inputs, outputs):
+        hidden = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(20, 3)(outputs))
+        return compiled(keras.Model(inputs, keras.layers.Dense(1)(hidden)))
+
+    one, mask = keras.Input((6,), dtype="int32"), keras.Input((6,), name="padding_mask")
+    model = network(one, one)
+    case.add(model.fit(words, Y, 20, verbose=0))
+    named = keras.Input((6,), dtype="int32", name="token_ids")
+    by_name = {"padding_mask": np.ones((103, 6)), "token_ids": words}
+    inputs = {"padding_mask": mask, "token_ids": named}
+    case.add(network(inputs, named).fit(by_name, Y, 20, verbose=0))
+    case.add(new_model().fit(words, Y, 20, verbose=0))
+    case.tokens = [6, 6, None]
+    if keras.backend.backend() == "tensorflow":
+        case.add(model.fit(tensorflow_dataset(words).batch(20), verbose=0))
+        case.tokens.append(6)
 
 
 def losses_of_batches(case):

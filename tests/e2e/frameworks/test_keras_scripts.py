@@ -39,6 +39,7 @@ COMMON = [
     "broken_off",
     "one_within_the_other",
     "own_loop",
+    "words",
 ]
 ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_length"]
 # The last one of each, so that what is reported in it is what comes after the epochs before.
@@ -53,11 +54,11 @@ COMPILED = [
 FLAVOURS = {
     "tensorflow": [
         *(*COMPILED, "dataset_in_python", "generator", "broken_off", "one_within_the_other"),
-        *("one_by_one", "datasets", "datasets_of_unknown_length", LAST),
+        *("one_by_one", "datasets", "datasets_of_unknown_length", "words", LAST),
     ],
     "tf_keras": [*COMMON, *ON_TENSORFLOW, LAST],
     # It reads its data as Torch does.
-    "jax": [*COMPILED, "torch_loader", LAST],
+    "jax": [*COMPILED, "torch_loader", "words", LAST],
     "torch": [*COMMON, "torch_loader", LAST],
 }
 
@@ -252,6 +253,16 @@ def what_the_model_is_gets_reported(run):
     assert [model.parameters for model in models.values()].count(None) == 1
 
 
+def tokens_are_those_of_texts_of_one_length(run):
+    models = {model.loop: model for model in run.of(Model)}
+    expected = [each for case in run.cases for each in case["tokens"] or [None] * case["loops"]]
+    assert [model.tokens_per_sample for model in models.values()] == expected
+    inferred = [model.tokens_inferred for model in models.values() if model.tokens_per_sample]
+    by_name = inferred.pop(1)
+    assert by_name is None
+    assert None not in inferred
+
+
 @pytest.mark.parametrize("flavour", list(FLAVOURS))
 def test_what_scripts_count_is_what_is_reported(flavour):
     # One test, for starting the script again for each of them would take minutes.
@@ -269,6 +280,7 @@ def test_what_scripts_count_is_what_is_reported(flavour):
     losses_that_are_read_are_those_that_the_script_counted(run)
     the_last_phases_are_outside_training_and_the_end_of_the_process(run)
     what_the_model_is_gets_reported(run)
+    tokens_are_those_of_texts_of_one_length(run)
 
 
 # ---- loops of their own with Keras on TensorFlow ----

@@ -12,6 +12,7 @@ from dlmon.instrument.tokens import (
     ON_GPU,
     Tokens,
     shares_of,
+    tokens_per_sample,
 )
 
 Pair = namedtuple("Pair", ["inputs", "labels"])
@@ -198,3 +199,36 @@ def test_an_array_alone_is_asked_for_nothing_by_name():
     tokens = Tokens()
     assert [tokens.of(Tensor(), 4) for _ in range(3)] == [32, 32, 32]
     assert asked == []
+
+
+class Spec:
+    """What a dataset says of its arrays: of sizes that differ, None."""
+
+    shape, dtype = (), np.dtype("int32")
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+@pytest.mark.parametrize(
+    ("inputs", "found"),
+    [
+        ({"padding_mask": floats(4, 8), "token_ids": ints(4, 8)}, (8, None)),
+        ({"input_ids": Spec(None, 8), "labels": Spec(None, 8)}, (8, None)),
+        ({"encoder_token_ids": ints(4, 8), "decoder_token_ids": ints(4, 5)}, (13, None)),
+        (ints(4, 8), (8, INFERRED)),
+        ([Spec(None, 8), floats(4, 2)], (8, INFERRED)),
+        # Texts of several lengths, one word each, images, and labels alone.
+        (Spec(None, None), None),
+        ({"token_ids": ints(4, 8), "other_token_ids": Spec(None, None)}, None),
+        (ints(4, 1), None),
+        (ints(4, 8, 8, 3), None),
+        (ints(4, 64, dtype=np.uint8), None),
+        (floats(4, 8), None),
+        ({"labels": ints(4, 8)}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_tokens_of_each_sample_are_known_where_all_have_as_many(inputs, found):
+    assert tokens_per_sample(inputs) == found

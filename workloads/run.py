@@ -202,6 +202,8 @@ class WorkloadRun:
     def _known(self, feeds: Feeds) -> Known:
         """Return what the callback is told of this run."""
         phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
+        if self.workload.tokens_per_sample is not None:
+            feeds.main.data.tokens = (self.workload.tokens_per_sample, None)
         return Known(
             training=feeds.main.data,
             validation=feeds.validation.data if feeds.validation else None,

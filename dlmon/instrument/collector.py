@@ -79,6 +79,12 @@ def _of_each(counts: Sequence[int | None]) -> int | tuple[int, ...] | None:
     return tuple(counts) if len(set(counts)) > 1 else counts[0]  # type: ignore[arg-type]
 
 
+def _tokens_of(epoch: EpochStart, sizes: Sequence[int | None]) -> list[int | None]:
+    """Return the tokens of batches of so many samples; empty where samples have none."""
+    tokens = None if epoch.sizes is None else epoch.sizes.tokens
+    return [] if tokens is None else [size and size * tokens[0] for size in sizes]
+
+
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
     """Return a validation that begins when the training has ended.
 
@@ -275,18 +281,22 @@ class BatchCollector:
         if late:
             self._awaited.append(EpochChanged(mark.epoch, metrics=late, was_awaited=True))
         metrics, why = finite({n: mark.metrics[n] for n in mark.metrics if n not in late})
+        samples, tokens = self._epoch_samples, self._epoch_tokens or None
+        if mark.samples is not None:
+            samples = mark.samples
+            [tokens] = _tokens_of(epoch, [samples]) or [tokens]
         ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
             train_end=train_end,
             end=mark.t,
             whole=not (mark.cut or self._had_profile) and self._next >= self._steps_due,
-            samples=self._epoch_samples if mark.samples is None else mark.samples,
+            samples=samples,
             metrics=metrics,
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
-            tokens=self._epoch_tokens or None,
+            tokens=tokens,
             why=why,
         )
         self._records.append(ended)
@@ -334,7 +344,7 @@ class BatchCollector:
                 self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates, held)
             else:
                 sizes, wait_us = self._taken(epoch)
-                self._append(epoch, sizes, batch, wait_us)
+                self._append(epoch, sizes, batch, wait_us, tokens=_tokens_of(epoch, sizes))
 
     def _taken(self, epoch: EpochStart) -> tuple[Sequence[int | None], int | None]:
         """Return the samples of the batches that a hook stands for, and the wait for them.

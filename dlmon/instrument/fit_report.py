@@ -179,8 +179,10 @@ class FitReport(Activity):
         qualities = qualities_of(self.model, self._package)
         why |= qualities.pop("why", {})
         # What is inferred may be other integers, unless the model looks something up.
-        if data.tokens is not None and (data.tokens[1] is None or looks_up(self.model)):
-            facts["tokens_per_sample"], facts["tokens_inferred"] = data.tokens
+        if data.tokens is not None and data.tokens[1] is not None and not looks_up(self.model):
+            data.tokens = None
+        if data.tokens is not None:
+            facts["sequence"], facts["tokens_inferred"] = data.tokens
         facts.update(qualities, inferred=data.inferred, why=why)
         self._reporter.begin_loop(**facts)
         self._has_loop = True

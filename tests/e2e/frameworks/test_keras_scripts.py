@@ -17,6 +17,7 @@ from fakes.listener import Listener
 from dlmon.instrument.reporter import SOCKET
 from dlmon.launch.bundle import script_folder
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Trainer
+from dlmon.session.loops import in_tokens
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -254,10 +255,15 @@ def what_the_model_is_gets_reported(run):
 
 
 def tokens_are_those_of_texts_of_one_length(run):
+    for case, epochs in run.epochs_by_case():
+        expected = [each and each * 103 for each in case["tokens"]] or [None] * len(epochs)
+        assert [epoch.tokens for epoch in epochs] == expected, case["case"]
+        for epoch in epochs:
+            batches = [record for record in run.of(Batches) if record.epoch == epoch.epoch]
+            each = [in_tokens(record).counted for record in batches if record.tokens is not None]
+            assert sum(map(sum, each)) == (epoch.tokens or 0), case["case"]
     models = {model.loop: model for model in run.of(Model)}
-    expected = [each for case in run.cases for each in case["tokens"] or [None] * case["loops"]]
-    assert [model.tokens_per_sample for model in models.values()] == expected
-    inferred = [model.tokens_inferred for model in models.values() if model.tokens_per_sample]
+    inferred = [model.tokens_inferred for model in models.values() if model.sequence]
     by_name = inferred.pop(1)
     assert by_name is None
     assert None not in inferred

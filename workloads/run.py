@@ -202,10 +202,11 @@ class WorkloadRun:
     def _known(self, feeds: Feeds) -> Known:
         """Return what the callback is told of this run."""
         phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
+        training = feeds.main.data
         if self.workload.tokens_per_sample is not None:
-            feeds.main.data.tokens = (self.workload.tokens_per_sample, None)
+            training.tokens = (self.workload.tokens_per_sample, None)
         return Known(
-            training=feeds.main.data,
+            training=training,
             validation=feeds.validation.data if feeds.validation else None,
             evaluation=feeds.evaluation.data if feeds.evaluation else None,
             phase=phases[self.mode],

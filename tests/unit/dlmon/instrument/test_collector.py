@@ -461,3 +461,18 @@ def test_the_quantiles_of_a_summary_are_durations_that_occurred(durations):
     assert set(quantiles) <= set(durations)
     middle, ordered = len(durations) // 2, sorted(durations)
     assert ordered[max(0, middle - 2)] <= quantiles[3] <= ordered[min(len(ordered) - 1, middle + 1)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "counted", "of_batches", "of_epoch"),
+    [(35, None, (40, 40, 40, 20), 140), (None, 33, 40, 132), (None, None, 40, 160)],
+)
+def test_samples_that_have_as_many_tokens_each_say_those_of_batches_and_of_the_epoch(
+    samples, counted, of_batches, of_epoch
+):
+    start = begin(samples=samples)
+    start.sizes.tokens = (4, None)
+    records = collect([start, *ends(4), end(samples=counted)])
+    [epoch] = [record for record in records if isinstance(record, Epoch)]
+    [batches] = [record for record in records if isinstance(record, Batches)]
+    assert (batches.tokens, epoch.tokens) == (of_batches, of_epoch)

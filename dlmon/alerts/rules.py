@@ -28,6 +28,7 @@ from dlmon.records.record import record
 from dlmon.records.xid import xid_text
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.seen import is_below
+from dlmon.session.loops import Loop
 from dlmon.session.memory import amount
 from dlmon.session.session import STEADY_PHASES, Session
 
@@ -274,11 +275,14 @@ def _slower(known: Known) -> Iterator[Cause]:
         return
     *_, last_step_ns, _ = session.counts
     window_ns = max(int(RATE_OVER_S * SECOND_NS), 2 * last_step_ns)
-    (now_rate,) = session.throughput.columns(now - window_ns, window_ns, 1)
+    # Samples of texts differ in length.
+    has_tokens = loop.tokens is not None
+    rates = session.tokens_rate if has_tokens else session.throughput
+    (now_rate,) = rates.columns(now - window_ns, window_ns, 1)
     holds = None
     if now_rate is not None:
         holds = is_below(now_rate, settings.slower_pct / 100 * usual, state.is_on)
-    unit = "steps/s" if session.counts_steps else "samples/s"
+    unit = "tokens/s" if has_tokens else "steps/s" if session.counts_steps else "samples/s"
     share = "" if now_rate is None or not usual else f", {100 * now_rate / usual:.0f} % of before"
     yield Cause(
         AlertEvent.SLOWER,
@@ -294,9 +298,10 @@ def _slower(known: Known) -> Iterator[Cause]:
 def _usual_rate(session: Session) -> float | None:
     """Return the median throughput of windows of the run, which a slow part of it leaves alone."""
     loop = session.loops.longest
-    windows = loop.steady.windows
-    own = loop.steady.samples_per_second()
-    together = session.trainers.together(loop)
+    steady = loop.steady if loop.tokens is None else loop.tokens
+    rate = Loop.samples_per_second if loop.tokens is None else Loop.tokens_per_second
+    windows, own = steady.windows, rate(loop)
+    together = session.trainers.together(loop, rate)
     if own is None or together is None or len(windows) < LEAST_WINDOWS:
         return None
     usual = median(samples / time_us * 1e6 for samples, time_us in windows)

@@ -200,6 +200,25 @@ def test_a_slow_run_is_told_after_five_minutes_with_both_figures():
     assert alert.figures == ("600 samples/s now", "1,000 samples/s before")
 
 
+def test_texts_that_get_longer_are_not_slower_and_are_told_by_their_tokens():
+    """Of samples that hold twice as many tokens, half as many a second are as fast as before."""
+    states, alerts, session = {}, [], training(1)
+    end, step = BEGAN + S, 10
+    for second in range(1200):
+        dt_us, tokens = 100_000 if second < 60 else 200_000, 10_000 if second < 60 else 20_000
+        if second > 600:
+            tokens = 10_000
+        count = S // (dt_us * 1000)
+        batches = Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count, tokens=tokens)
+        session.fold(batches)
+        end, step = end + S, step + count
+        states, more = look(Known(session, end, SETTINGS, states))
+        alerts += [(second, one) for one in more if one.event is AlertEvent.SLOWER]
+    [(second, alert)] = alerts
+    assert 600 + SETTINGS.slower_s <= second <= 620 + SETTINGS.slower_s
+    assert alert.figures == ("50,000 tokens/s now", "100,000 tokens/s before")
+
+
 def test_a_loss_that_is_no_number_is_told_and_that_it_is_one_again():
     bad = Metrics(BEGAN + 21 * S, {"loss": None}, why={"loss": "NaN"})
     session = training(20, bad)

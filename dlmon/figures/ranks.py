@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dlmon.figures import units
 from dlmon.figures.processes import gpus_text
 from dlmon.figures.sections import Table
+from dlmon.figures.tokens import UNIT
 from dlmon.records.record import record
 from dlmon.session.limits.ranks import straggler_of
 
@@ -28,7 +29,7 @@ class RankRow:
         name: its rank, else its task or its number.
         order: what ranks are in order by.
         host: the machine that it is on.
-        per_second: samples, or steps where these are counted.
+        per_second: tokens, samples, or steps, as `rank_unit` says.
         wait_ms: how long the newest of its steps waited for data.
         memory_mib: what is in use of the memory of its GPUs.
         share: its part of the throughput of all.
@@ -47,12 +48,19 @@ class RankRow:
     holds_up: bool
 
 
+def rank_unit(snapshot: Snapshot) -> str:
+    """Return what ranks are compared by: tokens where samples of all hold any."""
+    in_tokens = all(one.tokens_per_second is not None for one in snapshot.trainers)
+    return UNIT if in_tokens else units.rate_unit(snapshot.counts_steps)
+
+
 def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
     """Return the processes of a session that train, by rank; none where only one does."""
     ranks = snapshot.trainers
     if len(ranks) < 2:
         return ()
-    rates = [one.samples_per_second for one in ranks]
+    in_tokens = rank_unit(snapshot) == UNIT
+    rates = [one.tokens_per_second if in_tokens else one.samples_per_second for one in ranks]
     total = sum(rate for rate in rates if rate is not None) if None not in rates else None
     straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
     machines: dict[str | None, MachineHistory] = {None: session.machine}
@@ -105,7 +113,7 @@ def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
     rows = rank_rows(session, snapshot)
     if not rows:
         return None
-    unit = units.rate_unit(snapshot.counts_steps)
+    unit = rank_unit(snapshot)
     cells = {unit if name == "rate" else name: of for name, of in CELLS.items()}
     # The one that the others wait for is always among them.
     shown = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]

@@ -250,6 +250,7 @@ class TrainerRate:
         wait: how long the newest of its steps waited for data, where that is measured.
         gpus: NVML's numbers of the GPUs that it trains on, on its machine.
         is_of_tasks: whether several tasks of a Slurm step train.
+        tokens_per_second: its throughput in tokens, where samples hold any.
     """
 
     trainer: Trainer
@@ -258,6 +259,7 @@ class TrainerRate:
     wait: StepWait | None = None
     gpus: tuple[int, ...] = ()
     is_of_tasks: bool = False
+    tokens_per_second: float | None = None
 
     @property
     def name(self) -> str:
@@ -380,10 +382,12 @@ class Trainers:
                 found.append(TrainerRate(trainer, None, is_of_tasks=is_of_tasks))
                 continue
             rate = like.steady.samples_per_second() if number else own
+            tokens = like.tokens_per_second()
             mean_us, wait = like.steady.mean_step_us, self._waits[number] if number else own_wait
             each = TrainerRate(
                 trainer,
                 samples_per_second=None if rate is None else rate.mean,
+                tokens_per_second=None if tokens is None else tokens.mean,
                 step_ms=None if mean_us is None else mean_us / 1000,
                 wait=wait.per_step(),
                 gpus=() if like.model is None else like.model.gpus,

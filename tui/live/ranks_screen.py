@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.figures import units
-from dlmon.figures.ranks import CELLS, RankRow, rank_rows
+from dlmon.figures.ranks import CELLS, RankRow, rank_rows, rank_unit
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
 from tui.screens.filtered import (
@@ -154,7 +153,7 @@ class RanksScreen(FilteredScreen, TickingScreen):
         snapshot = self._source.snapshot()
         evidence = snapshot.limit.evidence if snapshot.limit is not None else ()
         held = next((one.headline for one in evidence if one.rule == "ranks"), "")
-        unit = units.rate_unit(snapshot.counts_steps)
+        unit = rank_unit(snapshot)
         self.table.show(rank_rows(self._source.session, snapshot), unit, held)
 
     def action_leave(self) -> None:

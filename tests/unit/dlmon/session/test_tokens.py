@@ -7,6 +7,7 @@ from fakes.recorded import folded
 from fakes.scripts import script_session
 
 from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
+from dlmon.figures.ranks import rank_rows, rank_table
 from dlmon.figures.tokens import rate_text, shares_text, tokens_text
 from dlmon.launch.job import Job
 from dlmon.records import Model, TokenShares
@@ -34,6 +35,17 @@ def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(
     now = session.snapshot(session.last_t)
     assert now.tokens_per_second_now == pytest.approx(LENGTH * now.samples_per_second_now, rel=0.02)
     assert snapshot.epochs[0].tokens == LENGTH * snapshot.epochs[0].samples
+
+
+@pytest.mark.parametrize(("tokens", "unit"), [(LENGTH, "tokens/s"), (None, "samples/s")])
+def test_ranks_are_compared_by_their_tokens_where_samples_hold_any(tokens, unit):
+    session = folded(script_session(trainers=2, tokens=tokens))
+    snapshot = session.snapshot()
+    assert rank_table(session, snapshot).headings[3] == unit
+    rows = rank_rows(session, snapshot)
+    total = snapshot.tokens_per_second if tokens else snapshot.samples_per_second
+    assert sum(row.per_second for row in rows) == pytest.approx(total.mean)
+    assert sum(row.share for row in rows) == pytest.approx(1)
 
 
 def test_a_title_has_room_for_them_without_an_interval_as_the_samples_have_it():

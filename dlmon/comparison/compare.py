@@ -23,7 +23,14 @@ from dlmon.comparison.conditions import (
     with_defaults,
 )
 from dlmon.comparison.price import usd_per_hour_of, year_of
-from dlmon.comparison.published import MIXED, STEP_MS, Published, published, published_metrics
+from dlmon.comparison.published import (
+    MIXED,
+    NO_PRECISION,
+    STEP_MS,
+    Published,
+    published,
+    published_metrics,
+)
 from dlmon.comparison.run import RATE_UNITS, RunFigures, Timing, cpus_of, is_time
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
@@ -257,7 +264,8 @@ def _published_row(
         comparable=not unlike,
         badges=(*unlike, *row.remarks),
         year=row.year,
-        framework=row.framework,
+        # The conditions that differ say it.
+        framework=row.framework.removesuffix(f", {NO_PRECISION}"),
         usd_per_hour=row.price_usd_per_hour,
         published=row,
     )

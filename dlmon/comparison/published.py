@@ -34,6 +34,8 @@ MIXED = ("mixed_float16", "mixed_bfloat16")
 # What a framework's name may hold; of two in one name the first is meant.
 PRECISIONS = (*MIXED, "bfloat16", "tf32")
 
+NO_PRECISION = "precision not stated"
+
 # The ResNets of jcjohnson and timm stride in the 3×3 convolutions: so many % more operations than
 # ours do.
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
@@ -63,7 +65,7 @@ class Published:
     @property
     def precision(self) -> str | None:
         """The precision of the arithmetic, read from the framework's name; None not stated."""
-        if "precision not stated" in self.framework:
+        if NO_PRECISION in self.framework:
             return None
         for precision in PRECISIONS:
             if precision in self.framework:

@@ -42,12 +42,19 @@ def nodes_behind(loss: Any) -> Iterator[Any]:
         yield node
 
 
-def _kept(node: Any) -> Iterator[Any]:
-    """Yield what a node keeps: PyTorch's own functions, and those of a script."""
-    for name in dir(node):
-        if name.startswith("_raw_saved_"):
-            kept = getattr(node, name)
-            yield from kept if isinstance(kept, (tuple, list)) else (kept,)
+def _kept(node: Any, names: dict[type, list[str]]) -> Iterator[Any]:
+    """Yield what a node keeps: PyTorch's own functions, and those of a script.
+
+    Args:
+        node: of the graph.
+        names: the attributes that nodes of a kind keep it in, once they were looked up.
+    """
+    kind = type(node)
+    if kind not in names:
+        names[kind] = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+    for name in names[kind]:
+        kept = getattr(node, name)
+        yield from kept if isinstance(kept, (tuple, list)) else (kept,)
 
 
 def integers_behind(loss: Any) -> set[int]:
@@ -92,6 +99,7 @@ def recomputed_behind(loss: Any) -> Recomputed | None:
     what is computed after that, it does not compute again.
     """
     reached, again = set(), set()
+    names: dict[type, list[str]] = {}
     hides_others = False
     ends: dict[int, tuple[int, set[int]]] = {}
     for node in nodes_behind(loss):
@@ -101,7 +109,7 @@ def recomputed_behind(loss: Any) -> Recomputed | None:
         elif name == _COMPILED:
             return None
         hides_others |= name == _REENTRANT
-        for kept in _kept(node):
+        for kept in _kept(node, names):
             if not hasattr(kept, "unpack_hook"):
                 # This PyTorch doesn't say it.
                 return None

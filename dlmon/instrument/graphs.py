@@ -57,14 +57,18 @@ def _kept(node: Any, names: dict[type, list[str]]) -> Iterator[Any]:
         yield from kept if isinstance(kept, (tuple, list)) else (kept,)
 
 
-def integers_behind(loss: Any) -> set[int]:
-    """Return the sizes of the arrays of integers, of two dimensions, that a loss was computed with.
+def integers_and_weights_behind(loss: Any) -> tuple[set[int], set[int]]:
+    """Return what a loss was computed with: how large its integers are, and which weights train.
 
-    They are kept where a table is looked up, or by what `torch.compile` made.
+    The integers are arrays of two dimensions: they are kept where a table is looked up, or by what
+    `torch.compile` made. The weights are given by their ids.
     """
     torch = sys.modules["torch"]
     sizes: set[int] = set()
+    weights: set[int] = set()
     for node in nodes_behind(loss):
+        if node.name() == _WEIGHT:
+            weights.add(id(node.variable))
         indices = getattr(node, "_raw_saved_indices", None)
         kept = getattr(node, "_raw_saved_tensors", ()) if indices is None else (indices,)
         for each in kept:
@@ -72,7 +76,7 @@ def integers_behind(loss: Any) -> set[int]:
             if type(array) is torch.Tensor and len(array.shape) == DIMENSIONS and is_integer(array):
                 rows, length = array.shape
                 sizes.add(rows * length)
-    return sizes
+    return sizes, weights
 
 
 @dataclass(frozen=True)

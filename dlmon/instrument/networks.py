@@ -104,7 +104,7 @@ def network_of(optimizer: Any) -> Any:
     changed = {id(one) for one in _changed_by(optimizer)}
     outermost = [
         ({id(one) for one in network.parameters()}, network)
-        for network in networks_of(optimizer, modules)
+        for network in networks_of(changed, modules)
     ]
     held, found = max(outermost, key=lambda one: len(one[0] & changed), default=(set(), None))
     if found is not None and not held >= changed:

@@ -16,7 +16,7 @@ from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.graphs import integers_behind
+from dlmon.instrument.graphs import integers_and_weights_behind
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
@@ -36,11 +36,13 @@ class Outermost:
         self.looks_back = True
         """Whether `went_backward` wants to know of losses: of a loop's first two steps, it does."""
         self._behind = self._at_first = self._losses = 0
+        self._weights: set[int] = set()
 
     def went_backward(self, loss: Any) -> None:
         """Count the largest array of integers that a loss was computed with."""
         try:
-            self._behind += max(integers_behind(loss), default=0)
+            sizes, self._weights = integers_and_weights_behind(loss)
+            self._behind += max(sizes, default=0)
             self._losses += 1
             self.looks_back = self._losses < _MOST_LOSSES
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted
@@ -54,11 +56,14 @@ class Outermost:
         is_on, self.looks_back = self.looks_back, False
         return self._at_first if is_on and tokens and self._behind == tokens else None
 
-    def watch(self, optimizer: Any) -> None:
-        """Count from now on what goes into the networks that an optimiser trains."""
+    def watch(self, optimizer: Any = None) -> None:
+        """Count from now on what goes into the networks that an optimiser trains.
+
+        Without one, those are meant that the last loss was computed with.
+        """
         self._at_first, self._behind = self._behind, 0
         try:
-            found = networks_of(optimizer)
+            found = networks_of(self._weights if optimizer is None else weights_of(optimizer))
             self.counter, self._counted, self._tokens = Tokens(), None, 0
             self._networks = {id(network): weakref.ref(network) for network in found}
             for kind in {type(network) for network in found}:
@@ -140,15 +145,19 @@ def living(*kinds: type) -> list[Any]:
     return [each for each in known if issubclass(type(each), kinds)]
 
 
-def networks_of(optimizer: Any, networks: Iterable[Any] | None = None) -> list[Any]:
-    """Return the networks that hold what an optimiser trains, and that no other one holds.
+def weights_of(optimizer: Any) -> set[int]:
+    """Return the ids of what an optimiser of PyTorch's trains."""
+    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+
+
+def networks_of(trained: set[int], networks: Iterable[Any] | None = None) -> list[Any]:
+    """Return the networks that hold what is trained, and that no other one holds.
 
     Args:
-        optimizer: of PyTorch.
+        trained: weights, by their ids.
         networks: all that there are; by default they are looked for.
     """
     networks = living(sys.modules["torch"].nn.Module) if networks is None else networks
-    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
     holders: defaultdict[int, list[Any]] = defaultdict(list)
     for network in networks:
         for part in vars(network).get("_modules", {}).values():

@@ -516,11 +516,16 @@ class Passes:
         stretch.optimizer = optimizer
         if optimizer() is not BACKWARD:
             self.reports.stepped_by = optimizer
-            if not thread.looks:
-                self.outermost.watch(optimizer())
+        if not thread.looks:
+            self._watch_networks(stretch)
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         self._next_batch(stretch, now)
+
+    def _watch_networks(self, stretch: Pass) -> None:
+        """Count what goes into the networks that a stretch trains."""
+        optimizer = None if stretch.optimizer is None else stretch.optimizer()
+        self.outermost.watch(None if optimizer is BACKWARD else optimizer)
 
     def _next_batch(self, stretch: Pass, now: int) -> None:
         """End a batch of a stretch, and begin one with the samples that were taken for it.
@@ -537,8 +542,8 @@ class Passes:
             else:
                 stretch.size = None
                 stretch.tokens = self.outermost.took_at_first(given)
-                if not self.outermost.is_watching and stretch.optimizer is not None:
-                    self.outermost.watch(stretch.optimizer())
+                if not self.outermost.is_watching:
+                    self._watch_networks(stretch)
                 stretch.counter = self.outermost.counter
         # To begin an iterator for each may take longer than to fetch from it: its workers start.
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)

@@ -356,6 +356,13 @@ def test_tokens_of_a_loop_without_a_loader(run):
     assert model.recomputed_flops_per_token == 2 * 4 * 20
 
 
+def test_tokens_of_a_loop_that_changes_its_weights_itself(run):
+    ran = run("tokens.py", "without_an_optimizer", alone=False)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    counted = json.loads(ran.watched.stdout)
+    assert (tokens_of(ran.process), ran.process.steps) == (counted["tokens"], counted["steps"])
+
+
 def without_lines(traceback):
     """Leave out at which of its lines PyTorch's loader got a batch: that is a matter of time."""
     return re.sub(r'(dataloader\.py", line )\d+', r"\1N", traceback)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fakes.loops import Script
 
-from dlmon.instrument.outermost import Outermost, made, networks_of
+from dlmon.instrument.outermost import Outermost, made, networks_of, weights_of
 
 
 class Module:
@@ -77,9 +77,12 @@ def test_the_outermost_networks_that_hold_what_is_trained_are_found(torch):
     inner = Network(Module(parameters=[one]))
     around = Around(inner)
     beside, frozen = Network(parameters=[other]), Network(parameters=[object()])
-    assert networks_of(Optimizer(one)) == [around]
-    assert {id(each) for each in networks_of(Optimizer(*WEIGHTS))} == {id(around), id(beside)}
-    assert frozen not in networks_of(Optimizer(*WEIGHTS))
+    assert networks_of(weights_of(Optimizer(one))) == [around]
+    assert {id(each) for each in networks_of(weights_of(Optimizer(*WEIGHTS)))} == {
+        id(around),
+        id(beside),
+    }
+    assert frozen not in networks_of(weights_of(Optimizer(*WEIGHTS)))
 
 
 def test_what_goes_into_the_outermost_network_counts_once_and_only_in_training(torch):
@@ -113,9 +116,13 @@ def test_what_a_step_ran_out_of_memory_with_does_not_count(torch):
     assert outermost.take() == 10 + 160
 
 
-def loss_of(*looked_up):
+def loss_of(*looked_up, weights=()):
     """Return a loss of embeddings, one around the other, as its backward graph says it."""
     graph = None
+    for weight in weights:
+        ours = Node(name=lambda: "torch::autograd::AccumulateGrad", variable=weight)
+        ours.next_functions = []
+        graph = Node(next_functions=[(ours, 0), (graph, 0)])
     for array in looked_up:
         kept = SimpleNamespace(_raw_saved_indices=SimpleNamespace(data=array))
         kept.next_functions = [(graph, 0), (None, 0)]
@@ -125,7 +132,7 @@ def loss_of(*looked_up):
 
 class Node(SimpleNamespace):
     def __init__(self, named=(), **others):
-        super().__init__(**{**dict(named), **others})
+        super().__init__(**{"name": str, **dict(named), **others})
 
     __hash__ = object.__hash__
 
@@ -163,6 +170,18 @@ def test_the_first_step_of_a_loop_without_a_loader_has_what_its_losses_came_from
 def test_the_first_step_has_no_tokens_where_the_second_came_from_others(torch, behind):
     steps = [[(ids(), [ids()])], [(ids(), behind)], [(ids(), [ids()])]]
     assert take_steps(torch, *steps) == [None, 10, 10]
+
+
+def test_where_no_optimiser_steps_the_network_is_the_one_whose_weights_a_loss_came_from(torch):
+    script, network, other = Script(), Network(parameters=WEIGHTS), Network(parameters=[object()])
+    sizes = [2 + step % 3 for step in range(12)]
+    for rows in sizes:
+        network(ids(rows))
+        other(ids(7))
+        if script.passes.outermost.looks_back:
+            script.passes.outermost.went_backward(loss_of(ids(rows), weights=WEIGHTS))
+        script.backward()
+    assert tokens_of(script) == [5 * rows for rows in sizes]
 
 
 def test_a_first_step_that_ran_out_of_memory_has_no_tokens(torch):
@@ -285,6 +304,6 @@ def test_single_batches_of_a_loader_have_their_own(torch):
 def test_what_is_gone_is_found_no_more(torch):
     weight = object()
     network = Network(parameters=[weight])
-    assert networks_of(Optimizer(weight)) == [network]
+    assert networks_of(weights_of(Optimizer(weight))) == [network]
     del network
-    assert networks_of(Optimizer(weight)) == []
+    assert networks_of(weights_of(Optimizer(weight))) == []

@@ -10,7 +10,8 @@ the wait for data. These are the rules, which docs/epochs.md says for people:
   it are none. So batches are held back until that is known.
 - A pass that ended without a step is a validation; one within a batch takes no time of that.
 - Left after a first batch it is a look at data, as `next(iter(loader))` is. Steps outside of any
-  pass make a stretch of steps without epochs, of which looks are the batches.
+  pass make a stretch of steps without epochs, of which looks are the batches. There a batch lasts
+  from the end of one step to that of the next; of the first, only the step is known.
 """
 
 from __future__ import annotations
@@ -359,6 +360,9 @@ class Passes:
         stack = read.thread.stack
         if read.optimizer is None:
             self.outermost.looks_back = False
+            if stack and stack[-1].optimizer is not None and stack[-1].state == TRAINING:
+                # What is read now comes after it.
+                self._end_step(stack[-1], now, WAIT)
         is_direct = read.state == NEW and now - read.made <= AT_ONCE_NS
         read.begin, read.opened = (read.created if is_direct else now), now
         read.with_gradients, read.phase = with_gradients, self.reports.phase
@@ -522,6 +526,14 @@ class Passes:
         self._begin(stretch, now, with_gradients=True)
         self._next_batch(stretch, now)
 
+    def _end_step(self, stretch: Pass, now: int, part: str) -> None:
+        """End a batch of a stretch where its last step ended; a part of the next one begins."""
+        if not stretch.in_hand or not stretch.trains_now:
+            return
+        if now >= self.marks.due_ns and stretch.state == TRAINING:
+            self.marks.begin_batch(stretch, now, part, self.reports.has_optimizers)
+        self.reports.end_batch(stretch, stretch.last_active)
+
     def _watch_networks(self, stretch: Pass) -> None:
         """Count what goes into the networks that a stretch trains."""
         optimizer = None if stretch.optimizer is None else stretch.optimizer()
@@ -535,6 +547,7 @@ class Passes:
         one before; of another loader's batches only the wait counts, as where they are zipped.
         """
         looks, given = stretch.thread.looks, self.outermost.take()
+        is_first = not stretch.in_hand and not stretch.number
         if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
@@ -545,13 +558,9 @@ class Passes:
                 if not self.outermost.is_watching:
                     self._watch_networks(stretch)
                 stretch.counter = self.outermost.counter
-        # To begin an iterator for each may take longer than to fetch from it: its workers start.
-        stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
+        # Of `backward` it is known once it has ended.
+        self._end_step(stretch, now, OPTIMIZER if self.reports.has_optimizers else REST)
         stretch.asked = now
-        if now >= self.marks.due_ns and stretch.state == TRAINING:
-            # Of `backward` it is known once it has ended.
-            part = OPTIMIZER if self.reports.has_optimizers else REST
-            self.marks.begin_batch(stretch, now, part, self.reports.has_optimizers)
         self._go_on(stretch, now)
         if looks and (stretch.waits or stretch.state == HELD):
             source = looks[0].source()
@@ -561,8 +570,12 @@ class Passes:
             stretch.tokens = _of_each(item.tokens for item in items)
         elif stretch.size is None:
             stretch.tokens = given
+        # To begin an iterator for each may take longer than to fetch from it: its workers start.
+        waits = (look.opened - look.begin + look.waited_ns for look in looks)
+        # What the first one waited for came before it.
+        stretch.wait_ns = 0 if is_first else sum(waits)
         looks.clear()
-        stretch.wait_ns, stretch.in_hand = 0, True
+        stretch.in_hand = True
 
     def _look(self, read: Pass) -> None:
         """Keep the batches of a pass that was left for the step that follows.

@@ -108,7 +108,7 @@ def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(
             script.backward()
         script.step(optimizer)
     reported = script.reported()
-    assert reported.dt_ms == [41] * 3 + [1]
+    assert reported.dt_ms == [1] + [41] * 3
     assert len(reported.models) == 1
 
 
@@ -281,8 +281,8 @@ def test_a_loop_that_takes_single_batches_has_samples_and_waits_for_them(script,
     [model] = reported.models
     assert (model.batch_size, model.samples_per_epoch, model.has_epochs) == (10, None, False)
     assert model.why["samples_per_epoch"] == "a loop that takes single batches has no epochs"
-    # From step to step: one of the step, 30 of opening, two of waiting, five of work.
-    assert reported.dt_ms == [38] * 5 + [1]
+    # To the end of each step: 30 of opening, two of waiting, five of work, one of the step.
+    assert reported.dt_ms == [1] + [38] * 5
     assert [batches.samples for batches in reported.batches] == [10]
     assert reported.wait_ms == 5 * 32
     assert "validating" not in reported.phases
@@ -326,7 +326,7 @@ def test_a_validation_between_named_single_batches_takes_no_time_of_them(script)
     reported = script.reported()
     assert reported.epochs == []
     assert sum(sum(batches.counted) for batches in reported.batches) == 60
-    assert reported.dt_ms == [12] * 5 + [10]
+    assert reported.dt_ms == [10] + [12] * 5
     assert reported.phases.count("validating") == 3
 
 

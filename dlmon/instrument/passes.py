@@ -330,7 +330,7 @@ class Passes:
                 read.state = BESIDE
                 thread.beside.append(read.source)
                 return
-            if not self._is_left(below, read):
+            if not self._is_left(below, read, with_gradients):
                 break
             self._end(below, read.created, below.has_all)
         self._begin(read, now, with_gradients)
@@ -344,17 +344,19 @@ class Passes:
         source = read.source()
         return source is not None and any(other() is source for other in below.thread.beside)
 
-    def _is_left(self, below: Pass, read: Pass) -> bool:
+    def _is_left(self, below: Pass, read: Pass, with_gradients: bool) -> bool:
         """Return whether a pass is over, now that another one begins.
 
-        Lightning and transformers ask for as many batches as there are, and not once more.
+        Lightning and transformers ask for as many batches as there are, and not once more. A loop
+        may look in its midst, without gradients, how good it is at what it trains on.
         """
         if below.optimizer is not None or read.created_after < below.fetched_after:
             return False
         if below.state == VALIDATING or (below.state == TRAINING and below.has_all):
             return True
         source = read.source()
-        return source is not None and below.source() is source
+        is_test = below.with_gradients and not with_gradients
+        return source is not None and below.source() is source and not is_test
 
     def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
         stack = read.thread.stack

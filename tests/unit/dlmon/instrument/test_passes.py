@@ -313,6 +313,25 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     assert {batches.wait_us for batches in reported.batches} == {None}
 
 
+@pytest.mark.parametrize("tested", [1, 3], ids=["one batch", "several"])
+def test_a_loop_that_tests_itself_on_what_it_trains_on_is_still_in_its_epoch(script, tested):
+    optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)
+    for _ in range(2):
+        for number, _ in enumerate(loader):
+            script.took(5)
+            script.step(optimizer)
+            if number % 4 == 0:
+                with script.no_grad():
+                    for seen, _ in enumerate(loader):
+                        if seen == tested:
+                            break
+                        script.took(50)
+    reported = script.reported()
+    assert reported.counts == [(100, 10, 10), (100, 10, 10)]
+    assert reported.dt_ms == [8] * 20
+    assert [epoch.whole for epoch in reported.epochs] == [True, True]
+
+
 def test_a_validation_between_named_single_batches_takes_no_time_of_them(script):
     optimizer, loader, checks = Optimizer(), script.loader(100, 10, wait_ms=2), script.loader(30)
     for number in range(6):

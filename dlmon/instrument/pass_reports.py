@@ -113,6 +113,8 @@ class Pass:
         self.most = 1
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
+        # How often in all, and whether it was not within the first batch.
+        self.backwards, self.begins_ahead = 0, False
         # When the batch under way ran out of memory; 0 where nothing did, or it trained after all.
         self.failed_at = 0
         # When another thread stepped with what this one read.
@@ -132,6 +134,14 @@ class Pass:
             return False
         is_left = self.in_hand and not self.trains_now and self.stepped == self.number
         return not (is_left and self.state == TRAINING)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the batch under way was fetched ahead: what trained in it is the one before.
+
+        A loop may fetch each batch before it goes backward from the one before.
+        """
+        return self.begins_ahead and self.backwards == self.number
 
     def lose_batch(self) -> None:
         """Note that the next batch raised as it was fetched: the one after it takes its turn."""
@@ -478,6 +488,7 @@ class PassReports:
         number = read.number
         if not number:
             read.first_end = now
+            read.begins_ahead = not (updates or read.goes_backward)
         if updates:
             read.stepped += 1
             read.updates = 0

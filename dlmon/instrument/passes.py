@@ -278,6 +278,7 @@ class Passes:
             read.failed_at = 0
             read.last_active = now
             read.goes_backward = read.has_gone_backward = True
+            read.backwards += 1
 
     # What knows more than the loader's clock does.
 
@@ -372,7 +373,8 @@ class Passes:
             read.loader, self._limit = read.loader.limited(self._limit), None
         read.state, read.held, read.first_step = HELD, [], None
         read.number = read.idle = read.updates = read.updates_in_all = 0
-        read.goes_backward = read.has_gone_backward = False
+        read.goes_backward = read.has_gone_backward = read.begins_ahead = False
+        read.backwards = 0
         if not stack:
             self.reports.last_is_over()
             self.reports.losses.begin_epoch(steps_now=read.optimizer is not None)
@@ -436,6 +438,9 @@ class Passes:
             return
         thread.stack.pop()
         if read.in_hand and read.trains_now:
+            if read.is_ahead and isinstance(read.size, int):
+                # Its step counts, and what was fetched doesn't.
+                read.size, read.tokens = 0, read.tokens and 0
             self.reports.end_batch(read, max(read.last_active, read.asked))
         elif read.in_hand and (whole or read.state != TRAINING):
             self.reports.end_batch(read, now)

@@ -313,6 +313,25 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     assert {batches.wait_us for batches in reported.batches} == {None}
 
 
+@pytest.mark.parametrize("added_up", [1, 2])
+def test_what_was_fetched_ahead_and_not_trained_on_is_no_part_of_a_run(script, added_up):
+    """As llama2.c does: the next batch is fetched between the way forward and the way back."""
+    optimizer, loader = Optimizer(), script.loader(1000, 10, wait_ms=2, length=7)
+    batches = iter(loader)
+    next(batches)
+    for _ in range(12):
+        for _ in range(added_up):
+            script.took(5)
+            next(batches)
+            script.backward()
+        script.step(optimizer)
+    del batches
+    reported = script.reported()
+    assert reported.counts == [(120 * added_up, 12 * added_up + 1, 12)]
+    [epoch] = reported.epochs
+    assert epoch.tokens == 120 * added_up * 7
+
+
 @pytest.mark.parametrize("tested", [1, 3], ids=["one batch", "several"])
 def test_a_loop_that_tests_itself_on_what_it_trains_on_is_still_in_its_epoch(script, tested):
     optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)

@@ -134,7 +134,7 @@ class WorkloadRun:
             mode=self.mode,
             precision=self.precision,
             jit=bool(model.jit_compile),
-            tokens_per_sample=self.workload.tokens_per_sample,
+            sequence=self.workload.tokens_per_sample,
         )
         self.reporter.send(record)
         minimum_time = MinimumTime(self.reporter, record, self.seconds)

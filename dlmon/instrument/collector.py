@@ -281,10 +281,10 @@ class BatchCollector:
         if late:
             self._awaited.append(EpochChanged(mark.epoch, metrics=late, was_awaited=True))
         metrics, why = finite({n: mark.metrics[n] for n in mark.metrics if n not in late})
-        samples, tokens = self._epoch_samples, self._epoch_tokens or None
+        samples, tokens = self._epoch_samples, self._epoch_tokens
         if mark.samples is not None:
             samples = mark.samples
-            [tokens] = _tokens_of(epoch, [samples]) or [tokens]
+            tokens = _added(0, _tokens_of(epoch, [samples]))
         ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
@@ -296,7 +296,7 @@ class BatchCollector:
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
-            tokens=tokens,
+            tokens=tokens or None,
             why=why,
         )
         self._records.append(ended)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts, MachineUse
@@ -253,11 +253,6 @@ class SamplesPerSecond:
     standard_error: float | None
     jitter: float
     band: float | None = None
-
-    def times(self, factor: float) -> SamplesPerSecond:
-        """Return the same in something of which a sample has so many."""
-        known = ((name, value) for name, value in vars(self).items() if value is not None)
-        return replace(self, **{name: value * factor for name, value in known})
 
 
 @record(frozen=True)

@@ -152,9 +152,9 @@ class Model:
         optimizer: the class of PyTorch's optimiser.
         fused: whether it steps in one kernel; absent where its class can't.
         pin_memory: whether PyTorch's loader puts batches where a GPU copies them from directly.
-        tokens_per_sample: tokens of each sample, where all have as many.
         tokens_inferred: how tokens were found, where what was found may be none.
-        sequence: tokens of a sequence, as one was seen, of a loop that makes its batches itself.
+        sequence: tokens of each sample, where all have as many, or of a sequence as one was seen,
+            of a loop that makes its batches itself.
         flops_per_token: operations that a token takes in training, forward and backward, without
             those of attention between tokens.
         attention_flops: those of attention for each token that it meets, by how many tokens back
@@ -203,7 +203,6 @@ class Model:
     optimizer: str | None = None
     fused: bool | None = None
     pin_memory: bool | None = None
-    tokens_per_sample: int | None = None
     tokens_inferred: str | None = None
     sequence: int | None = None
     flops_per_token: int | None = None

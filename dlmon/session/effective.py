@@ -78,7 +78,7 @@ def _flop_s(
         if tokens is None:
             return "its batches hold no tokens that could be counted"
         sequence = None if counts_steps else tokens.mean / samples.mean
-        sequence = model.tokens_per_sample or model.sequence or sequence
+        sequence = model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
         # Who watches no such training waits for none of it.
         from dlmon.statistics.operations import per_token

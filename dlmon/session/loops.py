@@ -143,11 +143,7 @@ class Loop:
 
     def tokens_per_second(self) -> SamplesPerSecond | None:
         """Return the steady throughput in tokens; None where batches hold none, or before it."""
-        each = self.model.tokens_per_sample if self.model is not None else None
-        if each is None or self.steady.counts_steps:
-            return None if self.tokens is None else self.tokens.samples_per_second()
-        rate = self.steady.samples_per_second()
-        return None if rate is None else rate.times(each)
+        return None if self.tokens is None else self.tokens.samples_per_second()
 
     def add_epoch(self, epoch: Epoch) -> None:
         """Take an epoch that has ended, or that is known to have been validated."""

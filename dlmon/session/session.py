@@ -515,7 +515,7 @@ class Session:
             progress=self._progress(now),
             samples_per_second_now=self._rate_now(self.throughput, now),
             samples_per_second=samples_per_second,
-            tokens_per_second_now=self._tokens_now(now),
+            tokens_per_second_now=self._rate_now(self.tokens_rate, now),
             tokens_per_second=tokens_per_second,
             token_shares=loop.shares,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
@@ -598,13 +598,6 @@ class Session:
             counts_steps=steady.counts_steps or None,
             headline=True if loop is longest else None,
         )
-
-    def _tokens_now(self, now: int) -> float | None:
-        each = self.model.tokens_per_sample if self.model is not None else None
-        if each is None or self.counts_steps:
-            return self._rate_now(self.tokens_rate, now)
-        rate = self._rate_now(self.throughput, now)
-        return None if rate is None else rate * each
 
     def _rate_now(self, series: Series, now: int) -> float | None:
         """Return the throughput of the last two seconds of training; of more where steps are slow.

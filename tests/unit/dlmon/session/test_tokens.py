@@ -57,17 +57,6 @@ def test_a_title_has_room_for_them_without_an_interval_as_the_samples_have_it():
     assert texts == [mean, "1,234 tokens/s", tokens_text(unsure)]
 
 
-def test_of_a_workload_they_follow_from_its_samples():
-    records = [
-        replace(record, tokens_per_sample=128) if isinstance(record, Model) else record
-        for record in script_session()
-    ]
-    session = folded(records)
-    snapshot = session.snapshot(session.last_t)
-    assert_so_many_times(snapshot.tokens_per_second, snapshot.samples_per_second, 128)
-    assert snapshot.tokens_per_second_now == 128 * snapshot.samples_per_second_now
-
-
 def test_what_holds_none_has_no_figure_and_no_row():
     snapshot = folded(script_session()).snapshot()
     assert (snapshot.tokens_per_second, snapshot.tokens_per_second_now) == (None, None)

@@ -254,6 +254,8 @@ def main() -> int:
     # Whatever the backend prints must not come between the lines of JSON.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    # What Python printed as it started may have no end of its line.
+    print(file=lines, flush=True)
 
     def report(found: dict[str, Any]) -> None:
         print(json.dumps(found, allow_nan=False), file=lines, flush=True)

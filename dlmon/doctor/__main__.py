@@ -5,12 +5,12 @@ DIR is where sessions are kept; without it that is the usual place.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from dlmon.doctor.run import run_doctor
+from dlmon.launch.children import print_answer
 from dlmon.log.folder import log_directory
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     directories = [Path(word) for word in sys.argv[1:] if word != "--quick"]
     directory = log_directory(directories[0] if directories else None)
     findings = run_doctor(directory, quick="--quick" in sys.argv)
-    print(json.dumps([asdict(finding) for finding in findings]))
+    print_answer([asdict(finding) for finding in findings])
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 # What `-P` is for Python, from 3.11 on, and for the Python that it starts in turn: the working
 # directory stays off the path. Older ones don't know the option, and pass over the variable.
@@ -28,6 +30,7 @@ _START = (
     "import runpy; "
     "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
 )
+_MARK = "\x1edlmon "
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -57,6 +60,20 @@ def command_of_folders(python: str, module: str, folders: str) -> list[str]:
         folders: what holds the packages, as in PATH.
     """
     return [python, "-c", _START.format(module=module), folders]
+
+
+def print_answer(answer: Any) -> None:
+    """Print the one answer of a process of ours, for `answer_in`."""
+    print(_MARK + json.dumps(answer))
+
+
+def answer_in(output: bytes) -> Any:
+    """Return the answer in the output of a process, beside what Python prints as it starts.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return json.loads(output.partition(_MARK.encode())[2].partition(b"\n")[0])
 
 
 def die_with_parent(parent_pid: int) -> Callable[[], None]:

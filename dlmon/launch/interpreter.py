@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
-from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
+from dlmon.launch.children import SAFE_PATH, answer_in, die_with_parent, end_group
 from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
 
@@ -27,7 +27,6 @@ OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
 _MAX_BYTES = 1 << 16
 _NAME_ONE = "name one, such as /path/to/venv/bin/python"
-_MARK = b"\x1edlmon "
 # Builds of one module that go by other names in a registry.
 _DISTRIBUTIONS = {
     "tensorflow": (
@@ -169,7 +168,7 @@ def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
     """Return the interpreter that the answer describes, or say what is missing."""
     name = _named(command)
     try:
-        fields = json.loads(answer.partition(_MARK)[2].partition(b"\n")[0])
+        fields = answer_in(answer)
         version = tuple(int(number) for number in fields["python"])
         found: dict[str, str | None] = {
             str(module): None if release is None else clean(str(release), 100)

@@ -28,6 +28,8 @@ class Job:
 
     Who isn't looking is told of it as `alerts` say: the fields of `AlertSettings`.
 
+    The supervisor writes its answer, and what the log can't take, to `answer_fd`.
+
     Of a job of Slurm's, `session` is the id that its session has, whose folder is there; then no
     viewer holds a lifeline. `own_signal` is the name of the one that the script handles itself.
     """
@@ -52,6 +54,7 @@ class Job:
     terminal: tuple[int, int] | None = None
     stdin_fd: int | None = None
     copy_fds: tuple[int, int] | None = None
+    answer_fd: int | None = None
     alerts: dict[str, Any] | None = None
     session: str | None = None
     own_signal: str | None = None

@@ -23,26 +23,27 @@ _ENDED_EARLY = "the process that was to record the session ended before it could
 class Lifeline:
     """The pipes to a supervisor: its answer, then the lifeline that keeps its session running.
 
-    `job` is what it was started for, `errors` what its process writes should it die.
+    `job` is what it was started for. `answers` brings its answer and what its log can't take,
+    `errors` what its process writes should it die.
     """
 
     job: Job
     process: subprocess.Popen[bytes]
+    answers: IO[bytes]
     errors: IO[bytes]
     _answered: bool = False
     _unfinished: bytes = b""
 
     def answer(self) -> Started | Refused:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.answers.readline()
         answer: Started | Refused
         try:
             fields = json.loads(line)
             answer = Started(**fields) if "session" in fields else Refused(**fields)
         except ValueError:
             answer = Refused(_ENDED_EARLY, FAILED)
-        os.set_blocking(self.process.stdout.fileno(), False)
+        os.set_blocking(self.answers.fileno(), False)
         self._answered = True
         if isinstance(answer, Refused):
             self.process.wait()
@@ -57,10 +58,9 @@ class Lifeline:
 
     def new_records(self) -> list[Record]:
         """Return the records that the supervisor has sent since, which its log could not take."""
-        assert self.process.stdout is not None
-        if not self._answered or self.process.stdout.closed:
+        if not self._answered or self.answers.closed:
             return []
-        arrived = self._unfinished + (self.process.stdout.read() or b"")
+        arrived = self._unfinished + (self.answers.read() or b"")
         *lines, self._unfinished = arrived.split(b"\n")
         records = []
         for line in lines:
@@ -81,12 +81,11 @@ class Lifeline:
     def release(self) -> None:
         """Let go of the lifeline; without an earlier `detach`, that stops a local session."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         # Before the answer, another thread may be reading it.
         if self._answered:
-            self.process.stdout.close()
+            self.answers.close()
 
 
 def launch(job: Job) -> Lifeline:
@@ -96,21 +95,27 @@ def launch(job: Job) -> Lifeline:
     """
     # No pipe: a process that dies with much to say would wait for us to read it.
     errors = os.fdopen(os.memfd_create("errors"), "w+b")
-    handed_on = {job.stdin_fd, *(job.copy_fds or ())}
-    process = subprocess.Popen(
-        python_command("dlmon.supervisor"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        start_new_session=True,
-        pass_fds=[fd for fd in handed_on if fd is not None],
-        cwd=_existing_directory(),
-    )
+    # Not its stdout: what Python imports as it starts may print there.
+    reading_fd, answer_fd = os.pipe()
+    answers = os.fdopen(reading_fd, "rb")
+    handed_on = {answer_fd, job.stdin_fd, *(job.copy_fds or ())}
+    try:
+        process = subprocess.Popen(
+            python_command("dlmon.supervisor"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            pass_fds=[fd for fd in handed_on if fd is not None],
+            cwd=_existing_directory(),
+        )
+    finally:
+        os.close(answer_fd)
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(job.to_line())
+        process.stdin.write(replace(job, answer_fd=answer_fd).to_line())
         process.stdin.flush()
-    return Lifeline(job, process, errors)
+    return Lifeline(job, process, answers, errors)
 
 
 def _existing_directory() -> str:

@@ -28,7 +28,7 @@ from dlmon.control import NotControlled
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.launch.children import end_group, python_command
+from dlmon.launch.children import answer_in, end_group, python_command
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.launch.sensing import Sensing
@@ -491,7 +491,7 @@ async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
     if process.returncode != 0:
         last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise RefusedRequest(f"the doctor failed: {' '.join(last)}", FAILED)
-    for finding in json.loads(found):
+    for finding in answer_in(found):
         yield {"finding": finding}
 
 

@@ -1,8 +1,8 @@
 """Write one record of the hardware each interval to stdout: python -m dlmon.sensors.
 
-The first line is a `facts` record, the others are `machine` records; a GPU that
-is lost or back is reported by a `notice`, and one that is found later by another
-`facts` record. A line `watch PID` on stdin has that process's tree
+The first line is empty: it ends what Python printed as it started. The second is a `facts` record,
+the others are `machine` records; a GPU that is lost or back is reported by a `notice`, and one that
+is found later by another `facts` record. A line `watch PID` on stdin has that process's tree
 reported. It ends, with exit status 0, when stdin ends or nobody reads stdout any more.
 """
 
@@ -45,6 +45,7 @@ def main() -> int:
     sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
+        os.write(STDOUT, b"\n")
         facts = sampler.facts(time.sleep, arguments.at_once)
         _write(facts)
         tick = facts.t

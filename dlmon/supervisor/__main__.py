@@ -1,8 +1,8 @@
 """Run one session: `python -P -m dlmon.supervisor [--submitted FOLDER]`.
 
 stdin brings the job as one line, then the lifeline's words (`detach`, and those of
-`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
-carries one line back: the session that was started, or why none was. What the log
+`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. A pipe that
+the job names carries one line back: the session that was started, or why none was. What the log
 can't take follows it there as records: why, and in the end the result.
 
 In a job of Slurm's there is no viewer: the job is what was submitted with the session's FOLDER, why
@@ -47,11 +47,13 @@ def main() -> None:
     if not job.script:
         become_subreaper()
 
-    to_viewer = os.dup(1)
+    to_viewer = job.answer_fd
+    assert to_viewer is not None
     os.set_blocking(to_viewer, False)
+    os.set_inheritable(to_viewer, False)
 
     async def run() -> None:
-        await Supervisor(job, _answer, partial(_send_to, to_viewer)).run()
+        await Supervisor(job, partial(_answer, to_viewer), partial(_send_to, to_viewer)).run()
 
     asyncio.run(run())
 
@@ -103,12 +105,11 @@ def _send_to(fd: int, record: Record) -> None:
         os.write(fd, encode(record))
 
 
-def _answer(answer: Started | Refused) -> None:
-    """Answer on stdout and leave it: a viewer that goes away must not break us."""
+def _answer(fd: int, answer: Started | Refused) -> None:
+    """Answer the viewer and leave stderr: a viewer that goes away must not break us."""
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, json.dumps(asdict(answer)).encode() + b"\n")
+        os.write(fd, json.dumps(asdict(answer)).encode() + b"\n")
     nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
     os.dup2(nothing, 2)
     os.close(nothing)
 

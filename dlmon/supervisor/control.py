@@ -17,7 +17,7 @@ from typing import Any
 
 from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
 from dlmon.instrument.stacks import MOST_FRAMES, MOST_THREADS, is_of_script, lines_in
-from dlmon.launch.children import python_command
+from dlmon.launch.children import answer_in, python_command
 from dlmon.records import (
     Frame,
     ProcessStack,
@@ -209,7 +209,7 @@ async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
     )
     try:
         said, _ = await asyncio.wait_for(process.communicate(), SUM_UP_S)
-        summary = json.loads(said)
+        summary = answer_in(said)
         if "error" in summary:
             return replace(profile, why={"operations": str(summary["error"])})
         known = {**json.loads(encode(profile)), **summary, "file": target.name}

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dlmon.launch.children import print_answer
 from dlmon.log.folder import MOST_TRACE_BYTES
 from dlmon.private_files import FILE_MODE
 from dlmon.records import Operation, to_json
@@ -226,7 +227,7 @@ def main() -> int:
     if "error" in said:
         target.unlink(missing_ok=True)
     source.unlink(missing_ok=True)
-    print(json.dumps(said))
+    print_answer(said)
     return 0
 
 

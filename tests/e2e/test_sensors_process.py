@@ -59,6 +59,7 @@ class Sensors:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        assert self.stdout.readline() == b"\n"
         self.known = Reading()
         self.later_facts: list[MachineFacts] = []
         self.notices: list[str] = []

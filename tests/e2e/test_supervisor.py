@@ -45,6 +45,18 @@ def test_a_supervisor_that_dies_with_much_to_say_is_not_waited_for(monkeypatch):
     assert answer.reason.endswith(": no room")
 
 
+def test_what_python_prints_as_it_starts_is_no_answer(start, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nprint('good morning')\nsys.stdout.write('no end of line')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    session = start(epochs=1, steps=3)
+    assert session.wait_for_end().status == "completed"
+    # Those of the sensors.
+    assert session.header.machine is not None
+    assert session.header.machine.cores
+
+
 # ---- a session that ends by itself ----
 
 

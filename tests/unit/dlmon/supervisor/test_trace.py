@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dlmon.launch.children import answer_in
 from dlmon.supervisor import trace
 from dlmon.supervisor.trace import Ran, TraceError, of_xspace, read, sum_up
 
@@ -148,5 +149,5 @@ def test_what_is_no_trace_is_one_sentence(text, is_packed, tmp_path, monkeypatch
     monkeypatch.setattr("sys.argv", ["trace", str(source), str(target)])
     monkeypatch.setattr(trace.resource, "setrlimit", lambda *limits: None)
     assert trace.main() == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"error"}
+    assert set(answer_in(capsys.readouterr().out.encode())) == {"error"}
     assert list(tmp_path.iterdir()) == []

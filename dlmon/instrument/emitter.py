@@ -17,9 +17,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.descriptors import is_same
 from dlmon.instrument.memory import MemoryReader
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
@@ -58,16 +60,21 @@ class Emitter:
         connection: becomes non-blocking, and is closed by `close`.
         on_error: takes an error of ours in the side thread, after which nothing more is sent;
             without it, the thread ends with that.
+        connect: returns another connection where the script has closed this one.
 
     `reads` asks to stop when nobody reads the socket any more.
     """
 
     def __init__(
-        self, connection: socket.socket, on_error: Callable[[Exception], None] | None = None
+        self,
+        connection: socket.socket,
+        on_error: Callable[[Exception], None] | None = None,
+        connect: Callable[[], socket.socket] | None = None,
     ) -> None:
-        connection.setblocking(False)
-        connection.set_inheritable(False)
-        self._connection, self._on_error = connection, on_error
+        self._hold(connection)
+        self._on_error, self._connect = on_error, connect
+        self._is_open = True
+        self._trainer: Trainer | None = None
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
@@ -77,7 +84,8 @@ class Emitter:
         self._profiles = Profiles(self.send, lambda: self.steps)
         self.held_lock: HeldLock | None = None
         """What writes the stacks where this thread can't run."""
-        self._unsent = bytearray()
+        self._unsent, self._sent = bytearray(), 0
+        """Whole lines; of the first one, so many bytes are sent."""
         self.reads = Reads()
         self.reads.is_due = True
         self._read_ns = self._memory_ns = self._looked_ns = time.monotonic_ns()
@@ -86,7 +94,7 @@ class Emitter:
         self._last: Record | None = None
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
-        os.register_at_fork(after_in_child=self._connection.close)
+        os.register_at_fork(after_in_child=self._close_connection)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
 
@@ -113,6 +121,8 @@ class Emitter:
             self._profiles.backend = item.backend
         elif isinstance(item, Trainer) and self._profiles.backend is None:
             self._profiles.backend = item.framework
+        if isinstance(item, Trainer):
+            self._trainer = item
         self._queue.append(item)
 
     def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
@@ -132,9 +142,10 @@ class Emitter:
         while self._collector.awaits_a_gpu and time.monotonic() < min(deadline, begun + GPU_S):
             time.sleep(0.001)
             self._flush(wait_s=0.0, finish=True)
+        self._unsent += self._last_line()
         while self._unsent and self._is_open and time.monotonic() < deadline:
             self._write(wait_s=min(1.0, wait_s))
-        self._connection.close()
+        self._close_connection()
 
     def abandon(self, last: Record) -> None:
         """Send one more record if there is room at once, and nothing after it, from any thread."""
@@ -147,17 +158,62 @@ class Emitter:
                 self._send_last(last)
 
     def _send_last(self, last: Record) -> None:
-        if self._is_open:
+        if self._is_connected():
             # A line that was sent in part is sent to its end.
-            begun, _, _ = bytes(self._unsent).partition(b"\n")
-            begun += b"\n" if self._unsent else b""
+            begun, end, _ = bytes(self._unsent[self._sent :]).partition(b"\n")
+            line = begun + end + encode(last) + self._last_line()
             with contextlib.suppress(OSError):
-                self._connection.send(begun + encode(last), socket.MSG_NOSIGNAL)
-        self._connection.close()
+                self._connection.send(line, socket.MSG_NOSIGNAL)
+        self._close_connection()
 
-    @property
-    def _is_open(self) -> bool:
-        return self._connection.fileno() >= 0
+    def _last_line(self) -> bytes:
+        """Return what says that nothing follows: a script may close any connection."""
+        trainer = self._trainer
+        if trainer is None:
+            return b""
+        return encode(replace(trainer, t=time.monotonic_ns(), ended=True))
+
+    def _hold(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        connection.set_inheritable(False)
+        self._connection, self._status = connection, os.fstat(connection.fileno())
+
+    def _close_connection(self) -> None:
+        self._is_open = False
+        if is_same(self._connection.fileno(), self._status):
+            self._connection.close()
+        else:
+            self._connection.detach()
+
+    def _is_connected(self) -> bool:
+        """Return whether there is a connection; where the script has closed it, connect again."""
+        if not self._is_open or is_same(self._connection.fileno(), self._status):
+            return self._is_open
+        # Its number may be that of a file of the script's by now.
+        self._connection.detach()
+        try:
+            if self._connect is None:
+                raise ConnectionError
+            self._hold(self._connect())
+        except (ConnectionError, FileNotFoundError):
+            self._leave()
+            return False
+        except OSError:
+            # Too many files are open: there will be another try.
+            return False
+        # What was sent of a line without its end is lost.
+        self._sent = 0
+        if self._trainer is not None:
+            self._unsent[:0] = encode(self._trainer)
+        if self._requests is not None:
+            self.take_requests()
+        return True
+
+    def _leave(self) -> None:
+        """Send no more: the supervisor is gone, so nobody is left to train for."""
+        self._unsent.clear()
+        self.reads.ask_to_stop()
+        self._close_connection()
 
     def _lines_held(self, thread: int) -> list[tuple[str, int, str]]:
         return [] if self.held_lock is None else self.held_lock.lines_of(thread)
@@ -191,7 +247,8 @@ class Emitter:
 
     def _look(self) -> float:
         """Take requests, and look where training is in a pause; return how long to wait then."""
-        if self._requests is not None and not self._requests.take():
+        requests = self._requests
+        if requests is not None and self._is_connected() and not requests.take():
             self._requests = None
         now = time.monotonic_ns()
         self._profiles.tick(now)
@@ -219,23 +276,24 @@ class Emitter:
     def _write(self, wait_s: float) -> None:
         """Write what the socket takes, waiting at most `wait_s` for room."""
         deadline = time.monotonic_ns() + int(wait_s * 1e9)
-        poll = select.poll()
-        poll.register(self._connection, select.POLLOUT)
-        while self._unsent:
+        while self._unsent and self._is_connected():
+            part = self._unsent[self._sent : self._sent + 64 * 1024]
             try:
                 # A script may have made SIGPIPE end it again. What is sent is a copy: a script that
                 # asks for all objects (`gc.get_objects`) holds a view, and nothing is removed then.
-                written = self._connection.send(self._unsent[: 64 * 1024], socket.MSG_NOSIGNAL)
+                self._sent += self._connection.send(part, socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 left_ms = (deadline - time.monotonic_ns()) // 1_000_000
                 if left_ms <= 0:
                     return
+                poll = select.poll()
+                poll.register(self._connection, select.POLLOUT)
                 poll.poll(left_ms)
                 continue
             except OSError:
-                # EPIPE: the supervisor is gone, so nobody is left to train for.
-                self._unsent.clear()
-                self.reads.ask_to_stop()
-                self._connection.close()
-                return
-            del self._unsent[:written]
+                if is_same(self._connection.fileno(), self._status):
+                    self._leave()
+                continue
+            ended = self._unsent.rfind(b"\n", 0, self._sent) + 1
+            del self._unsent[:ended]
+            self._sent -= ended

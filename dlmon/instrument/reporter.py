@@ -13,18 +13,18 @@ import contextlib
 import gc
 import os
 import platform
-import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
+from dlmon.instrument.descriptors import connect
 from dlmon.instrument.emitter import Emitter, Reads
 from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued
 from dlmon.instrument.stacks import HELD, HeldLock
@@ -149,14 +149,13 @@ class Reporter:
             return True
         if self._path is None:
             return False
+        reach = partial(connect, self._path, CLOSE_S)
         try:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(CLOSE_S)
-            connection.connect(self._path)
+            connection = reach()
         except OSError:
             self._path = None
             return False
-        emitter = Emitter(connection, on_error=self.turn_off)
+        emitter = Emitter(connection, self.turn_off, reach)
         self.attach(emitter)
         rank, world_size = _rank_and_world_size()
         emitter.send(

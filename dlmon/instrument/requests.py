@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dlmon.instrument.descriptors import connect
 from dlmon.instrument.stacks import stacks_of_threads
 from dlmon.records import Answer, ProcessStack, Record, encode
 
@@ -116,8 +117,8 @@ def answer(path: str, bottom: str) -> None:
 
 
 def _answer(path: str, bottom: str) -> None:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
-        monitor.connect(path)
+    with contextlib.suppress(OSError), connect(path, SEND_S) as monitor:
+        monitor.setblocking(True)
         monitor.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
 
         def send(record: Record) -> None:

@@ -19,8 +19,9 @@ from functools import wraps
 from pathlib import Path
 from statistics import median
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
+from dlmon.instrument.descriptors import is_same, move_up
 from dlmon.records import Frame, SeenAt, Stack, ThreadStack
 
 LOOK_S = 0.05
@@ -246,7 +247,8 @@ class HeldLock:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._file: IO[str] | None = None
+        self._fd = -1
+        self._status: os.stat_result | None = None
         self._set_ns: int | None = None
         self._set_later: Any = None
         self._cancel: Any = None
@@ -279,17 +281,20 @@ class HeldLock:
         return next((lines for ident, lines in lines_in(text) if ident == thread), [])
 
     def _set(self, now: int) -> None:
-        if self._file is None:
+        if self._status is None:
             if _script_uses_it():
                 self._is_on = False
                 return
-            self._file = open(self._path, "w")  # noqa: PTH123, SIM115
             self._leave_to_others()
-        elif os.fstat(self._file.fileno()).st_size:
-            self._file.truncate(0)
-            self._file.seek(0)
+        if self._status is None or not is_same(self._fd, self._status):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._fd = move_up(os.open(self._path, flags, 0o600))
+            self._status = os.fstat(self._fd)
+        elif os.fstat(self._fd).st_size:
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
         self._set_ns = now
-        self._set_later(HELD_S, file=self._file)
+        self._set_later(HELD_S, file=self._fd)
 
     def _leave_to_others(self) -> None:
         """Note when somebody else sets the watchdog, or takes it back: it is theirs then."""

@@ -41,6 +41,8 @@ TRAINER_RECORDS = (
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *(FrameworkMemory, OutOfMemory, StepParts, TokenShares),
 )
+# So long a process that has closed its connection has to make another until a person is told.
+RETURN_S = 5.0
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
 # A script may start a thousand interpreters, and each may have something to say.
@@ -74,6 +76,8 @@ class Trainers:
         self._notices = 0
         self._epochs: dict[int, int] = {}
         self._loops: dict[int, int] = {}
+        # Those without a connection whose processes go on: they may make another.
+        self._away: list[_Trainer] = []
         # Those of other ranks than 0, as long as there is no number 0.
         self._waiting: list[_Trainer] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -100,6 +104,7 @@ class Trainers:
         for connection in list(self._connections.values()):
             connection.drain()
         self._wait_no_longer()
+        self._end_away(lambda away: True)
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
         self._socket = None
@@ -124,6 +129,7 @@ class Trainers:
         if isinstance(record, Trainer):
             if connection.trainer is None:
                 self._take_trainer(record, connection)
+            connection.has_ended |= bool(record.ended)
             return
         if connection.trainer is None:
             self.notice("a process of the script sent records before it said what trains")
@@ -178,7 +184,18 @@ class Trainers:
         connection.trainer = trainer
         connection.pid, connection.rank = trainer.pid, trainer.rank
         connection.stacks_at = self._folder / f"{HELD}{trainer.pid}"
-        leader = next((c for c in self._connections.values() if c.number == 0), None)
+        # Another that had this pid has become this program.
+        self._end_away(
+            lambda away: (
+                not away.is_of(trainer) and (away.pid == trainer.pid or _is_over(away.peer_pid))
+            )
+        )
+        others = [c for c in (*self._connections.values(), *self._away) if c is not connection]
+        before = next((c for c in others if c.is_of(trainer)), None)
+        if before is not None:
+            self._go_on(before, connection)
+            return
+        leader = next((c for c in others if c.number == 0), None)
         if leader is None and trainer.rank:
             self._waiting.append(connection)
             if self._timer is None:
@@ -203,7 +220,7 @@ class Trainers:
         waiting, self._waiting = self._waiting, []
         waiting.sort(key=lambda one: (one.trainer and one.trainer.rank) or 0)
         # One may have left already; no other of them gets its number.
-        left = [one for one in waiting if one.fd < 0]
+        left = [one for one in waiting if one.fd < 0 and one not in self._away]
         for one in waiting:
             self._number(one, left)
             held, one.held = one.held, []
@@ -212,9 +229,33 @@ class Trainers:
         for one in left:
             self._write_end(one)
 
+    def _go_on(self, before: _Trainer, connection: _Trainer) -> None:
+        """Take what a process sends on another connection for the rest of what it sent before."""
+        before.drain()
+        if before in self._away:
+            self._away.remove(before)
+        connection.go_on_from(before)
+        self._waiting = [connection if one is before else one for one in self._waiting]
+
+    def _end_away(self, is_over: Callable[[_Trainer], bool]) -> None:
+        """Write the end of each process without a connection that is over."""
+        for connection in [away for away in self._away if is_over(away)]:
+            self._away.remove(connection)
+            self._write_end(connection)
+
+    def _miss(self, connection: _Trainer) -> None:
+        """Tell of a process that goes on without a connection."""
+        self._end_away(lambda away: _is_over(away.peer_pid))
+        if connection in self._away:
+            self.notice(
+                f"process {connection.pid} closed its connection to dlmon and goes on: what it "
+                "trains is not counted until it connects again"
+            )
+
     def _number(self, connection: _Trainer, beside: Iterable[_Trainer] = ()) -> None:
         assert connection.trainer is not None
-        taken = {other.number for other in (*self._connections.values(), *beside)}
+        others = (*self._connections.values(), *self._away, *beside)
+        taken = {other.number for other in others}
         lowest = next(n for n in range(len(taken) + 1) if n not in taken)
         connection.number = lowest
         connection.first_epoch = self._epochs.get(lowest, 0)
@@ -232,17 +273,30 @@ class Trainers:
     def left(self, connection: _Trainer) -> None:
         self._connections.pop(connection.fd, None)
         connection.left_t = time.monotonic_ns()
-        if connection.number is not None:
+        if connection.has_ended or connection.trainer is None or _is_over(connection.peer_pid):
             self._write_end(connection)
+        else:
+            self._away.append(connection)
+            asyncio.get_running_loop().call_later(RETURN_S, self._miss, connection)
 
     def _write_end(self, connection: _Trainer) -> None:
-        if connection.trainer is not None:
+        if connection.trainer is not None and connection.number is not None:
             self._write(replace(connection.trainer, t=connection.left_t, ended=True))
 
     def notice(self, text: str) -> None:
         self._notices += 1
         if self._notices <= MAX_NOTICES:
             self._notice(text)
+
+
+def _is_over(pid: int) -> bool:
+    """Return whether a process has ended, waited for or not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return True
+    # The name in parentheses may hold anything; the state is the first field after it.
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
 def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
@@ -276,10 +330,23 @@ class _Trainer(Connection):
         self.held: list[Record] = []
         """What it sent while it waited for a number."""
         self.left_t = 0
+        self.has_ended = False
+        """Whether it has said that nothing follows."""
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
         self.expected = ExpectedTraining(trainers.options, trainers.notice)
         super().__init__(peer, TRAINER_RECORDS, partial(trainers.take, self), trainers.notice)
+        self.peer_pid = self.pid
+
+    def is_of(self, trainer: Trainer) -> bool:
+        """Return whether this was a connection of the same process."""
+        return self.trainer is not None and replace(self.trainer, number=0) == trainer
+
+    def go_on_from(self, before: _Trainer) -> None:
+        """Take over what is known of the process from its connection before."""
+        self.trainer, self.number, self.held = before.trainer, before.number, before.held
+        self.first_epoch, self.first_loop = before.first_epoch, before.first_loop
+        self.expected, self._not_numbers = before.expected, before._not_numbers
 
     def left(self) -> None:
         self._trainers.left(self)

@@ -242,6 +242,20 @@ def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir)
     assert entry.result.epochs == 2
 
 
+def test_a_script_that_closes_every_descriptor_is_counted_on(folder, execute, log_dir):
+    loop = LOOP.replace("dlmon.step()", "dlmon.step(); batch % 7 or os.closerange(3, 8192)")
+    done = execute([sys.executable, "-c", f"import os\n{loop}"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"2560\n")
+    records, _ = records_of(log_dir)
+    batches = [record for record in records if isinstance(record, Batches)]
+    assert sum(sum(record.counted) for record in batches) == 2560
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert [(epoch.epoch, epoch.steps) for epoch in epochs] == [(0, 20), (1, 20)]
+    trainers = [record for record in records if isinstance(record, Trainer)]
+    assert [(trainer.number, trainer.ended) for trainer in trainers] == [(0, None), (0, True)]
+    assert notices_of(log_dir) == []
+
+
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
     done = _run([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
     assert (done.code, done.stdout, done.stderr) == (0, b"2560\n", b"")

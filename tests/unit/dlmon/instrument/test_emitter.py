@@ -14,7 +14,7 @@ from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochStart
-from dlmon.records import FrameworkMemory, Notice, Output, decode
+from dlmon.records import FrameworkMemory, Notice, Output, Trainer, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -183,3 +183,42 @@ def test_a_forked_child_does_not_hold_the_pipe_open(pipe):
     finally:
         os.close(hold_write)
         os.waitpid(child, 0)
+
+
+def read_all(connection):
+    return b"".join(iter(lambda: connection.recv(777), b""))
+
+
+def test_a_script_that_closes_the_connection_and_takes_its_number_loses_nothing(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(emitter_module, "FLUSH_S", 0.005)
+    ours, its = socket.socketpair()
+    its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    again, connects = socket.socketpair()
+    fd = its.fileno()
+    trainer = Trainer(1, 0, os.getpid(), "torch")
+    emitter = Emitter(its, connect=lambda: connects)
+    # More than the connection holds, so that a line is sent in part when it is closed.
+    records = [trainer, *lines_of(2_000)]
+    send_all(emitter, records)
+    wait_for(lambda: not select.select([], [fd], [], 0)[1])
+    with (tmp_path / "own").open("wb") as own:
+        os.dup2(own.fileno(), fd)
+        more = lines_of(10, 2_000)
+        send_all(emitter, more)
+        closing = threading.Thread(target=emitter.close)
+        closing.start()
+        with ours, again:
+            first, second = map(read_all, (ours, again))
+        closing.join()
+        # It is still open, and nothing was written to it.
+        assert os.fstat(fd).st_size == 0
+        os.close(fd)
+    first = first[: first.rfind(b"\n") + 1]
+    before, after = ([decode(line) for line in part.splitlines()] for part in (first, second))
+    assert before
+    assert after[0] == trainer
+    assert after[-1].ended
+    assert [*before, *after[1:-1]] == [*records, *more]
+    assert not emitter.reads.stop_requested

@@ -97,6 +97,24 @@ os.wait()
     assert stacks[0].script.function == "compute_in_c"
 
 
+REUSED = f"""
+held.set_again(1)
+own = open(sys.argv[1] + " own", "w+")
+own.write("mine")
+own.flush()
+os.dup2(own.fileno(), held._fd)
+held.set_again(10**10)
+{HOLDS.splitlines()[1]}
+print(open(own.name).read(), os.path.getsize(sys.argv[1]) > 0)
+"""
+
+
+def test_a_file_of_the_scripts_in_place_of_ours_is_left_alone(run):
+    printed, stacks = run(REUSED)
+    assert printed == "mine True\n"
+    assert stacks[0].script.function == "compute_in_c"
+
+
 def test_what_is_no_such_text_has_no_threads(tmp_path):
     hostile = 'File "x", line 1 in f\nThread 0x12 (most\n  File "\x1b[31ma", line 9 in g\n  File "'
     assert lines_in(hostile) == [(0x12, [("\x1b[31ma", 9, "g")])]

@@ -1,6 +1,7 @@
 """The processes that train: which of them leads, and which GPU of this machine they mean."""
 
 import asyncio
+import itertools
 import socket
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ class Script:
 
     def __init__(self, path):
         self.path, self.written, self.notices, self.sockets = path, [], [], {}
-        self.began = asyncio.Event()
+        self.began, self.times = asyncio.Event(), itertools.count(1)
         self.trainers = Trainers(self.write, self.notices.append)
         self.trainers.listen(path)
 
@@ -64,10 +65,12 @@ class Script:
         """Let a rank connect, say who it is, and end one epoch that lasted `rank` + 1 ns."""
         connection = self.sockets[rank] = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.path))
-        who = Trainer(1, 0, 100 if pid is None else pid, "torch", rank=rank, world_size=2)
+        pid = 100 if pid is None else pid
+        who = Trainer(next(self.times), 0, pid, "torch", rank=rank, world_size=2)
         epoch = Epoch(0, 10, 10, 10 + (rank or 0) + 1, True, 5, {})
         connection.sendall(encode(who) + encode(epoch))
         await self.heard()
+        return who
 
     async def send(self, rank, *records):
         self.sockets[rank].sendall(b"".join(map(encode, records)))
@@ -162,6 +165,53 @@ def test_rank_0_is_not_waited_for_without_end_and_it_is_said_whose_epochs_are_sh
     assert notice == (
         "rank 0 began to train after rank 1: epochs, validation and loss are those of rank 1"
     )
+
+
+def test_a_process_that_connects_again_goes_on_where_it_was(scripted):
+    async def play(script):
+        who = await script.train(None)
+        await script.leave(None)
+        other = script.sockets[1] = socket.socket(socket.AF_UNIX)
+        other.connect(str(script.path))
+        await script.send(1, replace(who, pid=101))
+        back = script.sockets[None] = socket.socket(socket.AF_UNIX)
+        back.connect(str(script.path))
+        await script.send(None, who, lost(1))
+        await script.send(None, replace(who, ended=True))
+        await script.leave(None)
+
+    script = scripted(play)
+    began = [(r.pid, r.number) for r in script.written if isinstance(r, Trainer) and not r.ended]
+    assert began == [(100, 0), (101, 1)]
+    epochs = [(r.trainer, r.epoch) for r in script.written if isinstance(r, Epoch)]
+    assert epochs == [(None, 0), (None, 1)]
+    ended = [r.pid for r in script.written if isinstance(r, Trainer) and r.ended]
+    assert ended == [100, 101]
+
+
+def test_a_process_that_goes_on_without_its_connection_is_told_of(scripted, monkeypatch):
+    monkeypatch.setattr(module, "RETURN_S", 0.0)
+
+    async def play(script):
+        await script.train(0)
+        await script.leave(0)
+        await asyncio.sleep(0.01)
+
+    [notice] = scripted(play).notices
+    assert notice.startswith("process 100 closed its connection to dlmon and goes on")
+
+
+def test_no_connection_is_missed_of_a_process_that_said_that_it_ends(scripted, monkeypatch):
+    monkeypatch.setattr(module, "RETURN_S", 0.0)
+
+    async def play(script):
+        await script.train(0)
+        await script.send(0, Trainer(9, 0, 100, "torch", rank=0, world_size=2, ended=True))
+        await script.leave(0)
+        assert script.written[-1].ended
+        await asyncio.sleep(0.01)
+
+    assert scripted(play).notices == []
 
 
 def lost(epoch):

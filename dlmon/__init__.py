@@ -25,6 +25,22 @@ _LOOPS = "instrument.loops"
 _PLACES = {"training": _LOOPS, "step": _LOOPS, "epoch": _LOOPS, "start": "notebook"}
 
 
+class _Nothing:
+    """Stands for all that a script may call where it can't be watched."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
 def module_that_reports(place: str) -> Any:
     """Return a module of ours for a script that reports itself.
 
@@ -37,7 +53,11 @@ def module_that_reports(place: str) -> Any:
     for finder in sys.meta_path:
         load = getattr(finder, "load_of_dlmon", None)
         if load is not None and place.startswith("instrument."):
-            return load(place)
+            try:
+                return load(place)
+            except Exception:  # noqa: BLE001 - the log says why: the script goes on unwatched
+                finder.load_of_dlmon = lambda place: _Nothing()  # type: ignore[attr-defined]
+                return _Nothing()
     return import_module(f"dlmon.{place}")
 
 

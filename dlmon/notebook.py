@@ -55,7 +55,11 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
         process=os.getpid(),
         directory=str(Path.cwd()),
     )
-    lifeline = launch(job)
+    try:
+        lifeline = launch(job)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise RuntimeError(f"no process can be started: {error.strerror}") from None
     answer = lifeline.answer()
     if isinstance(answer, Refused):
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import REPORTER, Reporter
@@ -26,6 +27,22 @@ def _whole(number: Any) -> int | None:
     except Exception:  # noqa: BLE001 - whatever it is, the script goes on
         return None
     return whole if whole is not None and whole >= 0 else None
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _safe(method: _Method) -> _Method:
+    """Keep an error of ours in a method of `Training` from the script."""
+
+    @wraps(method)
+    def call(self: Training, *arguments: Any, **named: Any) -> None:
+        try:
+            method(self, *arguments, **named)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            self.turn_off(error)
+
+    return call  # type: ignore[return-value]
 
 
 class Steps:
@@ -134,6 +151,7 @@ class Training:
     ) -> None:
         self.end()
 
+    @_safe
     def begin(self) -> None:
         """Begin the loop: what trains is counted here, and nowhere else, until it ends."""
         global _current
@@ -153,6 +171,7 @@ class Training:
             infers_length=True,
         )
 
+    @_safe
     def step(
         self,
         samples: int | None = None,
@@ -172,10 +191,17 @@ class Training:
             held, lambda: _numbers(metrics or {}), None if tokens is None else _whole(tokens)
         )
 
+    @_safe
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
         if self._is_on:
             self._steps.end_epoch(_numbers(metrics or {}))
 
+    def turn_off(self, error: Exception) -> None:
+        """Report no more of the loop after an error of ours."""
+        self._is_on = False
+        self._reporter.turn_off(error)
+
+    @_safe
     def end(self) -> None:
         """End the loop; an epoch that has not ended was cut short."""
         global _current

@@ -13,6 +13,7 @@ import contextlib
 import gc
 import os
 import platform
+import socket
 import sys
 import threading
 import time
@@ -38,6 +39,7 @@ from dlmon.records import (
     Phase,
     Record,
     Trainer,
+    encode,
 )
 
 SOCKET = "DLMON_SOCKET"
@@ -155,7 +157,12 @@ class Reporter:
         except OSError:
             self._path = None
             return False
-        emitter = Emitter(connection, self.turn_off, reach)
+        try:
+            emitter = Emitter(connection, self.turn_off, reach)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            connection.close()
+            self.turn_off(error)
+            return False
         self.attach(emitter)
         rank, world_size = _rank_and_world_size()
         emitter.send(
@@ -294,11 +301,21 @@ class Reporter:
 
     def turn_off(self, error: BaseException) -> None:
         """Report no more from this process, and let the log say why."""
-        emitter, self._emitter, self._path = self._emitter, None, None
+        emitter, self._emitter = self._emitter, None
+        path, self._path = self._path, None
         self.batch_ended, self.reads.is_due = _nothing, False
-        if emitter is not None:
-            text = f"dlmon stopped watching process {os.getpid()}: {type(error).__name__}: {error}"
-            emitter.abandon(Notice(time.monotonic_ns(), text[:500]))
+        # Where memory is short, this may fail too.
+        with contextlib.suppress(Exception):
+            why = f"{type(error).__name__}: {error}".removesuffix(": ")
+            now, pid = time.monotonic_ns(), os.getpid()
+            if emitter is not None:
+                text = f"dlmon stopped watching process {pid}: {why}"
+                emitter.abandon(Notice(now, text[:500]))
+            elif path is not None:
+                notice = Notice(now, f"process {pid} is not watched: {why}"[:500])
+                with connect(path, CLOSE_S) as connection:
+                    # A script may have made SIGPIPE end it again.
+                    connection.sendall(encode(notice), socket.MSG_NOSIGNAL)
 
     def _end_with_process(self) -> None:
         """Say that the script is over and its process ends, and send what is left."""

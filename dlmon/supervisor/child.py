@@ -211,6 +211,8 @@ REPORTS_ITSELF = "in a loop of your own, import dlmon and call dlmon.step()"
 
 # What a path of a socket may have, with its end.
 MAX_SOCKET_PATH = 107
+UNWATCHED = "unwatched "
+"""What is left before the error that kept dlmon out of a process."""
 ENTERED = "entered"
 """What the first interpreter that could be entered leaves beside the socket."""
 # These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
@@ -333,6 +335,8 @@ class Script(Child):
             self._folder = None
 
     def _why_nothing_trained(self, folder: Path) -> str:
+        if self._trainers.why_not_watched is not None:
+            return f"{NOTHING_SEEN}: {self._trainers.why_not_watched}"
         if (folder / ENTERED).exists():
             return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"
         closed = _closing_word(self._command)
@@ -416,6 +420,9 @@ def what_was_missing(seen: Collection[str]) -> str:
     Args:
         seen: the packages that were imported, and what was done: see `Reporter.saw`.
     """
+    failed = next((word for word in seen if word.startswith(UNWATCHED)), None)
+    if failed is not None:
+        return f"dlmon could not be loaded into its process ({failed.removeprefix(UNWATCHED)})"
     titles = list(dict.fromkeys(title for name, title in FRAMEWORKS.items() if name in seen))
     if not titles:
         return f"no framework that dlmon watches was imported; {REPORTS_ITSELF}"

@@ -83,6 +83,8 @@ class Trainers:
         self._timer: asyncio.TimerHandle | None = None
         self.any_trained = False
         """Whether a process has trained."""
+        self.why_not_watched: str | None = None
+        """What a process said that can't be watched."""
 
     def listen(self, path: Path) -> None:
         """Take connections at a path, in a folder of ours alone.
@@ -124,6 +126,8 @@ class Trainers:
 
     def take(self, connection: _Trainer, record: Record) -> None:
         if isinstance(record, Notice):
+            if connection.trainer is None:
+                self.why_not_watched = self.why_not_watched or record.text
             self.notice(record.text)
             return
         if isinstance(record, Trainer):

@@ -256,6 +256,44 @@ def test_a_script_that_closes_every_descriptor_is_counted_on(folder, execute, lo
     assert notices_of(log_dir) == []
 
 
+NO_THREAD = """
+import threading
+def refuse(*arguments): raise RuntimeError("can't start new thread")
+threading._start_new_thread = refuse
+"""
+NO_COPY = "import sys; sys.modules['_dlmon_monitor.instrument.loops'] = None"
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (NO_THREAD, "is not watched: RuntimeError: can't start new thread"),
+        (NO_COPY, "is not watched: ModuleNotFoundError: "),
+    ],
+    ids=["no thread", "what watches can't be imported"],
+)
+def test_a_script_goes_on_where_nothing_can_be_counted_and_is_told_why(
+    before, why, folder, execute, log_dir
+):
+    done = execute([sys.executable, "-c", f"{before}\n{LOOP}"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"2560\n")
+    told, nothing_trained = notices_of(log_dir)
+    assert why in told
+    assert nothing_trained == f"no training was seen: {told}"
+
+
+def test_a_script_goes_on_where_memory_is_too_short_to_count_on(folder, execute, log_dir):
+    short = """
+import sys
+def refuse(*arguments): raise MemoryError
+sys.modules["_dlmon_monitor.instrument.reporter"].REPORTER.batch_ended = refuse
+"""
+    lines = LOOP.replace("    for epoch", f"    exec({short!r})\n    for epoch")
+    done = execute([sys.executable, "-c", lines], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"2560\n")
+    assert {text.rpartition(": ")[2] for text in notices_of(log_dir)} == {"MemoryError"}
+
+
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
     done = _run([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
     assert (done.code, done.stdout, done.stderr) == (0, b"2560\n", b"")

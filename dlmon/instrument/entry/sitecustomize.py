@@ -37,26 +37,26 @@ def _dlmon_enter():
 
 def _dlmon_notice(place, why):
     """Send the monitor a sentence; without it, nobody is interested."""
-    import json
-    import socket
-    import time
-
-    text = "Python %d.%d, process %d, is not watched: %s" % (
-        sys.version_info[0],
-        sys.version_info[1],
-        os.getpid(),
-        why,
-    )
-    line = json.dumps({"type": "notice", "t": int(time.monotonic() * 1e9), "text": text})
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        import json
+        import socket
+        import time
+
+        text = "Python %d.%d, process %d, is not watched: %s" % (
+            sys.version_info[0],
+            sys.version_info[1],
+            os.getpid(),
+            why,
+        )
+        line = json.dumps({"type": "notice", "t": int(time.monotonic() * 1e9), "text": text})
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(1.0)
         connection.connect(place)
         connection.sendall(line.encode() + b"\n")
-    except OSError:
-        return
-    finally:
         connection.close()
+    except Exception:
+        # The monitor is gone, or memory is short.
+        return
 
 
 def _dlmon_watch(place, packages):
@@ -169,23 +169,28 @@ def _dlmon_watch(place, packages):
                 except Exception as error:
                     # It is not as expected: what were counted then might be wrong.
                     reporter.turn_off(error)
-                    raise
             return reporter
         finally:
             sys.path[:] = path
 
-    def imported(place):
+    def imported(name):
         import importlib
 
-        return importlib.import_module("_dlmon_monitor." + place)
+        return importlib.import_module("_dlmon_monitor." + name)
 
     def see(package):
         """Leave a word for the monitor, as `Reporter.saw` does: a framework was imported."""
         try:
             with open(os.path.join(os.path.dirname(place), "seen " + package), "w"):
                 pass
-        except OSError:
+        except (OSError, MemoryError):
             return
+
+    def fail(error):
+        """Tell the monitor why something is not watched."""
+        # Where memory is short, no sentence can be sent.
+        see("unwatched " + type(error).__name__)
+        notice(place, "%s: %s" % (type(error).__name__, error))
 
     def keep_arguments(module):
         """Keep the numbers and texts that argparse reads: a loop's length may be among them."""
@@ -226,7 +231,7 @@ def _dlmon_watch(place, packages):
         try:
             load(function, module)
         except Exception as error:
-            notice(place, "%s: %s" % (type(error).__name__, error))
+            fail(error)
 
     class Watcher:
         """Finds the modules that are watched as the others do, and notes when they are there."""
@@ -235,10 +240,14 @@ def _dlmon_watch(place, packages):
             self.searched = set()
             self.arguments_of_script = None
 
-        def load_of_dlmon(self, place):
+        def load_of_dlmon(self, name):
             """Return the module that a script that reports its own loop reports to."""
-            load()
-            return imported(place)
+            try:
+                load()
+                return imported(name)
+            except Exception as error:
+                fail(error)
+                raise
 
         def find_spec(self, name, path=None, target=None):
             if name not in watched or name in self.searched:

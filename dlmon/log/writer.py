@@ -28,6 +28,7 @@ from dlmon.records import (
     Record,
     Result,
     SessionHeader,
+    decode,
     encode,
 )
 
@@ -104,6 +105,11 @@ class LogWriter:
         self.failing, self.is_full = None, False
         self._sync()
         return True
+
+    def unwritten(self) -> list[Record]:
+        """Return the records that wait in memory."""
+        records = (decode(line) for line in self._waiting if line.strip())
+        return [record for record in records if record is not None]
 
     def close(self) -> None:
         os.close(self._fd)

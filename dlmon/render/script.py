@@ -207,9 +207,13 @@ async def _follow(
             asyncio.get_running_loop().add_signal_handler(number, take, number)
     passing_on = _PassingOn(streams)
     passing_on.start()
+    why_unwritten = None
     while True:
         records = follower.poll(SLICE_S)
         alerts.look(follower)
+        if follower.running and follower.why_unwritten not in (None, why_unwritten):
+            print_error(f"{follower.why_unwritten}")
+        why_unwritten = follower.why_unwritten
         if not follower.running and not records:
             break
         await asyncio.sleep(0 if records else POLL_S)

@@ -50,7 +50,7 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
-    if follower.loss is None:
+    if follower.loss is None and follower.why_result_unwritten is None:
         session = follower.session.header.id
         name = called(session, read_label(follower.path))
         errors.print(Text(f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}"))

@@ -67,7 +67,8 @@ class SessionFollower(SessionSource):
         self._without_seconds: str | None = None
         self.loss: str | None = None
         """What happened to the log if it is no longer where it was: was removed, say."""
-        self._why_unwritten: str | None = None
+        self.why_unwritten: str | None = None
+        """Why its log can't be written at present, where it is ours and runs."""
         self.unreadable: str | None = None
         """Why the log can't be read any more, where it can't."""
         self._is_closed = False
@@ -140,10 +141,11 @@ class SessionFollower(SessionSource):
         """Take the records that the supervisor sends because its log can't take them."""
         for record in self._lifeline.new_records() if self._lifeline is not None else ():
             if isinstance(record, Notice):
-                self._why_unwritten = record.text or None
-            elif isinstance(record, Result):
-                self.session.fold(record)
-                self.why_result_unwritten = self._why_unwritten or "the log can't be written"
+                self.why_unwritten = record.text or None
+                continue
+            self.session.fold(record)
+            if isinstance(record, Result):
+                self.why_result_unwritten = self.why_unwritten or "the log can't be written"
 
     @property
     def script_exit_code(self) -> int:
@@ -216,8 +218,8 @@ class SessionFollower(SessionSource):
                 "; the script was not ended with it" if self.session.header.is_script else ""
             )
             return f"{interrupted}{not_ended}"
-        if self.running and self._why_unwritten is not None:
-            return self._why_unwritten
+        if self.running and self.why_unwritten is not None:
+            return self.why_unwritten
         if self.loss is not None:
             return f"the log {self.loss} by another program: what it held until then is shown"
         if not self.running:
@@ -236,7 +238,7 @@ class SessionFollower(SessionSource):
             full = "the disk that holds the log is full: make room on it; "
             if self.session.header.is_machine_recording:
                 return f"{full}no sample is kept until then"
-            return f"{full}training goes on, and its epochs are kept until they can be written"
+            return f"{full}no training stops, and its epochs are kept until they can be written"
         pid = self._follower.writer_pid()
         suspended = is_suspended(pid) if pid is not None and self._same_clock else None
         if suspended is None:

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -32,6 +33,8 @@ from dlmon.slurm.start import SUBMITTED_FLAG, submitted_job
 from dlmon.supervisor.supervisor import Supervisor
 
 COPIED_WITHIN_S = 5.0
+# A viewer that runs reads so soon.
+SEND_S = 1.0
 
 
 def main() -> None:
@@ -74,7 +77,7 @@ def _run_submitted(folder: Path) -> NoReturn:
             refused.append(answer)
 
     async def run() -> int:
-        supervisor = Supervisor(job, answer, lambda record: None)
+        supervisor = Supervisor(job, answer, lambda record: True)
         await supervisor.run()
         return supervisor.exit_code
 
@@ -99,10 +102,13 @@ def _read_job() -> Job:
     return Job.from_line(bytes(line))
 
 
-def _send_to(fd: int, record: Record) -> None:
-    """Send a record to the viewer, which may be gone, or suspended with its pipe full."""
-    with contextlib.suppress(BrokenPipeError, BlockingIOError):
-        os.write(fd, encode(record))
+def _send_to(fd: int, record: Record) -> bool:
+    """Send a record to the viewer; return False where it reads no more."""
+    line = encode(record)
+    with contextlib.suppress(BrokenPipeError):
+        while line and select.select([], [fd], [], SEND_S)[1]:
+            line = line[os.write(fd, line) :]
+    return not line
 
 
 def _answer(fd: int, answer: Started | Refused) -> None:

@@ -96,6 +96,8 @@ _T = TypeVar("_T")
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
+# So long a viewer waits for a full disk at the end; nobody waits for a session that is detached.
+FULL_DISK_S = 300.0
 # So long the parts of a run on several machines wait for the first one to make the session.
 ANNOUNCED_S = 30.0
 _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, AddressError)
@@ -137,7 +139,7 @@ class Supervisor:
         self,
         job: Job,
         answer: Callable[[Started | Refused], None],
-        send: Callable[[Record], None],
+        send: Callable[[Record], bool],
     ) -> None:
         self._job = job
         self._answer = answer
@@ -465,8 +467,12 @@ class Supervisor:
         why = self._check_log()
         if why:
             # The viewer that started us takes it, if it is still there.
-            self._send(Notice(now, why))
-            self._send(result)
+            # To it, a notice says why the log can't be written.
+            unwritten = self._writer.unwritten()
+            others = [each for each in unwritten if not isinstance(each, (Notice, Result))]
+            for record in (Notice(now, why), *others, result):
+                if not self._send(record):
+                    break
         self._writer.close()
         if self._index is not None:
             self._index.save()
@@ -568,7 +574,8 @@ class Supervisor:
             goes_on = "no sample is kept" if self._job.is_machine_recording else "training goes on"
             sentence += f"; {goes_on}"
         elif why and loss is None:
-            sentence += "; the result waits for it"
+            longest = "" if self._detached else f" for {FULL_DISK_S / 60:g} minutes at most"
+            sentence += f"; the result waits for it{longest}"
         if sentence != self._reported_log_problem:
             self._reported_log_problem = sentence
             self._send(Notice(time.monotonic_ns(), sentence))
@@ -711,9 +718,11 @@ class Supervisor:
     async def _wait_for_disk(self) -> None:
         """Wait for a full disk as long as somebody may still make room on it, and for no more."""
         assert self._writer is not None
+        until = time.monotonic() + FULL_DISK_S
         while not self._writer.retry(at_once=True) and self._writer.is_full:
             self._check_log()
-            if self._stop_waiting.is_set():
+            is_too_late = not self._detached and time.monotonic() >= until
+            if self._stop_waiting.is_set() or is_too_late:
                 return
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop_waiting.wait(), 1.0)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from fakes.sessions import (
     wait_until_gone,
 )
 
+import dlmon.launch.lifeline
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -487,6 +489,65 @@ def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
     assert texts[-1] == why
     assert isinstance(said[-1], Result)
     assert said[-1].status == "completed"
+
+
+def test_a_full_disk_is_waited_for_only_so_long_and_what_was_kept_is_handed_over(
+    start, small_disk, files, monkeypatch
+):
+    program = "from dlmon.supervisor import __main__ as m, supervisor as s; s.FULL_DISK_S = 0.5"
+    command = [sys.executable, "-P", "-c", f"{program}; m.main()"]
+    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)
+    go_on = files()
+    session = start(
+        log_dir=small_disk / "sessions",
+        epochs=4,
+        script={"epoch 1": [["wait_for", go_on], ["say", f"{'x' * 300}\n" * 40]]},
+    )
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    fill(small_disk)
+    Path(go_on).touch()
+    wait_until_gone(supervisor)
+    assert session.result is None
+    said = session.said()
+    texts = [record.text for record in said if isinstance(record, Notice)]
+    assert texts[-2].endswith("make room; the result waits for it for 0.00833333 minutes at most")
+    in_log = [epoch.epoch for epoch in session.records(Epoch)]
+    handed_over = [record.epoch for record in said if isinstance(record, Epoch)]
+    assert [*in_log, *handed_over] == [0, 1, 2, 3]
+    assert isinstance(said[-1], Result)
+
+
+def test_a_script_without_a_screen_says_that_its_result_waits_for_a_full_disk(small_disk):
+    script = f"""
+import dlmon
+with dlmon.training(samples=8, batch_size=1, epochs=3):
+    for epoch in range(3):
+        for step in range(8): dlmon.step()
+        dlmon.epoch()
+with open({str(small_disk / "filler")!r}, "wb", 0) as out:
+    try:
+        while True: out.write(bytes(512))
+    except OSError:
+        # Enough to use up what the log's last page still holds.
+        print(("x" * 300 + "\\n") * 40)
+"""
+    words = ["exec", "--plain", "--log-dir", str(small_disk / "sessions"), "--"]
+    command = [sys.executable, "-P", "-c", "from tui.start import main; main()", *words]
+    with subprocess.Popen(
+        [*command, sys.executable, "-c", script],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        waits = next(line for line in process.stderr if "the result waits" in line)
+        assert waits.startswith("dlmon: the log can't be written: the disk is full: make room; ")
+        assert "for 5 minutes at most" in waits
+        (small_disk / "filler").unlink()
+        rest = process.stderr.read()
+    assert process.returncode == 0
+    assert " completed; recorded in " in rest
 
 
 def test_a_working_directory_that_vanishes_during_the_run_stops_nobody(

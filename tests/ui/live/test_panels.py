@@ -74,7 +74,7 @@ NOT_CLEAR = Limit(
 LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
 NEAREST, BEFORE = "1.7 % slower than NVIDIA GTX 1060", "11.1 % faster than the run before"
 DISK_FULL = (
-    "the disk that holds the log is full: make room on it; training goes on, and its epochs are "
+    "the disk that holds the log is full: make room on it; no training stops, and its epochs are "
     "kept until they can be written"
 )
 WIDE_TEXT = "漢字かな交じり文 한국어 👩🏽‍🚀🇯🇵❤️ é " * 5

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,7 @@ def ask(
     Raises:
         NotControlled: it refuses, or does not answer.
     """
+    until = time.monotonic() + wait_s
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(wait_s)
@@ -68,6 +70,7 @@ def ask(
             data = bytearray()
             while (part := connection.recv(1 << 16)) and len(data) < MOST_BYTES:
                 data += part
+                connection.settimeout(max(0.001, until - time.monotonic()))
     except ConnectionRefusedError:
         raise NotControlled("it can't be asked: an older dlmon records it, or it ends") from None
     except PermissionError:

@@ -61,11 +61,36 @@ def destinations_of(settings: AlertSettings) -> list[Destination]:
     for text in settings.url:
         address = address_of(text, here=False)
         deliver = _notify if address.service is Service.APPRISE else _post
-        destinations.append(Destination(address.name, partial(deliver, address)))
+        destinations.append(Destination(address.name, _InTime(partial(deliver, address))))
     if settings.command:
         run = partial(_run, settings.command)
         destinations.append(Destination("the alert command", run, (), COMMAND_S))
     return destinations
+
+
+_NO_ANSWER = "it does not answer in time"
+
+
+class _InTime:
+    """Gives up a try whose time is over, whatever it waits for: a name, a handshake, one more byte.
+
+    A server that holds one open gets no other before that has ended.
+    """
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._trying = threading.Thread()
+
+    def __call__(self, payload: Message, timeout_s: float) -> str | None:
+        if self._trying.is_alive():
+            return _NO_ANSWER
+        answers: list[str | None] = []
+        self._trying = threading.Thread(
+            target=lambda: answers.append(self._deliver(payload, timeout_s)), daemon=True
+        )
+        self._trying.start()
+        self._trying.join(timeout_s)
+        return answers[0] if answers else _NO_ANSWER
 
 
 class SendQueue:
@@ -216,7 +241,7 @@ def _reason(error: Exception) -> str:
     """Say why a server could not be asked; what the error says itself may hold the address."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
-        return "it does not answer in time"
+        return _NO_ANSWER
     if isinstance(cause, socket.gaierror):
         return "there is no host of that name"
     if isinstance(cause, ssl.SSLError):

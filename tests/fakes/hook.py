@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 HANGS = "hangs"
+TRICKLES = "trickles"
 A_MEGABYTE = "a megabyte"
 NO_HTTP = "no http"
 
@@ -16,7 +17,7 @@ NO_HTTP = "no http"
 class Hook:
     """Records what it is sent; `answers` says how each request is answered, the last for the rest.
 
-    An answer is a status, `HANGS`, `A_MEGABYTE` or `NO_HTTP`.
+    An answer is a status, `HANGS`, `TRICKLES`, `A_MEGABYTE` or `NO_HTTP`.
     """
 
     def __init__(self, *answers: int | str) -> None:
@@ -50,6 +51,9 @@ class Hook:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer == HANGS:
             self.released.wait()
+        elif answer == TRICKLES:
+            while not self.released.wait(0.02):
+                request.wfile.write(b"H")
         elif answer == NO_HTTP:
             request.wfile.write(b"\x00\xff" * 100 + b"\n")
         elif answer == A_MEGABYTE:

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from fakes.hook import A_MEGABYTE, HANGS, NO_HTTP, Hook
+from fakes.hook import A_MEGABYTE, HANGS, NO_HTTP, TRICKLES, Hook
 from fakes.sessions import eventually
 
 from dlmon.alerts.message import About, message_of
@@ -129,6 +129,7 @@ def test_who_closes_it_waits_for_no_pause():
         (404, "it refuses it (HTTP 404)"),
         (429, "HTTP 429"),
         (HANGS, "it does not answer in time"),
+        (TRICKLES, "it does not answer in time"),
         (NO_HTTP, "its answer is not understood (BadStatusLine)"),
         # Nothing is read of it.
         (A_MEGABYTE, None),
@@ -139,6 +140,17 @@ def test_a_server_that_misbehaves_is_left_with_a_reason_that_holds_no_secret(hoo
     (destination,) = destinations_of(AlertSettings(url=(server.url,)))
     assert destination.deliver(message(), 0.5) == why
     assert server.paths == ["/s3cret"], "a redirect is not followed"
+
+
+def test_a_server_that_holds_a_try_open_is_asked_again_once_that_has_ended(hook):
+    server = hook(TRICKLES, 200)
+    (destination,) = destinations_of(AlertSettings(url=(server.url,)))
+    assert destination.deliver(message(), 0.2) == "it does not answer in time"
+    assert destination.deliver(message(), 0.2) == "it does not answer in time"
+    assert len(server.paths) == 1
+    server.released.set()
+    eventually(lambda: destination.deliver(message(), 5.0) is None, "a message that arrives")
+    assert len(server.paths) == 2
 
 
 def test_one_place_that_hangs_holds_up_no_other_and_one_that_is_down_is_said(hook):

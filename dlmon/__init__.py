@@ -64,5 +64,9 @@ def module_that_reports(place: str) -> Any:
 def __getattr__(name: str) -> Any:
     # Most of what imports dlmon needs none of these.
     if name in _PLACES:
-        return getattr(module_that_reports(_PLACES[name]), name)
+        reporting = getattr(module_that_reports(_PLACES[name]), name)
+        if not reporting.__module__.startswith("dlmon."):
+            # What watches the script stays, and is found at once the next time.
+            globals()[name] = reporting
+        return reporting
     raise AttributeError(f"dlmon has no {name}")

@@ -60,6 +60,10 @@ def _updates_of(updates: Sequence[int | None]) -> int | None:
     return None if all(one == 1 for one in updates) else _known_sum(updates)
 
 
+def _end_of(batch: int | MeasuredBatch) -> int:
+    return batch.end_ns if isinstance(batch, MeasuredBatch) else batch
+
+
 def _known_sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -332,8 +336,7 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None:
             return
-        # All are times, or all are measured.
-        arrived.sort()
+        arrived.sort(key=_end_of)
         for batch in arrived:
             if isinstance(batch, MeasuredBatch):
                 samples, tokens, wait_ns = batch.samples, batch.tokens, batch.wait_ns

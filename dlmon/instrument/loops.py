@@ -5,6 +5,9 @@ All of it does nothing where no monitor listens.
 
 from __future__ import annotations
 
+import math
+import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -13,20 +16,38 @@ from typing import Any, TypeVar
 
 from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import REPORTER, Reporter
+from dlmon.records import Notice
 
 OWNER = "dlmon"
 NO_SIZE = "the script does not say how many samples a step has"
+IMPOSSIBLE = "the script says a number that can't be"
+# A log holds the sum of a million such numbers.
+LARGEST = 10**12
+
+_lock = threading.RLock()
+"""Held while a step is queued: those of several threads may end at once, or with an epoch."""
+
+
+def _renew_lock() -> None:
+    """Have a lock in a forked child that no thread holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _whole(number: Any) -> int | None:
     """Return a number of samples or the like, which a script may have as NumPy's; None if none."""
-    if type(number) is int:
-        return number if number >= 0 else None
-    try:
-        whole = int(number) if number == int(number) else None
-    except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-        return None
-    return whole if whole is not None and whole >= 0 else None
+    if type(number) is not int:
+        try:
+            whole = int(number)
+            if whole != number:
+                return None
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            return None
+        number = whole
+    return number if 0 <= number <= LARGEST else None
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -76,8 +97,9 @@ class Steps:
 
     def begin_epoch(self, t: int | None = None) -> None:
         """Begin an epoch at a time; without one, where the loop began or the last one ended."""
-        self._epoch = self._reporter.next_epoch()
-        self._reporter.send(EpochStart(self._epoch, self._entered_ns if t is None else t))
+        number = self._reporter.next_epoch()
+        self._reporter.send(EpochStart(number, self._entered_ns if t is None else t))
+        self._epoch = number
 
     def step(
         self,
@@ -86,18 +108,20 @@ class Steps:
         tokens: int | None = None,
     ) -> None:
         """Report a step that has ended; what came of about one a second is asked for."""
-        if self._epoch is None:
-            self.begin_epoch()
-        now = self._clock()
-        self._reporter.batch_ended(MeasuredBatch(now, samples, tokens=tokens))
+        with _lock:
+            if self._epoch is None:
+                self.begin_epoch()
+            now = self._clock()
+            self._reporter.batch_ended(MeasuredBatch(now, samples, tokens=tokens))
         if self._reporter.reads.is_due and (values := metrics()):
             self._reporter.send_metrics(now, values)
 
     def end_epoch(self, metrics: Mapping[str, Any], cut: bool = False) -> None:
-        if self._epoch is not None:
-            now, number = self._clock(), self._epoch
-            self._reporter.send(EpochEnd(epoch=number, t=now, metrics=dict(metrics), cut=cut))
-            self._entered_ns, self._epoch = now, None
+        with _lock:
+            if self._epoch is not None:
+                now, number = self._clock(), self._epoch
+                self._reporter.send(EpochEnd(epoch=number, t=now, metrics=dict(metrics), cut=cut))
+                self._entered_ns, self._epoch = now, None
 
     def end(self) -> None:
         """End the loop; where it has no epochs, the one of all steps has no end."""
@@ -130,8 +154,14 @@ class Training:
         network: str | None = None,
         reporter: Reporter | None = None,
     ) -> None:
+        given = {"samples": samples, "epochs": epochs, "batch_size": batch_size, "steps": steps}
         self._samples, self._epochs = _whole(samples), _whole(epochs)
         self._batch_size, self._steps_per_epoch = _whole(batch_size), _whole(steps)
+        self._impossible = [
+            f"dlmon.training({name}=…)"
+            for name, number in given.items()
+            if number is not None and _whole(number) is None
+        ]
         self._network = network if isinstance(network, str) else None
         if self._steps_per_epoch is None and self._samples is not None and self._batch_size:
             self._steps_per_epoch = -(-self._samples // self._batch_size)
@@ -155,9 +185,13 @@ class Training:
     def begin(self) -> None:
         """Begin the loop: what trains is counted here, and nowhere else, until it ends."""
         global _current
-        _current = self
-        if not self._reporter.is_on:
-            return
+        try:
+            if self._reporter.is_on:
+                self._begin()
+        finally:
+            _current = self
+
+    def _begin(self) -> None:
         self._reporter.take(OWNER, by_force=True)
         self._is_on = self._steps.begin(
             OWNER,
@@ -167,11 +201,30 @@ class Training:
             steps_per_epoch=self._steps_per_epoch,
             epochs=self._epochs,
             network=self._network,
-            why={} if self._samples is not None else {"samples_per_epoch": NO_SIZE},
+            why=self._why(),
             infers_length=True,
         )
+        for what in self._impossible:
+            self._tell_impossible(what)
 
-    @_safe
+    def _why(self) -> dict[str, str]:
+        if self._samples is not None:
+            return {}
+        is_impossible = "dlmon.training(samples=…)" in self._impossible
+        return {"samples_per_epoch": IMPOSSIBLE if is_impossible else NO_SIZE}
+
+    def _tell_impossible(self, what: str) -> None:
+        text = f"{what} got a number that can't be: it is not used"
+        self._reporter.send(Notice(time.monotonic_ns(), text))
+
+    def _counted(self, number: Any, what: str) -> int | None:
+        """Return what a step holds; where that can't be, None, and tell it once."""
+        whole = _whole(number)
+        if whole is None and what not in self._impossible:
+            self._impossible.append(what)
+            self._tell_impossible(what)
+        return whole
+
     def step(
         self,
         samples: int | None = None,
@@ -184,12 +237,17 @@ class Training:
         """
         if not self._is_on:
             return
-        if metrics:
-            self._reporter.reads.are_reported = True
-        held = self._batch_size if samples is None else _whole(samples)
-        self._steps.step(
-            held, lambda: _numbers(metrics or {}), None if tokens is None else _whole(tokens)
-        )
+        try:
+            if metrics:
+                self._reporter.reads.are_reported = True
+            held = self._batch_size
+            if samples is not None:
+                held = self._counted(samples, "dlmon.step(samples=…)")
+            if tokens is not None:
+                tokens = self._counted(tokens, "dlmon.step(tokens=…)")
+            self._steps.step(held, lambda: _numbers(metrics or {}), tokens)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            self.turn_off(error)
 
     @_safe
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
@@ -221,6 +279,8 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     for name, metric in metrics.items():
         try:
             numbers[name] = float(metric)
+        except OverflowError:
+            numbers[name] = math.inf if metric > 0 else -math.inf
         except Exception:  # noqa: BLE001, S112 - whatever it is, the script goes on
             continue
     return numbers
@@ -240,8 +300,11 @@ def step(samples: int | None = None, *, tokens: int | None = None, **metrics: An
     """
     current = _current
     if current is None:
-        current = Training()
-        current.begin()
+        with _lock:
+            current = _current
+            if current is None:
+                current = Training()
+                current.begin()
     current.step(samples, metrics, tokens)
 
 

@@ -294,6 +294,26 @@ sys.modules["_dlmon_monitor.instrument.reporter"].REPORTER.batch_ended = refuse
     assert {text.rpartition(": ")[2] for text in notices_of(log_dir)} == {"MemoryError"}
 
 
+def test_threads_that_are_the_first_to_report_a_step_lose_none(folder, execute, log_dir):
+    script = """
+import sys, threading
+path = list(sys.path)
+import dlmon
+sys.setswitchinterval(1e-6)
+def work():
+    for step in range(20): dlmon.step(4)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sys.path == path)
+"""
+    done = execute([sys.executable, "-c", script], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"True\n")
+    records, _ = records_of(log_dir)
+    batches = [record for record in records if isinstance(record, Batches)]
+    assert sum(sum(record.counted) for record in batches) == 640
+
+
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
     done = _run([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
     assert (done.code, done.stdout, done.stderr) == (0, b"2560\n", b"")

@@ -61,6 +61,7 @@ def _dlmon_notice(place, why):
 
 def _dlmon_watch(place, packages):
     # These names of the module go once it is imported, or become those of another's.
+    import _thread
     import os
     import sys
 
@@ -136,11 +137,18 @@ def _dlmon_watch(place, packages):
         "jax": None,
     }
 
+    loading = _thread.RLock()
+
     def load(function=None, module=None):
         """Call a function of ours, which is imported from our folder whatever is on the path.
 
         Return what reports to the monitor.
         """
+        # Another thread that came meanwhile would take the path of ours for the script's.
+        with loading:
+            return load_alone(function, module)
+
+    def load_alone(function, module):
         import importlib
         import importlib.util
 

@@ -167,6 +167,8 @@ def _dlmon_watch(place, packages):
                 package = importlib.util.module_from_spec(spec)
                 sys.modules["_dlmon_monitor"] = package
                 spec.loader.exec_module(package)
+                own = importlib.import_module("_dlmon_monitor.instrument.warning_places")
+                own.leave_out(os.path.dirname(packages) + os.sep, load.__code__.co_filename)
             reporter = importlib.import_module("_dlmon_monitor.instrument.reporter").REPORTER
             if function is not None:
                 function, *names = function.split()

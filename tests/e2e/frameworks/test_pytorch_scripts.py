@@ -377,6 +377,13 @@ def test_a_script_that_raises_prints_what_it_prints_alone(run_new):
     assert (epoch.steps, epoch.whole) == (2, False)
 
 
+def test_warnings_name_the_lines_that_they_name_alone(run_new):
+    ran = run_new("warns.py")
+    assert ran.watched.returncode == ran.alone.returncode == 1
+    assert ran.watched.stderr == ran.alone.stderr
+    assert ran.watched.stderr.count("warns.py:") >= 6
+
+
 def test_what_else_a_script_does_with_loaders(run):
     ran = run("peculiar.py")
     assert (ran.watched.returncode, ran.watched.stderr) == (3, "")

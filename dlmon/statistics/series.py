@@ -85,20 +85,25 @@ class Series:
         A batch longer than a bucket is spread over its duration; many short
         ones in a bucket become one value.
         """
+        width_ns, total_us = self.width_ns, sum(dt_us)
+        end_ns = start_ns + total_us * 1000
+        if total_us and start_ns // width_ns == (end_ns - 1) // width_ns:
+            # Most lie within one bucket.
+            self.add(start_ns, end_ns, sum(samples) / (total_us / 1e6))
+            return
         ends = list(accumulate(dt_us, initial=0))
         done = list(accumulate(samples, initial=0))
-        width_ns, total_us = self.width_ns, ends[-1]
-        at_us = 0.0
+        at_us = before = 0.0
         while at_us < total_us:
             at_ns = start_ns + int(at_us * 1000)
             boundary_ns = (at_ns // width_ns + 1) * width_ns
             next_us = min(total_us, max((boundary_ns - start_ns) / 1000, at_us + 1))
             if total_us > MOST_AT_ONCE * 1e6:
                 next_us = total_us
-            amount = _interpolate(ends, done, next_us) - _interpolate(ends, done, at_us)
-            rate = amount / ((next_us - at_us) / 1e6)
+            by_then = _interpolate(ends, done, next_us)
+            rate = (by_then - before) / ((next_us - at_us) / 1e6)
             self.add(at_ns, start_ns + int(next_us * 1000), rate)
-            at_us = next_us
+            at_us, before = next_us, by_then
 
     def __getstate__(self) -> dict[str, Any]:
         """Four bytes each are enough to be drawn, where they hold it."""

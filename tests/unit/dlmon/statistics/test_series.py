@@ -127,7 +127,7 @@ def test_batches_become_the_rate_of_their_second(begin_s, dt_us, samples, column
 )
 def test_no_sample_is_lost_between_batches_and_columns(begin, batches):
     dt_us = [took for took, _ in batches]
-    samples = [count if took else 0 for took, count in batches]
+    samples = [count for _, count in batches]
     series = Series()
     series.add_batches(begin, dt_us, samples)
     seconds = sum(dt_us) / 1e6

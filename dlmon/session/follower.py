@@ -24,6 +24,7 @@ from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.session.index import Index
 
 MIN_FREE_BYTES = 64 * 1024
 LONG_LOG_BYTES = 4 << 20
@@ -37,7 +38,7 @@ class SessionFollower(SessionSource):
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
         launch: its supervisor, where it is ours; it sends what its log can't take.
         by_index: take up a long log shortly before its end, where it has an index: what is older
-            was read when that was written.
+            was read when that was written. Where it has none, write one for the next reader.
 
     Raises:
         LogError: not a log that can be read.
@@ -72,6 +73,8 @@ class SessionFollower(SessionSource):
         self.unreadable: str | None = None
         """Why the log can't be read any more, where it can't."""
         self._is_closed = False
+        self._new_index: Index | None = None
+        """Of a long log that has none, and of which all is recorded, as far as it is read."""
 
     def poll(self, max_s: float | None = None) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records.
@@ -114,10 +117,15 @@ class SessionFollower(SessionSource):
                 self._take_index()
             for record in self._follower.new_records():
                 self.session.fold(record)
+                if self._new_index is not None:
+                    self._new_index.take(lambda: self._follower.place)
                 records.append(record)
                 if until is not None and time.monotonic() >= until:
                     break
             self.read_share = self._follower.read_share
+            if self._new_index is not None and self.read_share is None:
+                self._new_index.save()
+                self._new_index = None
         except OSError as error:
             self.unreadable = f"the log can't be read any more: {error.strerror}"
             self.status, records, self.read_share = Status.UNKNOWN, [], None
@@ -132,7 +140,11 @@ class SessionFollower(SessionSource):
         from dlmon.session.index import Index, end_of
 
         index = Index(self.path, self.session)
-        entry = index.before(end_of(self._follower)) if index.load(self._follower) else None
+        if not index.load(self._follower):
+            is_whole = self.status_without_result() != Status.RUNNING
+            self._new_index = index if is_whole else None
+            return
+        entry = index.before(end_of(self._follower))
         if entry is not None:
             self.session = index.restored(entry)
             self._follower.go_to(entry.place.offset)

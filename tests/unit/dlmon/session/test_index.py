@@ -1,5 +1,6 @@
 """The fold of a log that begins at an entry of its index: it comes to what all of the log does."""
 
+import contextlib
 import io
 import pickle
 import random
@@ -286,6 +287,22 @@ def test_a_log_is_taken_up_near_its_end_unless_its_index_is_of_another_or_of_mor
     assert near_end(log) is None
     log.write_bytes(b"".join([first, encode(Notice(BEGIN_NS, "x" * 77)), *lines]))
     assert near_end(log) is None
+
+
+def test_who_reads_a_long_log_without_an_index_leaves_one_for_the_next(log, monkeypatch):
+    monkeypatch.setattr("dlmon.session.follower.LONG_LOG_BYTES", 0)
+    index_of(log).unlink()
+    read = []
+    for _ in range(2):
+        with contextlib.closing(SessionFollower(log, by_index=True)) as follower:
+            records = []
+            while follower.running or follower.read_share is not None:
+                records += follower.poll()
+            read.append((len(records), shown(follower.session, None)))
+    (whole_log, first), (its_end, second) = read
+    assert whole_log == len(LONG) - 1
+    assert its_end < whole_log
+    assert first == second
 
 
 @pytest.mark.parametrize("long_bytes", [0, 1 << 40])

@@ -186,10 +186,10 @@ _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _check_batches(batches: Batches | BatchSummary) -> None:
-    counts = [
-        value for name, value in vars(batches).items() if name not in ("epoch", "t", "t_last")
-    ]
-    least = min(min(count, default=0) if type(count) is tuple else count or 0 for count in counts)
+    least = 0
+    for name, count in vars(batches).items():
+        if count and name not in ("epoch", "t", "t_last"):
+            least = min(least, min(count) if type(count) is tuple else count)
     if isinstance(batches, Batches):
         count = len(batches.dt_us)
         lists = [each for each in (batches.samples, batches.tokens) if isinstance(each, tuple)]

@@ -361,12 +361,14 @@ class EpochUses:
                 self._begin = record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us / 1e6)
-            first = steady.batches - len(record.dt_us)
-            by_themselves = [
-                us
-                for number, us in enumerate(record.dt_us, first)
-                if not steady.regular.period_at(number)
-            ]
+            by_themselves: Sequence[int] = record.dt_us
+            if steady.regular.every is not None:
+                first = steady.batches - len(record.dt_us)
+                by_themselves = [
+                    us
+                    for number, us in enumerate(record.dt_us, first)
+                    if not steady.regular.period_at(number)
+                ]
             self._add_batches(by_themselves, record.wait_us, compiled)
             if compiled and record.epoch > 0:
                 self._add_compiled(steady, compiled)
@@ -379,7 +381,8 @@ class EpochUses:
         waited_us = 0
         if wait_us is not None:
             # A wait in what compiles, as for loaders that start, is in the time for that.
-            waited_us = max(0, wait_us - sum(heapq.nlargest(compiled, dt_us)))
+            compiled_us = sum(heapq.nlargest(compiled, dt_us)) if compiled else 0
+            waited_us = max(0, wait_us - compiled_us)
             self._add(WAITED_S, waited_us / 1e6)
         if stalls is not None:
             self._add(STALLS, len(stalls))

@@ -79,11 +79,13 @@ def stalls(
         gaps: those of them that may have.
         steady: has folded them.
     """
-    limit_us = steady.stall_limit_us()
+    opening_us, gaps = record.opening_us or 0, list(gaps)
+    opens_late = opening_us >= LEAST_STALL_S * 1e6
+    # What is usual takes long to find: most batches needn't know it.
+    limit_us = steady.stall_limit_us() if opens_late or gaps else None
     if limit_us is None:
         return
-    opening_us = record.opening_us or 0
-    if opening_us >= max(LEAST_STALL_S * 1e6, limit_us):
+    if opens_late and opening_us >= limit_us:
         yield Mark(record.begin, MarkKind.STALL, opening_us / 1e6)
     for gap in gaps:
         if gap.seconds * 1e6 >= limit_us * gap.steps:

@@ -84,6 +84,8 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         found |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
         found["io_wait_pct"] = pressure.io_pct
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
+    if not gpus:
+        return {name: value for name, value in found.items() if value is not None}
     joined: tuple[tuple[str, Callable[[list[Any]], float], list[Any]], ...] = (
         ("gpu_pct", fmean, [gpu.utilization_pct for gpu in rows]),
         ("sm_mhz", fmean, [gpu.sm_mhz for gpu in rows]),
@@ -100,7 +102,7 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}
         found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
         found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
-    if sample.processes is not None and gpus:
+    if sample.processes is not None:
         on_gpu = [row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus)]
         found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
     return {name: value for name, value in found.items() if value is not None}

@@ -37,13 +37,13 @@ class StepHistogram:
 
     def add(self, durations_us: Counter[int]) -> None:
         """Count durations; the counter says how many of each."""
+        buckets, width, log = self._buckets, self._width, math.log
         for duration, count in durations_us.items():
-            bucket = 1 + int(math.log(duration) / self._width) if duration > 0 else 0
-            self._buckets[bucket] += count
-            self.count += count
-            if len(self._buckets) > _MAX_BUCKETS:
-                self._widen()
+            buckets[1 + int(log(duration) / width) if duration > 0 else 0] += count
+        self.count += durations_us.total()
         self._ranked = []
+        if len(buckets) > _MAX_BUCKETS:
+            self._widen()
 
     def ranked(self) -> Sequence[tuple[float, int]]:
         if not self._ranked:

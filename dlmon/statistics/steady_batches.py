@@ -230,6 +230,8 @@ class SteadyBatches:
         self._batches += len(dt_us)
         self._us += sum(dt_us)
         self._samples += sum(sizes)
+        if self.warm:
+            return PickedBatches(dt_us, sizes)
         position = 0
         while position < len(dt_us) and not self.warm:
             self.warm_up_batches += 1

@@ -12,7 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dlmon.records import (
     CHECKPOINT,
@@ -317,6 +317,13 @@ LEAST_FOR_ERROR = 8
 """Records of batches, below which how far they spread says little."""
 
 
+class Waited(NamedTuple):
+    """A wait for data: its share of a time, 0 to 1, and of how many seconds."""
+
+    share: float
+    of_s: float
+
+
 class Recent(Generic[_T]):
     """Keeps what came last, with its time.
 
@@ -338,33 +345,37 @@ class Recent(Generic[_T]):
             self._recent.popleft()
 
 
-class DataWait(Recent[tuple[int, int, int]]):
-    """Folds batches of which is known how long each waited for its data."""
+class DataWait(Recent[tuple[int, int | None, int]]):
+    """Folds batches, and how long those waited for their data of which that is known."""
 
     waited_us: int | None = None
     """Of all batches; None where it was not measured."""
 
     def fold(self, record: Batches | BatchSummary) -> None:
-        if record.wait_us is None:
-            return
-        waited_us = min(record.wait_us, record.time_us)
-        self.waited_us = (self.waited_us or 0) + waited_us
-        self._keep(record.t_last, (record.time_us, waited_us, record.count))
+        waited_us = None if record.wait_us is None else min(record.wait_us, record.time_us)
+        if waited_us is not None:
+            self.waited_us = (self.waited_us or 0) + waited_us
+        self._keep(record.t_last, (record.begin, waited_us, record.count))
 
-    def share_before(self, at_ns: int) -> float | None:
-        """Return the share (0 to 1) of the half minute of batches that ended before a moment.
+    def before(self, at_ns: int) -> Waited | None:
+        """Return the wait in the half minute of batches that ended before a moment.
 
-        None where it isn't known.
+        None where it was not measured of any.
         """
         before = [record for record in self._recent if record[0] <= at_ns]
-        oldest_ns = before[-1][0] - int(WINDOW_S * 1e9) if before else 0
-        recent = [batches for end, batches in before if end >= oldest_ns]
-        took_us = sum(took for took, _, _ in recent)
-        return sum(waited for _, waited, _ in recent) / took_us if took_us else None
+        end_ns = before[-1][0] if before else 0
+        recent = [batches for end, batches in before if end >= end_ns - int(WINDOW_S * 1e9)]
+        known = [waited for _, waited, _ in recent if waited is not None]
+        span_us = (end_ns - min((begin for begin, _, _ in recent), default=end_ns)) / 1000
+        if not known or span_us <= 0:
+            return None
+        return Waited(min(1.0, sum(known) / span_us), min(WINDOW_S, span_us / 1e6))
 
     def per_step(self) -> StepWait | None:
         """Return how long the newest steps waited; None where too little of it is known."""
-        waits = [(waited / steps, steps) for _, (_, waited, steps) in self._recent]
+        waits = [((waited or 0) / steps, steps) for _, (_, waited, steps) in self._recent]
+        if all(waited is None for _, (_, waited, _) in self._recent):
+            return None
         steps = sum(count for _, count in waits)
         if len(waits) < LEAST_FOR_ERROR:
             return None

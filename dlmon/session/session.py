@@ -57,6 +57,7 @@ from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
+    WINDOW_S,
     Look,
     Looks,
     limit_of,
@@ -645,7 +646,7 @@ class Session:
 
     def _look(self, samples: tuple[Machine, ...], at_ns: int, ended: bool, is_lost: bool) -> Look:
         """Return what is seen of steady training in samples that end at a moment."""
-        model, share = self.model, self.data_wait.share_before(at_ns)
+        model, waited = self.model, self.data_wait.before(at_ns)
         backend = model.backend if model is not None else None
         seen = Seen(
             samples,
@@ -653,9 +654,10 @@ class Session:
             self.gpus,
             cpus=self.header.options.get("cpus"),
             threads=self.header.options.get("threads"),
-            waited_share=share,
+            waited_share=None if waited is None else waited.share,
+            waited_of_s=WINDOW_S if waited is None else waited.of_s,
             workers=model.workers if model is not None else None,
-            unmeasured=unmeasured_wait(backend) if share is None else None,
+            unmeasured=unmeasured_wait(backend) if waited is None else None,
             parts=self.step_parts.before(at_ns),
             model=model,
             ended=ended,

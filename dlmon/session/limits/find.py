@@ -26,10 +26,12 @@ from dlmon.session.limits.rules import (
     gpu_shared,
     gpu_works,
     mostly_idle,
+    network,
     one_core,
     one_thread_of_the_cpu,
     optimizer_share,
     other_programs,
+    own_code,
     own_cpus,
     own_threads,
     quota,
@@ -39,6 +41,7 @@ from dlmon.session.limits.seen import (
     IDLE_CORES,
     KINDS,
     MIN_SAMPLES,
+    NETWORK,
     Evidence,
     Limit,
     LimitKind,
@@ -56,6 +59,7 @@ READ_MIB_S, FAULTS_S, BLOCKED = 0.1, 1.0, 0.1
 # By how much more of the time a rule has to take to lead in the place of another.
 _LEADS_BY = 0.05
 IDLE = "idle"
+_OF_THE_NETWORK = (LimitKind.GPU, LimitKind.CPU)
 _IN_A_WINDOW = 6
 """How often a run is looked at while one window of samples passes."""
 _LOOKS = 12
@@ -113,6 +117,7 @@ def _rules_of_training(seen: Seen) -> Sequence[Rule]:
         *(_swapping, _memory_pressure, _steal),
         one_thread_of_the_cpu if seen.on_cpu else one_core,
         *(optimizer_share, copy_share, _io_pressure, gpu_shared, allocator_frees, mostly_idle),
+        *(own_code, network),
     )
 
 
@@ -122,7 +127,8 @@ def limit_of(
     """Return what limits a run by what was seen of it again and again, oldest first.
 
     What holds clearly limits it from then on, until at two looks in a row it does not even nearly.
-    What took the largest share of the time leads, until another one takes clearly more.
+    What took the largest share of the time leads, until another one takes clearly more; in the
+    place of the network leads what says why that takes so long.
 
     Args:
         looks: at samples of the same time each; none where there are too few of them.
@@ -142,6 +148,11 @@ def limit_of(
         # Only where nothing else is known does it wait for something else.
         held.pop(IDLE, None)
     order = {rule: number for number, rule in enumerate(KINDS)}
+    reasons = [rule for rule in held if KINDS[rule] in _OF_THE_NETWORK or rule == "other-programs"]
+    if reasons:
+        # They say why the network takes its time.
+        held.pop(NETWORK, None)
+        leader = min(reasons, key=lambda rule: order[rule]) if leader == NETWORK else leader
     evidence = sorted(held.values(), key=lambda one: (one.rule != leader, order[one.rule]))
     return Limit((*before, *evidence), looks[-1].measured if looks else (), ended)
 
@@ -274,8 +285,7 @@ def _data_wait(seen: Seen) -> Evidence | None:
         return None
     headline = seen.verb("Waiting for data", "Waited for data")
     # The bar of where the time went has a share of all time.
-    recently = f"{100 * share:.0f} % of the last {WINDOW_S:.0f} s"
-    figures = [recently]
+    figures = [f"{100 * share:.0f} % of the last {seen.waited_of_s:.0f} s"]
     if seen.gpu_pct is not None:
         figures.append(f"{seen.gpu_name} busy {seen.gpu_pct:.0f} %")
     advised = _against_data_wait(seen, share)
@@ -364,7 +374,7 @@ def _against_short_memory(seen: Seen) -> str:
 def _steal(seen: Seen) -> Evidence | None:
     """Hold when CPU time of a virtual machine is taken."""
     pct = seen.mean(lambda s: s.cpu.steal_pct if s.cpu else None)
-    if pct is None or not seen.reaches(pct, STEAL_PCT):
+    if pct is None or not seen.reaches(pct, STEAL_PCT) or mostly_idle(seen) is not None:
         return None
     brief = f"steal {pct:.0f} %"
     headline = f"The host {seen.verb('takes', 'took')} this virtual machine's CPU time"

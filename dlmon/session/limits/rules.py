@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Gpu, Machine, Process
+from dlmon.records import Gpu, Machine, Process, StepParts
 from dlmon.records.sanitize import clean
+from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
 from dlmon.session.limits.seen import (
     BUSY_PCT,
@@ -16,6 +17,7 @@ from dlmon.session.limits.seen import (
     IDLE_CORES,
     MIN_SAMPLES,
     MOSTLY,
+    NETWORK,
     Evidence,
     Seen,
     count_of,
@@ -128,7 +130,7 @@ def _use_a_gpu(seen: Seen) -> str:
 def own_cpus(seen: Seen) -> Evidence | None:
     """Hold when the run itself takes what it may use of the CPUs.
 
-    What of its time did not wait for data was computing.
+    What of its time did not wait for data, and was not its own code, was computing.
     """
     use = seen.use
     if use is None or use.own is None:
@@ -149,7 +151,9 @@ def own_cpus(seen: Seen) -> Evidence | None:
     uses = seen.verb("uses", "used")
     headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
     brief = f"the run's CPUs {pct:.0f} % busy"
-    share = None if seen.waited_share is None else 1 - seen.waited_share
+    share = _computing_share(seen)
+    if share is None and seen.waited_share is not None:
+        share = 1 - seen.waited_share
     return Evidence("cpu", brief, headline, figures, advised, share)
 
 
@@ -491,20 +495,22 @@ FUSABLE = ("Adam", "AdamW", "SGD")
 def optimizer_share(seen: Seen) -> Evidence | None:
     """Hold when a good part of a step is the optimiser's, and that could step in one kernel."""
     share, model = _share_of_step(seen, "optimizer_us"), seen.model
-    if share is None or model is None or model.fused is not False:
+    if share is None or not seen.reaches(share, OPTIMIZER_SHARE):
         return None
-    if model.optimizer not in FUSABLE or not seen.reaches(share, OPTIMIZER_SHARE):
+    can_fuse = model is not None and model.fused is False and model.optimizer in FUSABLE
+    if not can_fuse and not _is_largest(seen, share):
         return None
-    name, took = model.optimizer, f"optimiser {100 * share:.0f} %"
+    name, took = model and model.optimizer, f"optimiser {100 * share:.0f} %"
     backward = _share_of_step(seen, "backward_us")
     beside = "" if backward is None else f"backward {100 * backward:.0f} %, "
+    takes = seen.verb("takes", "took")
+    of_step = f"the optimiser {takes} {100 * share:.0f} % of a step"
     return Evidence(
         "optimizer",
         f"{took} of a step",
-        f"The optimiser {seen.verb('takes', 'took')} a good part of a step",
-        (f"{beside}{took}", f"{name} {seen.verb('is', 'was')} not fused"),
-        f"step with {name}(…, fused=True): the optimiser {seen.verb('takes', 'took')} "
-        f"{100 * share:.0f} % of a step",
+        f"The optimiser {takes} a good part of a step",
+        (f"{beside}{took}", *([f"{name} {seen.verb('is', 'was')} not fused"] if can_fuse else ())),
+        f"step with {name}(…, fused=True): {of_step}" if can_fuse else "",
         share,
     )
 
@@ -512,26 +518,74 @@ def optimizer_share(seen: Seen) -> Evidence | None:
 def copy_share(seen: Seen) -> Evidence | None:
     """Hold when the GPU waits for batches to be copied from memory that isn't pinned."""
     share, model = _share_of_step(seen, "copy_us"), seen.model
-    if share is None or model is None or model.pin_memory is not False:
+    if share is None or not seen.reaches(share, COPY_SHARE):
         return None
-    if not seen.reaches(share, COPY_SHARE):
+    can_pin = model is not None and model.pin_memory is False
+    if not can_pin and not _is_largest(seen, share):
         return None
+    copied = f"{100 * share:.0f} % of a step, the copy of the batch in it"
     return Evidence(
         "copy",
         f"copy {100 * share:.0f} % of a step",
         f"Time {seen.verb('goes', 'went')} by before the network runs",
-        (
-            f"{100 * share:.0f} % of a step, the copy of the batch in it",
-            f"pin_memory {seen.verb('is', 'was')} False",
-        ),
-        "load with pin_memory=True, and copy the batch with non_blocking=True",
+        (copied, *([f"pin_memory {seen.verb('is', 'was')} False"] if can_pin else ())),
+        "load with pin_memory=True, and copy the batch with non_blocking=True" if can_pin else "",
         share,
     )
 
 
+def own_code(seen: Seen) -> Evidence | None:
+    """Hold when most of what a step is made of is neither data, nor network, nor optimiser."""
+    parts = _parts(seen)
+    if parts is None or not _is_largest(seen, parts.rest_us / parts.step_us):
+        return None
+    share = parts.rest_us / parts.step_us
+    pct = f"{100 * share:.0f} % of a step"
+    return Evidence(
+        "own-code",
+        f"other code {pct}",
+        f"The largest part of a step {seen.verb('is', 'was')} other code than the network's",
+        (f"{pct} in neither loader, network nor optimiser",),
+        share=share,
+    )
+
+
+def network(seen: Seen) -> Evidence | None:
+    """Hold when the network takes the largest part of a step."""
+    forward, backward = (_share_of_step(seen, name) for name in ("forward_us", "backward_us"))
+    share = (forward or 0.0) + (backward or 0.0)
+    if not share or not _is_largest(seen, share):
+        return None
+    known = (("forward", forward), ("backward", backward))
+    figures = tuple(f"{name} {100 * of:.0f} %" for name, of in known if of is not None)
+    headline = f"The largest part of a step {seen.verb('is', 'was')} the network"
+    return Evidence(NETWORK, f"network {100 * share:.0f} % of a step", headline, figures, "", share)
+
+
+def _is_largest(seen: Seen, share: float) -> bool:
+    """Whether no other part of a step is larger; what goes forward and backward is one."""
+    parts = _parts(seen)
+    if parts is None:
+        return False
+    took = {name: parts.share(name) or 0.0 for name in STEP_PARTS}
+    took["forward_us"] += took.pop("backward_us")
+    return seen.reaches(share, max(*took.values(), parts.rest_us / parts.step_us))
+
+
+def _computing_share(seen: Seen) -> float | None:
+    """Return the share of a step that the network and the optimiser take."""
+    of = [_share_of_step(seen, name) for name in ("forward_us", "backward_us", "optimizer_us")]
+    return None if _parts(seen) is None else sum(share or 0.0 for share in of)
+
+
+def _parts(seen: Seen) -> StepParts | None:
+    """Return what steps went into, where enough of them were measured."""
+    return None if seen.parts is None or seen.parts.steps < LEAST_STEPS else seen.parts
+
+
 def _share_of_step(seen: Seen, name: str) -> float | None:
-    parts = seen.parts
-    return None if parts is None or parts.steps < LEAST_STEPS else parts.share(name)
+    parts = _parts(seen)
+    return None if parts is None else parts.share(name)
 
 
 def gpu_shared(seen: Seen) -> Evidence | None:

@@ -81,6 +81,7 @@ class Seen:
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
+        waited_of_s: of how many seconds that is a part.
         workers: how many processes load the data, where that is known.
         unmeasured: what could limit it too and is not measured of it, as a clause.
         ended: whether it is over, so that the words are in the past.
@@ -99,6 +100,7 @@ class Seen:
     cpus: object = None
     threads: object = None
     waited_share: float | None = None
+    waited_of_s: float = 30.0
     workers: int | None = None
     unmeasured: str | None = None
     ended: bool = False
@@ -307,6 +309,7 @@ class LimitKind(Word):
     UNCLEAR = "not clear"
 
 
+NETWORK = "network"
 KINDS = {
     "loss": LimitKind.LOSS,
     "gpu-lost": LimitKind.UNCLEAR,
@@ -323,11 +326,12 @@ KINDS = {
     **dict.fromkeys(("swap", "memory-pressure"), LimitKind.MEMORY),
     "optimizer": LimitKind.STEP,
     "copy": LimitKind.STEP,
-    "steal": LimitKind.OTHERS,
     "thread": LimitKind.CPU,
     "io-pressure": LimitKind.DISK,
     "gpu-shared": LimitKind.OTHERS,
     "allocator": LimitKind.MEMORY,
+    "steal": LimitKind.OTHERS,
+    **dict.fromkeys(("own-code", NETWORK), LimitKind.STEP),
     "idle": LimitKind.WAITING,
 }
 """What each rule's limit is of, in the order in which they are named."""

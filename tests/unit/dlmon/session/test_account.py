@@ -143,6 +143,21 @@ def test_how_long_a_step_waits_for_data_is_known_of_the_last_half_minute():
     assert waits.per_step().mean_ms == 1.0
 
 
+def test_a_wait_is_a_share_of_all_of_its_time_and_not_of_the_steps_that_it_is_known_of():
+    waits = DataWait()
+    for second in range(20):
+        waits.fold(batches(0, second, *[0.1] * 10, wait_us=100_000 if second == 19 else None))
+    assert waits.before(at(20)) == (pytest.approx(0.1 / 20), pytest.approx(20.0))
+    # What lies between, as a validation, is time too.
+    waits.fold(batches(0, 29.0, *[0.1] * 10, wait_us=1_000_000))
+    assert waits.before(at(30)) == (pytest.approx(1.1 / 30), pytest.approx(30.0))
+    assert waits.before(at(18)) is None
+    for second in range(30, 120):
+        waits.fold(batches(0, second, *[0.1] * 10, wait_us=100_000))
+    share, of_s = waits.before(at(120))
+    assert (share, of_s) == (pytest.approx(0.1), pytest.approx(30.0))
+
+
 def pause(start_s, end_s, name="checkpoint", **more):
     return NamedPause(at(start_s), at(end_s), name, **more)
 

@@ -266,21 +266,42 @@ SAID = {
     ],
     "optimizer": [
         said(
-            "The optimiser takes a good part of a step: backward 61 %, optimiser 19 %, "
+            "The optimiser takes a good part of a step: backward 35 %, optimiser 45 %, "
             "AdamW is not fused.",
             on_cores(4, 1.0, 0.1),
-            "step with AdamW(…, fused=True): the optimiser takes 19 % of a step",
-            **step(optimizer_us=19),
-        )
+            "step with AdamW(…, fused=True): the optimiser takes 45 % of a step",
+            **step(backward_us=35, optimizer_us=45),
+        ),
+        said(
+            "The optimiser takes a good part of a step: backward 35 %, optimiser 45 %.",
+            on_cores(4, 1.0, 0.1),
+            "",
+            **step({"fused": True}, backward_us=35, optimizer_us=45),
+        ),
     ],
     "copy": [
         said(
-            "Time goes by before the network runs: 14 % of a step, the copy of the batch in it, "
+            "Time goes by before the network runs: 44 % of a step, the copy of the batch in it, "
             "pin_memory is False.",
             with_gpu(utilization_pct=70),
             "load with pin_memory=True, and copy the batch with non_blocking=True",
             gpu=0,
-            **step(copy_us=14),
+            **step(copy_us=44, backward_us=30),
+        )
+    ],
+    "own-code": [
+        said(
+            "The largest part of a step is other code than the network's: 67 % of a step in "
+            "neither loader, network nor optimiser.",
+            on_cores(4, 1.0, 0.1),
+            **step(backward_us=28),
+        )
+    ],
+    "network": [
+        said(
+            "The largest part of a step is the network: forward 12 %, backward 61 %.",
+            on_cores(4, 1.0, 0.1),
+            **step(forward_us=12),
         )
     ],
     "cpu-quota": [
@@ -557,7 +578,8 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
             )
         ),
         *(
-            (None, IDLE, known)
+            (rule, IDLE, known)
+            for rule in ("optimizer", "copy")
             for known in (
                 step(optimizer_us=12),
                 step(optimizer_us=19, steps=4),
@@ -569,6 +591,16 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
                 step({"pin_memory": None}, copy_us=30),
                 {**step(optimizer_us=19), "model": None},
                 {**step(optimizer_us=19), "parts": None},
+            )
+        ),
+        *(
+            (rule, IDLE, known)
+            for rule in ("own-code", "network")
+            for known in (
+                step(steps=4),
+                step(backward_us=30, wait_us=40),
+                step(backward_us=30, copy_us=40),
+                step(backward_us=35, optimizer_us=45),
             )
         ),
         # Half a core is work; what wants one is not idle; where none is free, nobody knows.
@@ -726,8 +758,8 @@ def test_no_rule_hides_another():
         "cpu-quota": lambda s: replace(s, cpu=replace(s.cpu, throttled_pct=60.0)),
         "swap": lambda s: replace(s, memory=Memory(swap_mib_s=25.0)),
         "memory-pressure": lambda s: with_pressure(s, memory_pct=23.0),
-        "steal": lambda s: replace(s, cpu=replace(s.cpu, steal_pct=12.0)),
         "io-pressure": lambda s: with_pressure(s, io_pct=34.0),
+        "steal": lambda s: replace(s, cpu=replace(s.cpu, steal_pct=12.0)),
     }
     for count in range(1, 7):
         for holding in itertools.combinations(troubles, count):
@@ -979,6 +1011,45 @@ def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to
     assert (limit.rule, limit.advice[:26]) == ("gpu", "step with AdamW(…, fused=T")
     # What waits for something else waits on, whatever its optimiser takes.
     assert rules(reported(WAITS, **step(optimizer_us=19)))[-1] == "idle"
+
+
+STOLEN = on_cores(2, run=1.2, others=0.0, steal=0.2)
+
+
+@pytest.mark.parametrize(
+    ("sample", "known", "expected"),
+    [
+        # What the script does between its steps takes more than it waits for data.
+        (IDLE, {"waited_share": 0.2, **step(wait_us=20, backward_us=8)}, ["own-code", "data-wait"]),
+        (
+            FULL,
+            {"waited_share": 0.2, **step(wait_us=20, backward_us=8)},
+            ["own-code", "data-wait", "cpu"],
+        ),
+        (WAITS, {"waited_share": 0.3, **step(wait_us=30)}, ["network", "data-wait"]),
+        (WAITS, {"waited_share": 0.7, **step(wait_us=70, backward_us=20)}, ["data-wait"]),
+        # What says why the network takes its time stands in its place.
+        (FULL, {"waited_share": 0.3, **step(wait_us=30)}, ["cpu", "data-wait"]),
+        (with_thread(), {"gpu": 0, "waited_share": 0.3, **step(wait_us=30)}, ["gpu", "data-wait"]),
+        (
+            on_cores(2, run=1.0, others=0.0, thread_pct=99.0),
+            {"waited_share": 0.3, **step(wait_us=30)},
+            ["thread", "data-wait"],
+        ),
+        # What the machine takes is no reason for what it doesn't explain.
+        (STOLEN, step(), ["network", "steal"]),
+        (STOLEN, step(backward_us=20), ["own-code", "steal"]),
+        (on_cores(2, run=0.04, others=0.0, steal=0.2, wait_pct=2.0), {}, ["idle"]),
+    ],
+)
+def test_nothing_leads_that_takes_less_of_a_step_than_another_part(sample, known, expected):
+    limit = reported(sample, **known)
+    assert [rule for rule in rules(limit) if rule != "idle" or "idle" in expected] == expected
+
+
+def test_a_wait_is_said_of_the_time_that_was_looked_at():
+    limit = reported(IDLE_OF_16, waited_share=0.4, waited_of_s=12.0)
+    assert limit.figures[0] == "40 % of the last 12 s"
 
 
 def after(*samples, gpu=None, **options):

@@ -21,8 +21,15 @@ def doing_text(snapshot: Snapshot) -> str:
     """Return what a running session is doing; of a script that has yet to train, just that."""
     if snapshot.phase == SCRIPT_PHASE and snapshot.progress is None:
         return "no training yet"
+    if snapshot.overdue_s is not None:
+        return overdue_text(snapshot.overdue_s)
     before = "recording" if snapshot.header.is_machine_recording else "starting"
     return phase_text(snapshot.phase) or before
+
+
+def overdue_text(seconds: float) -> str:
+    """Say that no step has ended for so long."""
+    return f"no step for {seconds:,.0f} s"
 
 
 def reading_text(share: float | None) -> str:

@@ -6,7 +6,7 @@ from dlmon.figures import units
 from dlmon.figures.account import gap_of_session
 from dlmon.figures.comparison import epoch_word, trainers_text, unusual_settings
 from dlmon.figures.memory import against_failure
-from dlmon.figures.phases import phase_text
+from dlmon.figures.phases import overdue_text, phase_text
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
 from dlmon.session.limits.seen import MIN_SAMPLES
 from dlmon.session.reasons import (
@@ -100,6 +100,8 @@ def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     """Say what the answer waits for, or why there is none."""
     if sees_nothing(snapshot):
         return NOTHING_SEEN if over else WAITING, f"{WATCHED}, {WATCHED_TOO}"
+    if snapshot.overdue_s is not None and not over:
+        return overdue_text(snapshot.overdue_s), "what held before is not said of now"
     if snapshot.samples_per_second is not None:
         few = "too few readings of the machine in steady training"
         return few, f"at least {MIN_SAMPLES} are needed"

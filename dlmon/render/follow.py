@@ -19,7 +19,7 @@ from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text, epoch_word
 from dlmon.figures.machine import busy_texts, identity, machine_line
-from dlmon.figures.phases import doing_text, phase_text, reading_text
+from dlmon.figures.phases import doing_text, overdue_text, phase_text, reading_text
 from dlmon.figures.progress import job_end_text
 from dlmon.figures.sessions import after_the_batch, called
 from dlmon.figures.stacks import stack_text
@@ -328,6 +328,8 @@ def _progress_text(snapshot: Snapshot) -> str:
     if progress is not None:
         of = "" if progress.steps is None else f"/{progress.steps:,}"
         parts.append(f"step {progress.step:,}{of}")
+    if snapshot.overdue_s is not None:
+        parts.append(overdue_text(snapshot.overdue_s))
     if snapshot.samples_per_second_now is not None:
         unit = units.rate_unit(snapshot.counts_steps)
         parts.append(f"{units.rate(snapshot.samples_per_second_now)} {unit}")

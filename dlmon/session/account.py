@@ -159,10 +159,18 @@ class TimeAccount:
         in_pass = self._part is AccountPart.TRAINING
         if self._closing or (ended and (in_pass or self._part is AccountPart.GAPS)):
             return AccountPart.CLOSING
+        return AccountPart.STALLS if self._is_overdue(heard_for_ns, steady) else self._part
+
+    def _is_overdue(self, heard_for_ns: int, steady: SteadyState) -> bool:
         usual_us = steady.usual_step_us
-        if in_pass and usual_us and heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000):
-            return AccountPart.STALLS
-        return self._part
+        if self._closing or self._part is not AccountPart.TRAINING or not usual_us:
+            return False
+        return heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000)
+
+    def overdue_since(self, heard_ns: int, steady: SteadyState) -> int | None:
+        """Return when the last step ended, where the next one is overdue; else None."""
+        is_overdue = self._is_overdue(heard_ns - self._until_ns, steady)
+        return self._until_ns if is_overdue else None
 
     @property
     def awaits_batches(self) -> bool:

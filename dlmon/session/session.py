@@ -501,6 +501,10 @@ class Session:
             why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
             why, lacking = dict.fromkeys(why, reasons.NO_WORKLOAD), {}
+        overdue_s = None
+        if not ended:
+            since = self.account.overdue_since(min(self.last_t, now), self.steady)
+            overdue_s = None if since is None else (now - since) / 1e9
         sample = self.machine.latest
         account: dict[AccountPart, float] = {}
         if not self.header.is_machine_recording:
@@ -514,9 +518,10 @@ class Session:
             gpus=self.gpus,
             elapsed_s=max(0, now - self.header.t) / 1e9,
             progress=self._progress(now),
-            samples_per_second_now=self._rate_now(self.throughput, now),
+            overdue_s=overdue_s,
+            samples_per_second_now=None if overdue_s else self._rate_now(self.throughput, now),
             samples_per_second=samples_per_second,
-            tokens_per_second_now=self._rate_now(self.tokens_rate, now),
+            tokens_per_second_now=None if overdue_s else self._rate_now(self.tokens_rate, now),
             tokens_per_second=tokens_per_second,
             token_shares=loop.shares,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
@@ -547,7 +552,7 @@ class Session:
             output=tuple(self._output),
             notices=tuple(self._notices),
             pauses=tuple(self._pauses),
-            limit=self._limit(ended, trainers),
+            limit=self._limit(ended, trainers, is_overdue=overdue_s is not None),
             account=account,
             validity=self._validity(account, ended),
             gaps=self.gaps.found([one.steady for one in self.loops.all]),
@@ -623,7 +628,9 @@ class Session:
         if not self._looks.are_enough and not self.header.is_machine_recording:
             self._first_looks.add(sample)
 
-    def _limit(self, ended: bool, trainers: Sequence[TrainerRate]) -> Limit | None:
+    def _limit(
+        self, ended: bool, trainers: Sequence[TrainerRate], is_overdue: bool = False
+    ) -> Limit | None:
         loss, latest = self.bad_loss(ended), self.machine.latest
         known = (self.facts, self.model, ended)
         if loss is None and not ended and not self._looks.are_enough:
@@ -636,6 +643,9 @@ class Session:
         def look_at(samples: tuple[Machine, ...], at_ns: int) -> Look:
             return self._look(samples, at_ns, ended, is_lost=lost is not None)
 
+        if is_overdue:
+            # What limited the steps before says nothing of now.
+            return limit_of((), ended, (loss, lost))
         looks = self._looks.take((*known, lost is not None), look_at)
         return limit_of(looks, ended, (loss, lost, rank_holds_up(trainers, ended)))
 

@@ -91,6 +91,8 @@ class Snapshot:
     """NVML's numbers of the GPUs of this machine that train."""
     elapsed_s: float
     progress: Progress | None
+    overdue_s: float | None
+    """How long ago the last step ended, where the next is overdue."""
     samples_per_second_now: float | None
     samples_per_second: SamplesPerSecond | None
     tokens_per_second_now: float | None

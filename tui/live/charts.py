@@ -178,6 +178,8 @@ class TimeChartsScreen(ChartsScreen):
             figure = units.throughput(measured, unit)
         stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
         in_tokens = tokens.rate_text(snapshot)
+        if snapshot.overdue_s is not None:
+            figure, in_tokens = (f"was {text}" if text else "" for text in (figure, in_tokens))
         share = share_text(snapshot.result or snapshot.effective)
         return (figure, *filter(None, (in_tokens, share, stalls)))
 

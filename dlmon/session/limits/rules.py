@@ -540,12 +540,12 @@ def own_code(seen: Seen) -> Evidence | None:
     if parts is None or not _is_largest(seen, parts.rest_us / parts.step_us):
         return None
     share = parts.rest_us / parts.step_us
-    pct = f"{100 * share:.0f} % of a step"
+    pct = f"{100 * share:.0f} %"
     return Evidence(
         "own-code",
-        f"other code {pct}",
+        f"other code {pct} of a step",
         f"The largest part of a step {seen.verb('is', 'was')} other code than the network's",
-        (f"{pct} in neither loader, network nor optimiser",),
+        (f"{pct}, in neither loader, network nor optimiser",),
         share=share,
     )
 

@@ -8,6 +8,8 @@ from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlmon.figures.phases import doing_text
+from dlmon.figures.progress import waiting_texts
 from dlmon.records import (
     PHASES,
     Batches,
@@ -614,3 +616,30 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
 def test_the_first_batch_of_an_evaluation_compiles_and_counts_once(first_end, batches, seconds):
     evaluated = Evaluation(0, 2 * SECOND_NS, 11, 110, False, {}, first_end=first_end)
     assert _projected_evaluation_s(evaluated, batches) == pytest.approx(seconds)
+
+
+def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
+    records = recorded_session("training")
+    made = folded(records)
+    now = made.snapshot()
+    assert now.overdue_s is None
+    assert now.limit.evidence
+    assert now.samples_per_second_now is not None
+    assert doing_text(now) == "training"
+    last = made.machine.latest
+    for second in range(1, 21):
+        made.fold(replace(last, t=made.last_t + second * SECOND_NS))
+    hung = made.snapshot()
+    assert hung.overdue_s > 20
+    assert hung.limit is None
+    assert hung.samples_per_second_now is None
+    assert hung.samples_per_second == now.samples_per_second
+    assert doing_text(hung) == f"no step for {hung.overdue_s:,.0f} s"
+    assert waiting_texts(hung, over=False)[0] == doing_text(hung)
+    # It goes on, or is over.
+    (*_, step) = (record for record in records if isinstance(record, Batches))
+    begin = step.first + step.count
+    late = replace(step, first=begin, t=made.last_t + SECOND_NS)
+    made.fold(late)
+    assert made.snapshot().overdue_s is None
+    assert made.snapshot(ended=True).limit.evidence

@@ -291,7 +291,7 @@ SAID = {
     ],
     "own-code": [
         said(
-            "The largest part of a step is other code than the network's: 67 % of a step in "
+            "The largest part of a step is other code than the network's: 67 %, in "
             "neither loader, network nor optimiser.",
             on_cores(4, 1.0, 0.1),
             **step(backward_us=28),

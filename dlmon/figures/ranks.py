@@ -34,6 +34,7 @@ class RankRow:
         memory_mib: what is in use of the memory of its GPUs.
         share: its part of the throughput of all.
         holds_up: whether the others wait for it.
+        work_ms: how long its steps took outside of backward and the optimiser.
     """
 
     name: str
@@ -46,6 +47,7 @@ class RankRow:
     memory_mib: float | None
     share: float | None
     holds_up: bool
+    work_ms: float | None = None
 
 
 def rank_unit(snapshot: Snapshot) -> str:
@@ -74,6 +76,7 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
             per_second=rate,
             step_ms=one.step_ms,
             wait_ms=None if one.wait is None else one.wait.mean_ms,
+            work_ms=None if one.work is None else one.work.mean_ms,
             memory_mib=_memory_mib(machines.get(one.trainer.host), one.gpus),
             share=rate / total if rate is not None and total else None,
             holds_up=straggler is not None and straggler.rank is one,
@@ -102,6 +105,7 @@ CELLS: dict[str, Callable[[RankRow], str]] = {
     "rate": lambda row: _text(units.rate, row.per_second),
     "step": lambda row: _text(units.step_time, row.step_ms),
     "data wait": lambda row: _text(units.step_time, row.wait_ms),
+    "own work": lambda row: _text(units.step_time, row.work_ms),
     "GPU memory": lambda row: _text(units.gibibytes, row.memory_mib),
     "share": lambda row: _text(units.share, row.share),
 }

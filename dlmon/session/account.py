@@ -314,8 +314,8 @@ def _move(
 
 
 @record(frozen=True)
-class StepWait:
-    """How long a step waited for its data, and the standard error of that."""
+class StepMean:
+    """How long something took in a step, and the standard error of that."""
 
     mean_ms: float
     error_ms: float
@@ -379,19 +379,23 @@ class DataWait(Recent[tuple[int, int | None, int]]):
             return None
         return Waited(min(1.0, sum(known) / span_us), min(WINDOW_S, span_us / 1e6))
 
-    def per_step(self) -> StepWait | None:
+    def per_step(self) -> StepMean | None:
         """Return how long the newest steps waited; None where too little of it is known."""
-        waits = [((waited or 0) / steps, steps) for _, (_, waited, steps) in self._recent]
-        if all(waited is None for _, (_, waited, _) in self._recent):
-            return None
-        steps = sum(count for _, count in waits)
-        if len(waits) < LEAST_FOR_ERROR:
-            return None
-        mean_us = sum(wait * count for wait, count in waits) / steps
-        # Each record is one observation, which weighs as much as the steps that it holds.
-        squares = sum((count * (wait - mean_us)) ** 2 for wait, count in waits)
-        error_us = math.sqrt(squares * len(waits) / (len(waits) - 1)) / steps
-        return StepWait(mean_us / 1000, error_us / 1000)
+        waits = [(waited, steps) for _, (_, waited, steps) in self._recent]
+        is_known = any(waited is not None for waited, _ in waits)
+        return _mean_of([(waited or 0, steps) for waited, steps in waits]) if is_known else None
+
+
+def _mean_of(times_us: Sequence[tuple[int, int]]) -> StepMean | None:
+    """Return the mean of times of so many steps each; None where there are few."""
+    if len(times_us) < LEAST_FOR_ERROR:
+        return None
+    steps = sum(count for _, count in times_us)
+    mean_us = sum(took for took, _ in times_us) / steps
+    # Each record is one observation, which weighs as much as the steps that it holds.
+    squares = sum((took - count * mean_us) ** 2 for took, count in times_us)
+    error_us = math.sqrt(squares * len(times_us) / (len(times_us) - 1)) / steps
+    return StepMean(mean_us / 1000, error_us / 1000)
 
 
 class StepPartSums(Recent[StepParts]):
@@ -415,3 +419,15 @@ class StepPartSums(Recent[StepParts]):
         first_ns = at_ns - int(WINDOW_S * 1e9)
         recent = [parts for t, parts in self._recent if first_ns <= t <= at_ns]
         return reduce(StepParts.plus, recent) if recent else None
+
+    def own_work(self) -> StepMean | None:
+        """Return what the newest steps took outside of where ranks wait for each other.
+
+        That is in backward and in the optimiser; None where too little is known.
+        """
+        return _mean_of(
+            [
+                (parts.step_us - (parts.backward_us or 0) - (parts.optimizer_us or 0), parts.steps)
+                for _, parts in self._recent
+            ]
+        )

@@ -15,11 +15,12 @@ from dlmon.records import (
     Epoch,
     Model,
     SamplesPerSecond,
+    StepParts,
     TokenShares,
     Trainer,
 )
 from dlmon.records.record import record
-from dlmon.session.account import DataWait, StepWait
+from dlmon.session.account import DataWait, StepMean, StepPartSums
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
 
@@ -244,6 +245,7 @@ class TrainerRate:
     Attributes:
         step_ms: the mean time of its steady steps.
         wait: how long the newest of its steps waited for data, where that is measured.
+        work: how long they took outside of backward and the optimiser, where that is measured.
         gpus: NVML's numbers of the GPUs that it trains on, on its machine.
         is_of_tasks: whether several tasks of a Slurm step train.
         tokens_per_second: its throughput in tokens, where samples hold any.
@@ -252,7 +254,8 @@ class TrainerRate:
     trainer: Trainer
     samples_per_second: float | None
     step_ms: float | None = None
-    wait: StepWait | None = None
+    wait: StepMean | None = None
+    work: StepMean | None = None
     gpus: tuple[int, ...] = ()
     is_of_tasks: bool = False
     tokens_per_second: float | None = None
@@ -282,9 +285,10 @@ class Trainers:
         self.loops: defaultdict[int, Loops] = defaultdict(Loops)
         """Of each but number 0."""
         self._waits: defaultdict[int, DataWait] = defaultdict(DataWait)
+        self._parts: defaultdict[int, StepPartSums] = defaultdict(StepPartSums)
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
-    def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch) -> None:
+    def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts) -> None:
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
                 self.known[record.number] = record
@@ -294,6 +298,8 @@ class Trainers:
             return
         if isinstance(record, Epoch):
             self._epochs[record.epoch][number] = record
+        elif isinstance(record, StepParts):
+            self._parts[number].fold(record)
         elif isinstance(record, Model):
             self.loops[number].begin(record)
         else:
@@ -367,7 +373,11 @@ class Trainers:
         )
 
     def rates(
-        self, own: SamplesPerSecond | None, loop: Loop, own_wait: DataWait
+        self,
+        own: SamplesPerSecond | None,
+        loop: Loop,
+        own_wait: DataWait,
+        own_parts: StepPartSums,
     ) -> tuple[TrainerRate, ...]:
         """Return each process, with its throughput in a loop; `own` is that of number 0."""
         found, others = [], self._like(loop)
@@ -386,6 +396,7 @@ class Trainers:
                 tokens_per_second=None if tokens is None else tokens.mean,
                 step_ms=None if mean_us is None else mean_us / 1000,
                 wait=wait.per_step(),
+                work=(self._parts[number] if number else own_parts).own_work(),
                 gpus=() if like.model is None else like.model.gpus,
                 is_of_tasks=is_of_tasks,
             )

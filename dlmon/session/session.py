@@ -264,7 +264,7 @@ class Session:
 
     def _fold_of_another(self, record: Record) -> None:
         """Take a record of a process that trains beside the one that is shown in full."""
-        if isinstance(record, (Model, Batches, BatchSummary, Epoch)):
+        if isinstance(record, (Model, Batches, BatchSummary, Epoch, StepParts)):
             self.trainers.fold(record)
         if isinstance(record, (Batches, BatchSummary)):
             steps = self.steady.counts_steps if self.steady.batches else record.samples is None
@@ -471,7 +471,7 @@ class Session:
         seconds_per_epoch = self._seconds_per_epoch(loop, ended, why)
         own_rate = loop.steady.samples_per_second()
         samples_per_second = self.trainers.together(loop)
-        trainers = self.trainers.rates(own_rate, loop, self.data_wait)
+        trainers = self.trainers.rates(own_rate, loop, self.data_wait, self.step_parts)
         tokens_per_second = self.trainers.together(loop, Loop.tokens_per_second)
         rough_step_us = loop.steady.rough_step_us
         compiled = [one.compile_s for one in seen if one.compile_s is not None]

@@ -33,11 +33,12 @@ COLUMNS = (
     Column("rate", attrgetter("per_second"), False, 11, is_text=False),
     Column("step", attrgetter("step_ms"), True, 8, is_text=False),
     Column("data wait", attrgetter("wait_ms"), True, 9, is_text=False),
+    Column("own work", attrgetter("work_ms"), True, 9, is_text=False),
     Column("GPU memory", attrgetter("memory_mib"), True, 10, is_text=False),
     Column("share", attrgetter("share"), False, 7, is_text=False),
 )
 _OF_GPUS = ("GPU", "GPU memory")
-_FIRST_TO_GO = ("share", "GPU", "rate")
+_FIRST_TO_GO = ("share", "GPU", "rate", "GPU memory")
 
 
 class RankList(SortedTable[RankRow]):
@@ -53,8 +54,10 @@ class RankList(SortedTable[RankRow]):
         """Take the ranks as they are now, the unit of their rates, and who holds them up."""
         if (rows, unit, holds_up) != (self.all_rows, self._unit, self._holds_up):
             self.all_rows, self._unit, self._holds_up = rows, unit, holds_up
-            on_gpus = any(row.gpus for row in rows)
-            shown = (one for one in COLUMNS if on_gpus or one.name not in _OF_GPUS)
+            empty = () if any(row.gpus for row in rows) else _OF_GPUS
+            if all(row.work_ms is None for row in rows):
+                empty = (*empty, "own work")
+            shown = (one for one in COLUMNS if one.name not in empty)
             self._columns = tuple(map(self._fitted, shown))
             self.rearrange()
 

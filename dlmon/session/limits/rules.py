@@ -544,7 +544,7 @@ def own_code(seen: Seen) -> Evidence | None:
     return Evidence(
         "own-code",
         f"other code {pct} of a step",
-        f"The largest part of a step {seen.verb('is', 'was')} other code than the network's",
+        f"The largest part of a step {seen.verb('is', 'was')} other code",
         (f"{pct}, in neither loader, network nor optimiser",),
         share=share,
     )
@@ -558,8 +558,9 @@ def network(seen: Seen) -> Evidence | None:
         return None
     known = (("forward", forward), ("backward", backward))
     figures = tuple(f"{name} {100 * of:.0f} %" for name, of in known if of is not None)
-    headline = f"The largest part of a step {seen.verb('is', 'was')} the network"
-    return Evidence(NETWORK, f"network {100 * share:.0f} % of a step", headline, figures, "", share)
+    headline = f"The largest part of a step {seen.verb('is', 'was')} forward and backward"
+    brief = f"forward and backward {100 * share:.0f} % of a step"
+    return Evidence(NETWORK, brief, headline, figures, share=share)
 
 
 def _is_largest(seen: Seen, share: float) -> bool:

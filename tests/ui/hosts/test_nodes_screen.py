@@ -101,7 +101,7 @@ async def test_with_one_process_the_keys_of_ranks_and_machines_say_that_there_ar
 
 def rank(number, **changes):
     row = RankRow(
-        f"rank {number}", number, "gpu-node-07", (number,), 1e4, 63.0, 31.0, 4e4, 0.1, False
+        f"rank {number}", number, "gpu-node-07", (number,), 1e4, 63.0, 31.0, 4e4, 0.1, False, 32.0
     )
     return replace(row, **changes)
 
@@ -109,11 +109,11 @@ def rank(number, **changes):
 @pytest.mark.parametrize(
     ("width", "gpus", "shown"),
     [
-        (57, True, ["rank", "machine", "step", "data wait", "GPU memory"]),
-        (77, True, ["rank", "machine", "GPU", "rate", "step", "data wait", "GPU memory"]),
+        (57, True, ["rank", "machine", "step", "data wait", "own work"]),
+        (77, True, ["rank", "machine", "rate", "step", "data wait", "own work", "GPU memory"]),
         (117, True, [*CELLS]),
-        (57, False, ["rank", "machine", "rate", "step", "data wait"]),
-        (77, False, ["rank", "machine", "rate", "step", "data wait", "share"]),
+        (57, False, ["rank", "machine", "step", "data wait", "own work"]),
+        (77, False, ["rank", "machine", "rate", "step", "data wait", "own work", "share"]),
     ],
 )
 def test_what_matters_most_of_ranks_is_shown_whole_in_little_room(width, gpus, shown):

@@ -291,7 +291,7 @@ SAID = {
     ],
     "own-code": [
         said(
-            "The largest part of a step is other code than the network's: 67 %, in "
+            "The largest part of a step is other code: 67 %, in "
             "neither loader, network nor optimiser.",
             on_cores(4, 1.0, 0.1),
             **step(backward_us=28),
@@ -299,7 +299,7 @@ SAID = {
     ],
     "network": [
         said(
-            "The largest part of a step is the network: forward 12 %, backward 61 %.",
+            "The largest part of a step is forward and backward: forward 12 %, backward 61 %.",
             on_cores(4, 1.0, 0.1),
             **step(forward_us=12),
         )

@@ -9,8 +9,9 @@ the CPU. All rules that hold are kept, and the sentence names the two strongest.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -153,8 +154,25 @@ def limit_of(
         # They say why the network takes its time.
         held.pop(NETWORK, None)
         leader = min(reasons, key=lambda rule: order[rule]) if leader == NETWORK else leader
-    evidence = sorted(held.values(), key=lambda one: (one.rule != leader, order[one.rule]))
+    steady = (_with_steady_advice(one, looks) for one in held.values())
+    evidence = sorted(steady, key=lambda one: (one.rule != leader, order[one.rule]))
     return Limit((*before, *evidence), looks[-1].measured if looks else (), ended)
+
+
+def _with_steady_advice(one: Evidence, looks: Sequence[Look]) -> Evidence:
+    """Return evidence with what most looks advised beside its headline, with the newest figures."""
+    alike = [
+        other.advice
+        for looked in looks
+        for other in looked.nearly
+        if (other.rule, other.headline) == (one.rule, one.headline)
+    ]
+    kinds = Counter(advice.partition(":")[0] for advice in alike)
+    if not kinds:
+        return one
+    most = max(kinds, key=lambda kind: kinds[kind])
+    advice = next(text for text in reversed(alike) if text.partition(":")[0] == most)
+    return replace(one, advice=advice)
 
 
 def _held_after(

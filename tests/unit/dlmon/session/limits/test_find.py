@@ -1089,6 +1089,22 @@ def test_a_verdict_stays_near_its_threshold_and_changes_where_the_other_holds_fo
         assert after(*samples, gpu=0).headline == headline
 
 
+def test_what_is_advised_does_not_change_with_each_look_while_the_headline_stays():
+    idle, shared = IDLE_OF_16, on_cores(16, run=1.5, others=14.4)
+
+    def advice(*samples):
+        limit = after(*samples, waited_share=0.4, workers=2)
+        assert limit.headline == "Waiting for data"
+        return limit.advice.partition(":")[0]
+
+    alone = {advice(idle), advice(shared)}
+    assert len(alone) == 2
+    # The first of two that come as often stays; what comes more often takes its place.
+    flips = [idle, shared] * 6
+    assert {advice(*flips[: n + 1]) for n in range(len(flips))} == {advice(idle)}
+    assert advice(idle, shared, shared) == advice(shared)
+
+
 # ---- whether this run is what waits for a disk, or for memory ----
 
 

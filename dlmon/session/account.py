@@ -31,7 +31,7 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.records.training import STEP_PARTS
-from dlmon.session.gaps import Gap, GapKind, Gaps
+from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
@@ -96,6 +96,8 @@ class TimeAccount:
         self._part = AccountPart.STARTUP
         """What the time from there on goes into, until a record says otherwise."""
         self._closing = False
+        self._ended_ns = start_ns
+        """When the process ended, where that was in training."""
         self._epoch: int | None = None
         self._spent_ns = Counter[AccountPart]()
         self._waiting: list[tuple[int, int, AccountPart]] = []
@@ -110,6 +112,7 @@ class TimeAccount:
         steady: SteadyState,
         ended: bool,
         waited_us: int | None = None,
+        stopped: bool = False,
     ) -> dict[AccountPart, float]:
         """Return the seconds of each part that took any, in their order; they add up to the time.
 
@@ -120,12 +123,16 @@ class TimeAccount:
             steady: those of the one that runs.
             ended: whether nothing more will come.
             waited_us: how long the batches waited for data, where that was measured.
+            stopped: whether it was stopped, and did not come to its end.
         """
         seconds = {part: self._spent_ns[part] / 1e9 for part in AccountPart}
         open_ns = max(0, now_ns - self._until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self._until_ns
         open_part = self._open_part(heard_for_ns, steady, ended)
         seconds[open_part] += open_ns / 1e9
+        if stopped and open_part is AccountPart.CLOSING:
+            cut_s = (min(self._ended_ns, now_ns) - self._until_ns) / 1e9
+            _move(seconds, AccountPart.CLOSING, AccountPart.TRAINING, cut_s)
         if ended and self._is_script and not self._has_trained:
             # It was the start of nothing.
             _move(seconds, AccountPart.STARTUP, AccountPart.SCRIPT, seconds[AccountPart.STARTUP])
@@ -146,6 +153,11 @@ class TimeAccount:
                     left_s -= _move(seconds, each, part, left_s)
         _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
+
+    def end_process(self, t: int) -> None:
+        """Note when the process ended; a step was under way where it was in training."""
+        if self._part is AccountPart.TRAINING and not self._closing:
+            self._ended_ns = t
 
     def end_in_pause(self, seen_ns: int) -> bool:
         """Note that a process ended in a pause seen until then; return whether in an epoch."""
@@ -236,12 +248,23 @@ class TimeAccount:
         self._spend(record.t_last, AccountPart.TRAINING)
         self._part, self._closing = AccountPart.TRAINING, False
 
-    def end_epoch(self, epoch: Epoch) -> None:
-        """Take an epoch that has ended."""
+    def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState) -> None:
+        """Take an epoch that has ended.
+
+        Args:
+            epoch: the epoch.
+            heard_ns: when the last record before it came.
+            steady: the batches of its loop.
+        """
         self._epoch = epoch.epoch
         self._spend(min(epoch.begin, epoch.end), self._part)
         # As a rule its batches came before: else these were not recorded.
         self._spend(min(epoch.train_end, epoch.end), AccountPart.TRAINING)
+        if not epoch.whole and heard_ns - epoch.end > MIN_GAP_NS and self._is_script:
+            # It ended with its last whole step, and another one was under way until then.
+            is_overdue = self._is_overdue(heard_ns - epoch.end, steady)
+            self._gaps.add(Gap(epoch.end, heard_ns, GapKind.STALL, epoch.epoch, epoch.steps))
+            self._spend(heard_ns, AccountPart.STALLS if is_overdue else AccountPart.TRAINING)
         rest = AccountPart.GAPS if self._part is AccountPart.TRAINING else self._part
         if epoch.validation is not None:
             self._spend(min(epoch.validation.end, epoch.end), AccountPart.VALIDATION)

@@ -44,6 +44,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
     Stack,
+    Status,
     StepParts,
     TokenShares,
     Trainer,
@@ -184,6 +185,8 @@ class Session:
                 place = self._epoch_now, self._steps_done
                 stall = Gap(pause.begin, pause.t, GapKind.STALL, *place, loop=self.loops.number)
                 self.gaps.add(stall)
+            if record.ended and not record.number:
+                self.account.end_process(record.t)
         elif isinstance(record, Profile):
             self.profiles.append(record)
         elif isinstance(record, (Stack, ProcessStack)):
@@ -416,7 +419,7 @@ class Session:
         self.epoch_uses.fold_epoch(record)
         self.learning.fold(record)
         self.memory.end_epoch(record)
-        self.account.end_epoch(record)
+        self.account.end_epoch(record, self.last_t, self.loops.of(record).steady)
         self._mark_epoch(record.epoch, record.begin)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
         self.loops.of(record).add_epoch(record)
@@ -510,7 +513,9 @@ class Session:
         if not self.header.is_machine_recording:
             waited_us = self.data_wait.waited_us
             steady = [one.steady for one in seen]
-            account = self.account.parts(now, self.last_t, steady, self.steady, ended, waited_us)
+            account = self.account.parts(
+                *(now, self.last_t, steady, self.steady, ended, waited_us, self._was_stopped)
+            )
         return Snapshot(
             header=self.header,
             phase=self.phase,
@@ -566,6 +571,14 @@ class Session:
             step_parts=self.step_parts.total,
             why_no_parts=self.step_parts.why,
         )
+
+    @property
+    def _was_stopped(self) -> bool:
+        """Whether it was stopped, or a signal ended it."""
+        result = self.result
+        if result is None:
+            return False
+        return result.status == Status.STOPPED or (result.exit_code or 0) < 0
 
     def _pause(self, now: int) -> Gap | None:
         """Return the time without a batch that goes on, where its processes say that it does."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.records import (
+    SCRIPT_PHASE,
     AccountPart,
     Batches,
     BatchSummary,
@@ -18,6 +19,7 @@ from dlmon.records import (
     NamedPause,
     Phase,
     Result,
+    Trainer,
     Validation,
     decode,
 )
@@ -134,6 +136,35 @@ def test_what_comes_after_the_last_batch_of_a_run_that_is_over_is_its_end():
     assert account_of(*FIRST_EPOCH, ended)["closing"] == 3.0
     failed = account_of(*STARTED[:3], ended)
     assert (failed["building"], "closing" in failed) == (9.0, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code", "in_step_s"),
+    [("stopped", None, 3.0), ("failed", -15, 3.0), ("failed", 1, 0.0), ("completed", 0, 0.0)],
+)
+def test_a_step_that_a_stop_or_a_signal_cut_short_is_no_shutdown(status, exit_code, in_step_s):
+    ended = Trainer(at(13.0), 0, 40, "torch", ended=True)
+    over = Result(
+        *(status, "id", "log", "x.py", None, {}), wall_s=14.0, exit_code=exit_code, t=at(14.0)
+    )
+    account = account_of(*FIRST_EPOCH, ended, over)
+    assert account["closing"] == 4.0 - in_step_s
+    before = account_of(*FIRST_EPOCH, now_s=10)["training"].expected
+    assert account["training"] == before + in_step_s
+
+
+def test_a_step_that_was_under_way_when_its_loop_was_left_is_no_time_outside_of_training():
+    begun = (phase(1.0, SCRIPT_PHASE), phase(5.0, "training"), *FIRST_EPOCH[-1:])
+    cut = replace(epoch(0, 5.0, 10.0, 10.0), whole=False)
+    later = Machine(at(13.0), 0.0)
+    left = phase(10.0, SCRIPT_PHASE)
+    account = account_of(*begun, later, cut, left, now_s=14, command=("python", "x.py"))
+    assert (account["script"], account["stalls"]) == (1.0, 3.0)
+    slow = (phase(1.0, SCRIPT_PHASE), phase(5.0, "training"), batches(0, 5.0, *[1.0] * 5))
+    account = account_of(*slow, later, cut, left, now_s=14, command=("python", "x.py"))
+    assert (account["script"], "stalls" in account) == (1.0, False)
+    whole = account_of(*begun, later, replace(cut, whole=True), left, now_s=14, command=("x",))
+    assert whole["script"] == 4.0
 
 
 def test_how_long_a_step_waits_for_data_is_known_of_the_last_half_minute():

@@ -280,15 +280,25 @@ def given_otherwise(theirs: RunFigures, ours: RunFigures) -> tuple[str, ...]:
 
 
 def _argument_text(found: Difference) -> str:
-    """Write what the earlier run had of an argument, or that it had none."""
-    is_positional = found.name == PROGRAM or found.name.startswith(("argument ", "word "))
+    """Write what the earlier run had of an argument, or that it had none.
+
+    Of one that has a place and no name, also what this run has there: `argument 1 "a", not "b"`.
+    """
     name = clean(found.name, _LONGEST_ARGUMENT)
+    if found.name == PROGRAM or found.name.startswith(("argument ", "word ")):
+        theirs, ours = (
+            None if value == NOT_GIVEN else f'{name} "{clean(value, _LONGEST_ARGUMENT)}"'
+            for value in (found.base, found.new)
+        )
+        if theirs is None:
+            return f"without {ours}"
+        return theirs if ours is None else f"{theirs}, not{ours.removeprefix(name)}"
     if found.base == NOT_GIVEN:
-        return f"without {clean(found.new, _LONGEST_ARGUMENT) if is_positional else name}"
+        return f"without {name}"
     value = "(another)" if is_secret(found.name) else clean(found.base, _LONGEST_ARGUMENT)
     if name.startswith("-"):
         return name if found.base == GIVEN else f"{name} {value}"
-    return value if is_positional else f"{name}={value}"
+    return f"{name}={value}"
 
 
 def comparison_bars(comparison: Comparison) -> Bars:

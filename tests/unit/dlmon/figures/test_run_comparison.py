@@ -175,11 +175,16 @@ OURS = ("python3", "/home/ada/experiments/train.py", "--sleep", "0.05", "--epoch
         (OURS, OURS, ()),
         (OURS[:4], OURS, ("without --epochs",)),
         ((*OURS, "--amp"), OURS, ("--amp",)),
-        ((*OURS, "b.csv", "lr=0.1"), OURS, ("lr=0.1", "b.csv")),
-        (OURS, (*OURS[:2], "b.csv", *OURS[2:]), ("without b.csv",)),
+        ((*OURS, "b.csv", "lr=0.1"), OURS, ("lr=0.1", 'argument 1 "b.csv"')),
+        (OURS, (*OURS[:2], "b.csv", *OURS[2:]), ('without argument 1 "b.csv"',)),
+        ((*OURS[:2], "0"), (*OURS[:2], "1"), ('argument 1 "0", not "1"',)),
         ((*OURS, "--api-key", "xyz"), OURS, ("--api-key (another)",)),
         ((*OURS[:4], "--epochs", "\x1b[31m" + "5" * 100), OURS, (f"--epochs {'5' * 23}…",)),
-        ((*OURS[:2], "--sleep", "1", "a", "b"), OURS, ("--sleep 1", "a", "b", MORE)),
+        (
+            (*OURS[:2], "--sleep", "1", "a", "b"),
+            OURS,
+            ("--sleep 1", 'argument 1 "a"', 'argument 2 "b"', MORE),
+        ),
     ],
 )
 def test_what_an_earlier_run_was_given_otherwise(theirs, ours, texts):

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -157,9 +158,11 @@ class DlmonApp(PunctualApp[int]):
     @on(requests.Request)
     def answer(self, request: requests.Request) -> None:
         """Have a flow do what a screen asks for."""
-        flow = _flows()[type(request)](self, request)
-        if flow is not None:
+        flow = partial(_flows()[type(request)], self, request)
+        if iscoroutinefunction(flow):
             self.run_worker(flow)
+        else:
+            flow()
 
     # ---- the screens ----
 
@@ -225,7 +228,7 @@ class DlmonApp(PunctualApp[int]):
         flows.settings.explain(self)
 
     def action_change_theme(self) -> None:
-        self.run_worker(flows.settings.choose_theme(self))
+        self.run_worker(partial(flows.settings.choose_theme, self))
 
     def action_watch(self) -> None:
         self.push_screen(flows.stack.machine_screen(self, self.settings.run.interval))
@@ -234,7 +237,7 @@ class DlmonApp(PunctualApp[int]):
         flows.hosts.pick_hosts(self)
 
     def action_script(self) -> None:
-        self.run_worker(flows.runs.run_script(self))
+        self.run_worker(partial(flows.runs.run_script, self))
 
     def action_sessions(self) -> None:
         """List the sessions where the one that is shown was recorded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from rich.console import Console
@@ -12,14 +13,34 @@ from textual.app import App, ReturnType
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 from textual.widgets import OptionList
+from textual.worker import Worker
 
 
-class SteadyScreen(Screen[ScreenResultType]):
+class Background(DOMNode):
+    """What runs coroutine functions in the background.
+
+    Textual's own takes a coroutine too, and Python warns of one that is cancelled before it begins.
+    """
+
+    def run_worker(  # type: ignore[override]
+        self, work: Callable[[], Coroutine[Any, Any, None]], **options: Any
+    ) -> Worker[None]:
+        """Await what a function returns, unless this is taken off before."""
+
+        async def begin() -> None:
+            await work()
+
+        worker: Worker[None] = super().run_worker(begin, **options)
+        return worker
+
+
+class SteadyScreen(Screen[ScreenResultType], Background):
     """A screen that takes only the newest of several sizes, and that is dismissed once.
 
     Textual's own answers each resize by one of that size to itself: two that wait in its queue
@@ -76,7 +97,7 @@ def send_short_updates(screen: Screen[Any]) -> None:
     screen._compositor = _SpansCompositor()
 
 
-class PunctualApp(App[ReturnType]):
+class PunctualApp(App[ReturnType], Background):
     """An app whose timers fire however busy the machine is.
 
     A timer of Textual's that is to fire once takes the moment as missed, and never fires, where its

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -156,14 +156,14 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
 
 
-def end_session(app: DlmonApp, request: TellEnd) -> Coroutine[Any, Any, None] | None:
+def end_session(app: DlmonApp, request: TellEnd) -> None:
     """Tell that a session or a sweep is over, and show what it goes on as."""
     tell_end(app, request)
     shown = session_on(app, request.screen)
     if shown is None or app.running_sweep is not None:
-        return None
-    is_of_queue = shown.link is not None or is_of_slurm(shown.follower.path)
-    return _go_on(app, shown) if is_of_queue else None
+        return
+    if shown.link is not None or is_of_slurm(shown.follower.path):
+        app.run_worker(partial(_go_on, app, shown))
 
 
 async def _go_on(app: DlmonApp, shown: ShownSession) -> None:

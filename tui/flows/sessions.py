@@ -142,7 +142,7 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     queued, header = Waiting(entry.path, submitted), entry.header
 
     def cancel() -> None:
-        app.run_worker(_cancel(app, entry.path), exit_on_error=False)
+        app.run_worker(partial(_cancel, app, entry.path), exit_on_error=False)
 
     show = show_queue(waiting, f"{header.workload}\n{header.id}", cancel)
     log = await wait_for_log(queued, show)
@@ -230,7 +230,7 @@ def _let_go(app: DlmonApp, shown: ShownSession) -> None:
         shown.launch.release()
     shown.follower.close()
     if shown.link is not None:
-        app.run_worker(close_link(app, shown.link))
+        app.run_worker(partial(close_link, app, shown.link))
     if shown.screen.detached:
         app.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
 

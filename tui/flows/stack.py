@@ -179,7 +179,7 @@ def read_sessions(
     async def read() -> None:
         show(await asyncio.to_thread(list_sessions, directory))
 
-    app.run_worker(read())
+    app.run_worker(read)
 
 
 def read_sessions_for_home(app: DlmonApp) -> None:

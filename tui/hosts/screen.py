@@ -474,7 +474,7 @@ class FleetScreen(CardsScreen, TransportControls):
         """Begin to play, and go through the logs behind the screen."""
         self.tick()
         self.set_interval(FAST_REFRESH_S, self.timer_fired)
-        self.run_worker(self._read_ahead())
+        self.run_worker(self._read_ahead)
 
     def on_unmount(self) -> None:
         """Let go of the logs."""
@@ -512,7 +512,7 @@ class FleetScreen(CardsScreen, TransportControls):
     def _catch_up(self) -> None:
         """Read on between the ticks for the moment that was gone to."""
         if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on())
+            self._catching_up = self.run_worker(self._read_on)
 
     async def _read_on(self) -> None:
         while self.is_attached and self._fleet.read_share is not None:

@@ -75,7 +75,7 @@ class AnswerScreen(BaseScreen):
         """Ask once more."""
         self._records = None
         self._show([(f"{self.WAITING} …", False)])
-        self.run_worker(self._look(), exclusive=True)
+        self.run_worker(self._look, exclusive=True)
 
     async def _look(self) -> None:
         try:

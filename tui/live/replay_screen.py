@@ -96,7 +96,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     def on_mount(self) -> None:
         """Go through the log behind the screen, and paint more often while it plays fast."""
         self.set_interval(FAST_REFRESH_S, self._on_timer)
-        self.run_worker(self._read_ahead())
+        self.run_worker(self._read_ahead)
 
     def on_unmount(self) -> None:
         """Let go of the log, unless that is another's to do."""

@@ -267,7 +267,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def _catch_up(self) -> None:
         """Read on between the ticks: the log is far ahead, as after a suspension."""
         if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on())
+            self._catching_up = self.run_worker(self._read_on)
 
     async def _read_on(self) -> None:
         await read_to_end(self._source)

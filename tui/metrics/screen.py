@@ -97,7 +97,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def on_mount(self) -> None:
         """Read what nobody else reads."""
         if self._reads:
-            self.run_worker(self._read())
+            self.run_worker(self._read)
 
     async def _read(self) -> None:
         for source in self._sources:

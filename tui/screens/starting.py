@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -68,7 +69,7 @@ class StartingScreen(BaseScreen):
 
     def _begin(self) -> None:
         if self.is_attached:
-            self.run_worker(self._work(self))
+            self.run_worker(partial(self._work, self))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what waits in a queue: all else begins at once."""

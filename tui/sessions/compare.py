@@ -90,7 +90,7 @@ class CompareScreen(ExportControls):
         self.call_after_refresh(self.action_refresh)
 
     def action_refresh(self) -> None:
-        self.run_worker(self._read_both(), exclusive=True)
+        self.run_worker(self._read_both, exclusive=True)
 
     async def _read_both(self) -> None:
         if self._comparison is None:

@@ -320,7 +320,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             self.post_message(KeepColumns(hidden))
 
     def action_columns(self) -> None:
-        self.run_worker(self._choose_columns())
+        self.run_worker(self._choose_columns)
 
     def action_delete(self) -> None:
         """Ask whether what is marked, or highlighted, is to be deleted; never what may run."""
@@ -339,7 +339,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.ask(DeleteScreen(f"Delete {_counted(entries)}?", before=_listed(entries)), take)
 
     def action_refresh(self) -> None:
-        self.run_worker(self._show_again(), group=_READING, exclusive=True)
+        self.run_worker(self._show_again, group=_READING, exclusive=True)
 
     async def _show_again(self) -> None:
         """Read in a thread what is recorded now, and show it."""

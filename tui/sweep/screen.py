@@ -244,7 +244,7 @@ class SweepScreen(TickingScreen):
         self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
-        self.run_worker(self._make_runs(), exclusive=True)
+        self.run_worker(self._make_runs, exclusive=True)
 
     async def _make_runs(self) -> None:
         await self.run.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -84,7 +85,7 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         behind = session.read_share is not None
         if behind and (self._catching_up is None or self._catching_up.is_finished):
             # Far ahead of us, as after a suspension.
-            self._catching_up = self.run_worker(read_to_end(session))
+            self._catching_up = self.run_worker(partial(read_to_end, session))
         self.take_refusal()
         self.take_alert()
         if self.has_parts:

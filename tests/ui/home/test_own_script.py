@@ -1,5 +1,6 @@
 """A script of a person's own, from the home screen: asked for, refused, started, repeated."""
 
+import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -197,7 +198,7 @@ async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, grow
         await begin_twice(app, pilot)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        app.run_worker(start_run(app, jobs[0]))
+        app.run_worker(functools.partial(start_run, app, jobs[0]))
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
         run = app.screen
         second.write(result)

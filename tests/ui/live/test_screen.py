@@ -1,5 +1,7 @@
 """The live screen: what it shows of a session, and what becomes of the session when one leaves."""
 
+import asyncio
+import gc
 import re
 from dataclasses import replace
 
@@ -330,6 +332,30 @@ async def test_a_profile_is_shown_as_a_table_and_why_there_is_none(show_session,
         await shown.press("P")
         await until(shown.pilot, lambda: "a profile is being made already" in shown.text)
     assert asked == [{"ask": "profile", "steps": 5}] * 2
+
+
+async def test_one_who_asks_twice_at_once_or_leaves_at_once_reads_no_warning(
+    show_session, monkeypatch, recwarn
+):
+    asked = []
+
+    async def answer(source, request):
+        asked.append(request)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(SessionFollower, "ask", answer)
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("P")
+        screen = shown.app.screen
+        asked.clear()
+        screen.ask_again()
+        screen.ask_again()
+        await until(shown.pilot, lambda: asked)
+        assert len(asked) == 1
+        await shown.press("q")
+    del screen
+    gc.collect()
+    assert [str(warned.message) for warned in recwarn] == []
 
 
 # ---- a person's own script ----

@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import struct
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,10 +44,10 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, user
 
 
-def ask(
+async def ask(
     session: str, pid: int, request: Mapping[str, Any], wait_s: float = ANSWER_S
 ) -> list[Record]:
-    """Return what the supervisor of a session answers.
+    """Return what the supervisor of a session answers; whoever cancels this waits no more.
 
     Args:
         session: its id.
@@ -59,27 +58,36 @@ def ask(
     Raises:
         NotControlled: it refuses, or does not answer.
     """
-    until = time.monotonic() + wait_s
+    # Who only lists sessions needs no asyncio.
+    import asyncio
+
+    line = json.dumps({"v": VERSION, **request}).encode() + b"\n"
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(wait_s)
-            connection.connect(address_of(session))
-            if peer_of(connection)[0] != pid:
-                raise NotControlled("another process than the one that records it would answer")
-            connection.sendall(json.dumps({"v": VERSION, **request}).encode() + b"\n")
-            data = bytearray()
-            while (part := connection.recv(1 << 16)) and len(data) < MOST_BYTES:
-                data += part
-                connection.settimeout(max(0.001, until - time.monotonic()))
+        return _records_in(await asyncio.wait_for(_exchange(session, pid, line), wait_s))
     except ConnectionRefusedError:
         raise NotControlled("it can't be asked: an older dlmon records it, or it ends") from None
     except PermissionError:
         raise NotControlled("it belongs to another user") from None
-    except TimeoutError:
+    except (TimeoutError, asyncio.TimeoutError):
         raise NotControlled(f"it did not answer within {wait_s:.0f} s") from None
     except OSError as error:
         raise NotControlled(f"it can't be asked: {error.strerror}") from None
-    return _records_in(bytes(data))
+
+
+async def _exchange(session: str, pid: int, line: bytes) -> bytes:
+    """Send the process of a session a line, and return all that it answers."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        await loop.sock_connect(connection, address_of(session))
+        if peer_of(connection)[0] != pid:
+            raise NotControlled("another process than the one that records it would answer")
+        await loop.sock_sendall(connection, line)
+        data = bytearray()
+        while (part := await loop.sock_recv(connection, 1 << 16)) and len(data) < MOST_BYTES:
+            data += part
+    return bytes(data)
 
 
 def _records_in(data: bytes) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Send a signal to a process that was seen before, and to no other that has its pid by now."""
+"""Processes that were found by their pid: whether one is suspended; and send one a signal."""
 
 from __future__ import annotations
 
@@ -57,10 +57,22 @@ class FoundProcess:
             raise NoSignal(f"process {self._pid} has ended") from None
 
 
+def is_suspended(pid: int) -> bool | None:
+    """Return whether a process is stopped by a signal or a debugger; None where it isn't found."""
+    try:
+        return _stat(pid)[0] in ("T", "t")
+    except OSError:
+        return None
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process after its name (proc(5), /proc/PID/stat)."""
+    # The name, which is in parentheses, may hold anything.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
 def _started(pid: int) -> float:
-    """Return when a process started, in seconds since 1970 (proc(5), /proc/PID/stat)."""
-    ticks = int(
-        Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    )
+    """Return when a process started, in seconds since 1970."""
+    ticks = int(_stat(pid)[19])
     at_boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return at_boot + ticks / os.sysconf("SC_CLK_TCK")

@@ -135,7 +135,7 @@ def on_host(log_dir: Path | None) -> str | None:
 
 
 def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for what is asked of another machine."""
+    """Wait for what is asked of another process or machine."""
     # Completion needs no asyncio.
     import asyncio
 

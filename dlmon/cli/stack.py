@@ -98,4 +98,4 @@ def ask_session_of(
 
         return shared.result_of(ask_remote(host, session, request, shared.on_host(log_dir)))
     entry = read_entry(shared.log_of(session, log_dir))
-    return entry.header, ask_session(entry, request)
+    return entry.header, shared.result_of(ask_session(entry, request))

@@ -81,7 +81,7 @@ class Emitter:
         self._looks = Looks(self._lines_held)
         self.steps: Any = self
         """What has the `batch_ended` that the training thread calls."""
-        self._profiles = Profiles(self.send, lambda: self.steps)
+        self._profiles = Profiles(self.send, lambda: self.steps, self._looks.pause_ns)
         self.held_lock: HeldLock | None = None
         """What writes the stacks where this thread can't run."""
         self._unsent, self._sent = bytearray(), 0

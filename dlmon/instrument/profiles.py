@@ -25,6 +25,8 @@ from dlmon.records import Profile, Record
 MOST_STEPS = 1000
 WAIT_NS = 120_000_000_000
 """So long a step is waited for: a script may never do another one."""
+WAIT_IN_PAUSE_NS = 1_500_000_000
+"""So long the first step is waited for in a pause, which may be the end of all steps."""
 _RUNNING = "a profile is being made already"
 BESIDE_A_GPU = (
     "on a GPU, Keras calls its hooks beside the training, and a profiler that starts there may "
@@ -133,10 +135,16 @@ class Profiles:
     Args:
         send: takes what is said of it.
         steps: returns the object whose `batch_ended` the training thread calls.
+        pause_ns: returns how long the pause has lasted that training is in by a time; 0 in none.
     """
 
-    def __init__(self, send: Callable[[Mark | Record], None], steps: Callable[[], Any]) -> None:
-        self._send, self._steps = send, steps
+    def __init__(
+        self,
+        send: Callable[[Mark | Record], None],
+        steps: Callable[[], Any],
+        pause_ns: Callable[[int], int] = lambda now: 0,
+    ) -> None:
+        self._send, self._steps, self._pause_ns = send, steps, pause_ns
         self.backend: str | None = None
         """What the batches are computed with, where that is known."""
         self._profile: _Steps | None = None
@@ -161,7 +169,7 @@ class Profiles:
     def tick(self, now: int) -> None:
         """Give up what waits for a step that does not come."""
         if self._profile is not None and not self._profile.is_over:
-            self._profile.tick(now)
+            self._profile.tick(now, self._pause_ns(now))
 
 
 class _Steps:
@@ -270,9 +278,11 @@ class _Steps:
         with contextlib.suppress(OSError):
             Path(self._path).unlink()
 
-    def tick(self, now: int) -> None:
+    def tick(self, now: int, pause_ns: int) -> None:
         """Give up where no step came for long; a profile that has begun ends with those it has."""
-        if now - self._last < WAIT_NS or not self._lock.acquire(blocking=False):
+        in_pause = pause_ns > 0 and self._stop is None
+        wait_ns = WAIT_IN_PAUSE_NS if in_pause else WAIT_NS
+        if now - self._last < wait_ns or not self._lock.acquire(blocking=False):
             return
         try:
             if self._stop is not None and self._done:
@@ -280,7 +290,8 @@ class _Steps:
                 return
             if self._stop is not None:
                 self._stop()
-            self._fail(f"no step came within {WAIT_NS // 10**9} s")
+            quiet_s = (pause_ns if in_pause else now - self._last) / 1e9
+            self._fail(f"no step has come for {quiet_s:.0f} s: ask again once steps come")
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._fail(f"{type(error).__name__}: {error}"[:300])
         finally:

@@ -1,7 +1,7 @@
 """Take what the supervisor asks of this process, on the connection that records go out on.
 
-A request is a line of JSON: `{"v": 1, "id": 7, "ask": "stack"}`, and what else it takes. The
-answer is a record with its number.
+A request is a line of JSON: `{"v": 1, "id": 7, "ask": "stack", "until": 123}`, and what else it
+takes. The answer is a record with its number; after `until`, on CLOCK_MONOTONIC, there is none.
 """
 
 from __future__ import annotations
@@ -89,6 +89,9 @@ class Requests:
         except (ValueError, TypeError, KeyError, RecursionError):
             return
         if type(number) is not int or not 0 < number < LARGEST or not isinstance(ask, str):
+            return
+        if isinstance(until := request.get("until"), int) and time.monotonic_ns() > until:
+            # This thread was held up: nobody waits for the answer any more.
             return
         handler = self._handlers.get(ask)
         if version != VERSION or handler is None:

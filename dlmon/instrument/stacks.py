@@ -143,6 +143,10 @@ class Looks:
         """How long until the next look; None where there is no pause."""
         return None if self._begin_ns is None else LOOK_S
 
+    def pause_ns(self, now: int) -> int:
+        """Return how long the pause has lasted; 0 where there is none."""
+        return 0 if self._begin_ns is None else now - self._begin_ns
+
     def take(
         self, quiet_since_ns: int | None, steps_us: Callable[[], list[int]], now: int
     ) -> Stack | None:

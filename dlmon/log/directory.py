@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.control import ANSWER_S, WAIT_S, NotControlled, ask
+from dlmon.found_process import is_suspended
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
@@ -278,7 +279,7 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
         raise NotControlled(f"{id} is not running any more") from None
 
 
-def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]:
+async def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]:
     """Return what a session of this machine that runs answers to a request.
 
     Raises:
@@ -289,8 +290,10 @@ def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]
         raise NotControlled(f"{id} was recorded on {header.host}: ask there")
     if entry.status != Status.RUNNING or entry.pid is None:
         raise NotControlled(f"{id} is not running: it is {entry.status}")
+    if is_suspended(entry.pid):
+        raise NotControlled(f"{id}: the process that records it is suspended")
     try:
-        return ask(id, entry.pid, request, WAIT_S.get(str(request.get("ask")), ANSWER_S))
+        return await ask(id, entry.pid, request, WAIT_S.get(str(request.get("ask")), ANSWER_S))
     except NotControlled as error:
         raise NotControlled(f"{id}: {error}") from None
 

@@ -443,7 +443,7 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
     """Yield what a session that runs here answers to a request, such as for its stacks."""
     path = _log_of(session, log_dir)
     try:
-        for record in await asyncio.to_thread(ask_session, read_entry(path), request):
+        for record in await ask_session(read_entry(path), request):
             yield {"record": encode(record)}
     except NotControlled as error:
         raise RefusedRequest(str(error)) from None

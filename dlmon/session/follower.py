@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.control import NotControlled
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
+from dlmon.found_process import is_suspended
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError
@@ -182,7 +183,7 @@ class SessionFollower(SessionSource):
         if not self.running:
             return await super().ask(request)
         entry = await asyncio.to_thread(read_entry, self.path)
-        return await asyncio.to_thread(ask_session, entry, request)
+        return await ask_session(entry, request)
 
     def detach(self) -> None:
         if self._lifeline is not None:
@@ -266,13 +267,3 @@ def _free_bytes(path: Path) -> int:
     except OSError:
         return MIN_FREE_BYTES
     return disk.f_bavail * disk.f_frsize
-
-
-def is_suspended(pid: int) -> bool | None:
-    """Return whether a process is stopped by a signal or a debugger; None where it isn't found."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may hold anything; the state is the first field after it.
-    return stat.rpartition(")")[2].split()[0] in ("T", "t")

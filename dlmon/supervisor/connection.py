@@ -173,7 +173,9 @@ class Connection(Reader):
         """
         if self._hello is None:
             raise NotAnswered("it takes no requests: an older dlmon is in it")
-        line = json.dumps({"v": VERSION, "id": number, "ask": ask, **fields}).encode() + b"\n"
+        until = time.monotonic_ns() + int(ANSWER_S * 1e9)
+        request = {"v": VERSION, "id": number, "ask": ask, "until": until, **fields}
+        line = json.dumps(request).encode() + b"\n"
         future: asyncio.Future[Answer | ProcessStack]
         future = self._asked[number, False] = asyncio.get_running_loop().create_future()
         began = time.monotonic()

@@ -206,6 +206,10 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert at[1]["script"]["function"] == "evaluate"
     # It is in the log, too, as what was asked for.
     assert {each.rank for each in script.records() if isinstance(each, ProcessStack)} == {0, 1}
+    refused = script.begin("profile", "last")
+    out, errors = refused.communicate(timeout=TIMEOUT_S)
+    assert (refused.returncode, out) == (2, "")
+    assert "no step has come for" in errors
 
 
 @pytest.mark.parametrize("context", ["spawn", "fork"])

@@ -1,5 +1,6 @@
 """Asking a session that runs: no answer is waited for without end."""
 
+import asyncio
 import os
 import socket
 import threading
@@ -25,6 +26,6 @@ def test_an_answer_that_trickles_is_given_up_in_time():
         trickling = threading.Thread(target=trickle, daemon=True)
         trickling.start()
         with pytest.raises(NotControlled, match="it did not answer within 1 s"):
-            ask(session, os.getpid(), {"ask": "stack"}, wait_s=0.6)
+            asyncio.run(ask(session, os.getpid(), {"ask": "stack"}, wait_s=0.6))
         released.set()
         trickling.join()

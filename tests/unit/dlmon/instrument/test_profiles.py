@@ -13,6 +13,8 @@ from dlmon.instrument.queued import Interruption, ProfiledSteps
 from dlmon.instrument.requests import RefusedRequest
 from dlmon.records import Profile
 
+S = 10**9
+
 
 class FakeTorch:
     """PyTorch's profiler as far as it is used: it says what is called, and fails where it is to."""
@@ -51,7 +53,11 @@ class Training:
         self.queued, self.sent = [], []
         self.batch_ended = self.first = self.queued.append
         self.path = tmp_path / "profile-1.part.gz"
-        self.profiles = Profiles(self.sent.append, lambda: self)
+        self.paused_since = None
+        self.profiles = Profiles(self.sent.append, lambda: self, self.pause_ns)
+
+    def pause_ns(self, now):
+        return 0 if self.paused_since is None else now - self.paused_since
 
     def ask(self, steps=2, number=7):
         self.profiles.begin(number, {"steps": steps, "path": str(self.path)})
@@ -146,9 +152,27 @@ def test_a_script_that_never_steps_again_is_told_after_a_while(training):
     training.profiles.tick(began + WAIT_NS - 1)
     assert training.made == []
     training.profiles.tick(began + WAIT_NS)
-    assert training.made[0].why == {"file": "no step came within 120 s"}
+    assert training.made[0].why == {"file": "no step has come for 120 s: ask again once steps come"}
     assert training.made[0].begin is None
     assert training.batch_ended is training.first
+
+
+def test_in_a_pause_it_is_told_within_two_seconds(training):
+    training.ask()
+    began = training.profiles._profile._last
+    training.paused_since = began - 60 * S
+    training.profiles.tick(began + S)
+    assert training.made == []
+    training.profiles.tick(began + 2 * S)
+    [told] = training.made
+    assert told.why == {"file": "no step has come for 62 s: ask again once steps come"}
+    # A short one, such as to save a checkpoint, changes nothing.
+    training.ask()
+    training.profiles.tick(training.profiles._profile._last + S)
+    training.paused_since = None
+    training.profiles.tick(training.profiles._profile._last + 2 * S)
+    training.step(3)
+    assert [each.steps for each in training.made] == [0, 2]
 
 
 def test_one_that_stops_stepping_in_the_middle_ends_with_the_steps_it_has(training):

@@ -1,6 +1,7 @@
 """Requests of the supervisor, and what else may arrive where they do."""
 
 import json
+import time
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_a_request_is_answered_by_its_handler_with_its_fields_once_it_is_whole()
     asking.ask(line("dance"), line("profile", version=VERSION + 1))
     assert [answer.request for answer in asking.sent[1:]] == [7, 7]
     assert all("does not know" in answer.refused for answer in asking.sent[1:])
+
+
+def test_one_that_nobody_waits_for_any_more_is_not_followed():
+    asking = Asking(profile=lambda number, request: Notice(number, "profiled"))
+    now = time.monotonic_ns()
+    asking.ask(line("profile", 7, until=now), line("profile", 8, until=now + 60 * 10**9))
+    assert [answer.t for answer in asking.sent] == [8]
 
 
 def test_a_handler_that_refuses_or_fails_ends_nothing():

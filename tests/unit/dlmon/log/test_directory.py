@@ -1,4 +1,6 @@
+import asyncio
 import os
+import signal
 import sys
 from dataclasses import replace
 from functools import partial
@@ -15,6 +17,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
+    ask_session,
     find_session,
     find_sessions,
     list_sessions,
@@ -373,3 +376,13 @@ def test_a_supervisor_that_just_ended_is_not_stopped(tmp_path, hold):
     holder.wait()
     with pytest.raises(NotControlled, match="is not running any more"):
         stop_session(entry)
+
+
+@on_linux
+def test_a_suspended_supervisor_is_asked_nothing(tmp_path, hold):
+    path = log_of(tmp_path, "one")
+    holder = hold(path)
+    os.kill(holder.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+    with pytest.raises(NotControlled, match="one: the process that records it is suspended"):
+        asyncio.run(ask_session(read_entry(path), {"ask": "profile", "steps": 5}))

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import threading
 import uuid
 from pathlib import Path
 
@@ -95,7 +96,7 @@ class Viewed:
         assert not any("can't be asked" in text for text in self.notices)
         try:
             asked = {"ask": "stack"} if request is None else request
-            return await asyncio.to_thread(control.ask, self.session, pid or os.getpid(), asked)
+            return await control.ask(self.session, pid or os.getpid(), asked)
         finally:
             self.control.close()
 
@@ -149,9 +150,24 @@ def test_what_can_not_be_done_is_one_sentence(request_, sentence):
 
 def test_a_session_that_nobody_records_or_another_process_does_is_one_sentence():
     with pytest.raises(NotControlled, match="older dlmon"):
-        control.ask(uuid.uuid4().hex, 1, {"ask": "stack"})
+        asyncio.run(control.ask(uuid.uuid4().hex, 1, {"ask": "stack"}))
     with pytest.raises(NotControlled, match="another process"):
         asyncio.run(Viewed().ask(pid=1))
+
+
+def test_a_viewer_that_leaves_waits_for_no_answer(processes):
+    async def run():
+        silent, is_asked = processes(100), asyncio.Event()
+        silent.answer_with(lambda number: is_asked.set())
+        asking = asyncio.ensure_future(Viewed(silent).ask(PROFILE))
+        await is_asked.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        # The loop would wait for a thread as it ends.
+        assert not [each.name for each in threading.enumerate() if each.name.startswith("asyncio")]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("sent", [b"x" * 10_000, b"{" * 4000 + b"\n", b"\xff\n", b""], ids=range(4))

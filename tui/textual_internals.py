@@ -14,6 +14,7 @@ from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.timer import Timer, TimerCallback
@@ -120,10 +121,28 @@ class PunctualApp(App[ReturnType], Background):
         return timer
 
 
+def _is_laid_out(options: OptionList) -> bool:
+    """Return whether a list may be paged through: else Textual's own ends the app."""
+    return bool(options._index_to_line)
+
+
+class SteadyOptionList(OptionList):
+    """A list that may be paged through before it is laid out, and where it has no room."""
+
+    def _move_page(self, direction: Any) -> None:
+        if _is_laid_out(self):
+            super()._move_page(direction)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return how many rows the options need; Textual's own ends the app without a column."""
+        padding = self.get_component_styles("option-list--option").padding.width
+        return super().get_content_height(container, viewport, max(width, padding + 1))
+
+
 class Palette(CommandPalette, SteadyScreen[None]):
     """A command palette that may be paged through before it is laid out, and closed while it looks.
 
-    Textual's own ends the app; and it does a command as often as it is chosen.
+    Textual's own does a command as often as it is chosen. The list in it is Textual's too.
     """
 
     async def _on_message(self, message: Message) -> None:
@@ -140,8 +159,7 @@ class Palette(CommandPalette, SteadyScreen[None]):
         return super()._gather_commands(search_value) if self.is_active else None
 
     def _action_command_list(self, action: str) -> None:
-        is_laid_out = bool(self.query_one(OptionList)._index_to_line)
-        if is_laid_out or not action.startswith("page_"):
+        if not action.startswith("page_") or _is_laid_out(self.query_one(OptionList)):
             super()._action_command_list(action)
 
 

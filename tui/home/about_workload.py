@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from dlmon.figures import units
 from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
+from tui.textual_internals import SteadyOptionList
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, cut, fit, shows
 from workloads.catalog import Workload
 
@@ -110,7 +110,7 @@ _STATUS_STYLES = {
 }
 
 
-class RecentSessions(OptionList):
+class RecentSessions(SteadyOptionList):
     """The newest sessions; while it has the focus, one is highlighted."""
 
     DEFAULT_CLASSES = "panel"

@@ -381,12 +381,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     async def action_move(self, where: str) -> None:
         """Move the highlight of the list, which has no focus."""
-        # Textual's list ends the app where it is to turn a page and has no room.
-        if self._list.scrollable_content_region or not where.startswith("page_"):
-            await self._list.run_action(where)
-            # A page up may end on the first family's name, which is none.
-            if self._list.highlighted is None:
-                self._list.action_first()
+        await self._list.run_action(where)
+        # A page up may end on the first family's name, which is none.
+        if self._list.highlighted is None:
+            self._list.action_first()
 
     def action_copy_command(self) -> None:
         """Put the command on the clipboard, where there is one."""

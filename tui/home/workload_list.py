@@ -10,11 +10,10 @@ from operator import attrgetter
 from textual import events
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from dlmon.figures import units
-from tui.textual_internals import put_border_titles
+from tui.textual_internals import SteadyOptionList, put_border_titles
 from workloads.catalog import Workload
 
 
@@ -44,7 +43,7 @@ _BORDER = 6
 """What of a border has no text."""
 
 
-class WorkloadList(OptionList, can_focus=False):
+class WorkloadList(SteadyOptionList, can_focus=False):
     """The workloads below the names of their families, which can't be highlighted.
 
     It never has the focus: keys go to the field that filters it, and the

@@ -15,6 +15,7 @@ from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
 from tui.requests import WatchHosts
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
+from tui.textual_internals import SteadyOptionList
 from tui.widgets.lines import fit
 from tui.widgets.text_field import TextField
 
@@ -87,7 +88,7 @@ class HostPicker(BaseScreen):
 
     def compose_parts(self) -> ComposeResult:
         if self._known:
-            yield OptionList(*map(self._shown, self._known), id="choices", classes="panel")
+            yield SteadyOptionList(*map(self._shown, self._known), id="choices", classes="panel")
         else:
             yield Static(_NOTHING, id="choices", classes="panel", markup=False)
         yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ScreenResultType
 from textual.widgets import OptionList
 
-from tui.textual_internals import Dialog
+from tui.textual_internals import Dialog, SteadyOptionList
 from tui.widgets.key_footer import KeyFooter
 
 _CURRENT = " (now)"
@@ -49,7 +49,7 @@ class ListDialog(Dialog[ScreenResultType]):
         self, title: str, options: Sequence[str], highlighted: int = 0, below: str = ""
     ) -> None:
         super().__init__()
-        self.list = OptionList(*map(Content, options))
+        self.list = SteadyOptionList(*map(Content, options))
         self.list.border_title, self.list.border_subtitle = title, below
         self.list.highlighted = highlighted
 

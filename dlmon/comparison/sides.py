@@ -199,6 +199,14 @@ class NotComparable(Exception):
     """Two sides can't be compared at all; the message is a sentence for a person."""
 
 
+class NoThroughput(NotComparable):
+    """No run of a side has a throughput; `run` is the first of them."""
+
+    def __init__(self, run: RunFigures, why: str) -> None:
+        super().__init__(why)
+        self.run = run
+
+
 def compare_sides(
     base: Sequence[RunFigures], new: Sequence[RunFigures], earlier: Sequence[RunFigures] = ()
 ) -> SidesComparison:
@@ -253,15 +261,16 @@ def _measured(side: Sequence[RunFigures], side_is: str) -> list[RunFigures]:
     measured = [run for run in side if THROUGHPUT in run.values]
     if not measured:
         several = f"none of the {len(side)} runs of {side_is} has a throughput to compare: "
-        raise NotComparable(f"{several if len(side) > 1 else ''}{without_throughput(side[0])}")
+        why = f"{several if len(side) > 1 else ''}{without_throughput(side[0])}"
+        raise NoThroughput(side[0], why)
     return measured
 
 
 def without_throughput(run: RunFigures) -> str:
-    """Say why a run has no throughput to compare: bad failed (out of memory)."""
+    """Say why a run has no throughput to compare: bad failed (out of memory) before it had one."""
     name = run.name or run.session
     if run.status == Status.FAILED:
-        return f"{name} {failed_text(run)}"
+        return f"{name} {failed_text(run)} before it had a throughput to compare"
     why = run.lacking.get(SAMPLES_PER_SECOND)
     return f"{name} has no throughput to compare{f': {why}' if why else ''}"
 

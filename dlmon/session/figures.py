@@ -22,7 +22,15 @@ from dlmon.comparison.run import (
     timings_of,
 )
 from dlmon.comparison.same_script import script_of
-from dlmon.comparison.sides import ACCOUNT, METRIC, THROUGHPUT, SidesComparison, compare_sides
+from dlmon.comparison.sides import (
+    ACCOUNT,
+    METRIC,
+    THROUGHPUT,
+    NotComparable,
+    NoThroughput,
+    SidesComparison,
+    compare_sides,
+)
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.records import Doubt, Model, Result, SessionHeader, Status
@@ -54,7 +62,32 @@ def compare_logs(
         return read_figures(logs[number], lambda share: on_read((number + share) / len(logs)))
 
     runs = [read(number) for number in range(len(logs))]
-    return compare_sides(runs[: len(base)], runs[len(base) :], earlier_runs(logs))
+    earlier = earlier_runs(logs)
+    try:
+        return compare_sides(runs[: len(base)], runs[len(base) :], earlier)
+    except NoThroughput as refused:
+        usable = _newest_before(refused.run, earlier, runs) if refused.run in runs[:1] else None
+        if usable is None:
+            raise
+        raise NotComparable(
+            f"{refused}; the newest run before it that has one is {usable}"
+        ) from None
+
+
+def _newest_before(
+    run: RunFigures, earlier: Sequence[RunFigures], compared: Sequence[RunFigures]
+) -> str | None:
+    """Return the newest run of the same workload before one that has a throughput."""
+    sessions = {each.session for each in compared}
+    return next(
+        (
+            each.session
+            for each in reversed(earlier)
+            if each.wall < run.wall and each.workload == run.workload
+            if THROUGHPUT in each.values and each.session not in sessions
+        ),
+        None,
+    )
 
 
 def earlier_runs(logs: Iterable[Path]) -> list[RunFigures]:

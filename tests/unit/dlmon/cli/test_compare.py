@@ -8,6 +8,7 @@ from fakes.scripts import script_session
 
 from dlmon.cli.command_line import run_command
 from dlmon.cli.shared import UserError, user_errors
+from dlmon.comparison.sides import NotComparable
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,18 @@ def test_what_can_t_be_compared_is_one_sentence(compare, arguments, says):
         compare(*arguments)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_behind_a_run_without_a_throughput_the_newest_one_that_has_it_is_named(compare, log_dir):
+    for name, stage in (("fixed", "result"), ("bad", "compiling"), ("worked", "result")):
+        header, *records = recorded_session(stage)
+        wall = header.wall + 10 * ["worked", "bad", "fixed"].index(name)
+        write_log(log_dir, [replace(header, id=name, wall=wall), *records], name)
+    with pytest.raises(NotComparable, match=r"^bad has no throughput .*; the newest .* is worked$"):
+        compare("last~1", "last")
+    # None of the other side, and none for the side that is looked at.
+    with pytest.raises(NotComparable, match=r"are needed$"):
+        compare("worked", "bad")
 
 
 def test_unlike_runs_are_compared_where_that_is_asked_for(compare):

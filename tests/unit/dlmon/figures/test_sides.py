@@ -270,7 +270,9 @@ def test_of_a_run_that_failed_it_is_said_why():
     with pytest.raises(NotComparable, match=r"^bad failed \(out of"):
         compare_sides(side("a", 1.0), [FAILED])
     comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
-    assert doubts(comparison) == ["left out: bad failed (out of memory)"]
+    assert doubts(comparison) == [
+        "left out: bad failed (out of memory) before it had a throughput to compare"
+    ]
     measured = replace(FAILED, values={"samples_per_second": 1.0})
     assert doubts(compare_sides(side("a", 1.0), [measured])) == [
         "bad failed (out of memory): its figures are those up to then"

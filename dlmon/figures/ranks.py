@@ -86,6 +86,21 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
     return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
 
 
+def why_no_ranks(session: Session, running: bool) -> str:
+    """Say why the processes of a session that train are not listed, and when they may be."""
+    ranks = session.trainers.known.values()
+    world_size = max((one.world_size or 1 for one in ranks), default=1)
+    if not session.header.is_script:
+        return "a workload trains in one process: it has no ranks"
+    if running and not ranks:
+        return "ranks are known once their processes have trained a first batch: none has yet"
+    if running and world_size > 1:
+        return f"1 of {world_size} processes trains so far: ranks are shown once another does"
+    if not ranks:
+        return "no process was seen to train: there are no ranks to show"
+    return "one process trains: only a run of several has ranks to show"
+
+
 def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
     """Return what is in use of the memory of some GPUs of a machine."""
     gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None

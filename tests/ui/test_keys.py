@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 import tui
 from tui.app import DlmonApp
+from tui.live.screen import SAID
 
 # What an action means to whoever presses its key. An action without a meaning of its own here
 # means what its name says: two of those on one key are two meanings.
@@ -27,8 +28,7 @@ MEANINGS = {
     "answer('leave')": "detach",
     "answer('stop')": "stop",
     "answer('again')": "again",
-    "say('only a run on several machines has machines to show')": "nodes",
-    "say('only a run of several processes has ranks to show')": "ranks",
+    **{f"tell_why('{name}')": name for name in SAID},
     "keep": "rename",
     "stop_and_again": "again",
     "close_log": "log",

@@ -135,6 +135,12 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
             return not self._log_is_open
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str | None:
+        """Return why an action can't be done now; None where nobody needs to be told."""
+        if action in _OF_A_RUN:
+            return "this is a replay: nothing runs that could be stopped or left"
+        return super().why_not(action)
+
     def go_to_mark(self, forward: bool) -> str | None:
         mark = self._source.seek_mark(forward, SEEKING_S)
         return None if mark is None else mark_text(mark, epoch_word(self._source.session.header))

@@ -17,6 +17,7 @@ from dlmon.comparison.compare import ComparisonRow, Reference
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word, timing_of
 from dlmon.figures.phases import reading_text
+from dlmon.figures.ranks import why_no_ranks
 from dlmon.figures.run_comparison import SessionComparison
 from dlmon.figures.sessions import called
 from dlmon.log.directory import SessionEntry
@@ -75,9 +76,6 @@ LIVE_KEYS: list[BindingType] = [
     *PANE_KEYS,
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
     hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
-    # Where another action has the same key and can be done, that one is.
-    hidden("M", "say('only a run on several machines has machines to show')", "Machines"),
-    hidden("W", "say('only a run of several processes has ranks to show')", "Ranks"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
     hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
     hidden(
@@ -94,6 +92,18 @@ LIVE_KEYS: list[BindingType] = [
     hidden("end", "page_log(1000)", "Go to end of log", "Follow the output again"),
     hidden("ctrl+p", "app.command_palette"),
     hidden("ctrl+c,ctrl+q", "leave"),
+]
+
+SAID = (
+    *("stop", "detach", "again", "next_part", "next_metric", "zoom_to_epoch"),
+    *("nodes", "ranks", "stacks", "profile", "move_cursor", "next_view", "fit_axis"),
+)
+"""The actions of which a person is told why they can't be done."""
+# Where another action has the same key and can be done, that one is.
+LIVE_KEYS += [
+    hidden(binding.key, f"tell_why('{name}')")
+    for binding in Binding.make_bindings(LIVE_KEYS)
+    if (name := binding.action.partition("(")[0]) in SAID
 ]
 
 STOPS_SCRIPT = "Interrupt the script as Ctrl-C does; asks first"
@@ -466,6 +476,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what there is to do now."""
+        if action == "tell_why":
+            return self.why_not(str(parameters[0])) is not None
         if action in ("again", "stop_and_again"):
             if not self._repeatable or self._again_when_stopped:
                 return False
@@ -486,9 +498,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         if action == "ranks":
             return len(self._source.session.trainers.known) > 1
         if action == "stacks":
-            return self._source.running or bool(self._source.session.stacks.of_processes)
+            return not self._is_over or bool(self._source.session.stacks.of_processes)
         if action == "profile":
-            return self._source.running or bool(self._source.session.profiles)
+            return not self._is_over or bool(self._source.session.profiles)
         if action == "log" or action in CHART_ACTIONS:
             return not self._log_is_open
         if action in LOG_ACTIONS:
@@ -527,9 +539,37 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
 
-    def action_say(self, why: str) -> None:
-        """Say why a key shows nothing."""
-        self.notify(why, severity="warning")
+    def action_tell_why(self, action: str) -> None:
+        """Say why a key does nothing."""
+        self.notify(self.why_not(action) or "", severity="warning", markup=False)
+
+    def why_not(self, action: str) -> str | None:
+        """Return why an action can't be done now; None where nobody needs to be told."""
+        running, session = self._source.running, self._source.session
+        of_charts = {*(CHART_ACTIONS - EPOCH_ACTIONS), "next_part", "next_metric"}
+        if self._log_is_open and action in of_charts:
+            return "the log has the whole screen: l shows the charts again"
+        match action:
+            case "nodes":
+                return "the run is on one machine: only one on several has machines to show"
+            case "ranks":
+                return why_no_ranks(session, running)
+            case "stacks" | "profile":
+                word = "profile" if action == "profile" else "stack"
+                return f"the run is over, and no {word} was recorded while it ran"
+            case "stop" | "detach":
+                return "it is stopping already" if running else "the run is over"
+            case "again" if self._again_when_stopped:
+                return "it runs again once it has stopped"
+            case "again":
+                return "it can't be run again from here: type its command again"
+            case "next_part":
+                return "there is nothing else to show here, or all of it is shown"
+            case "next_metric":
+                return "no other metric is known"
+            case "zoom_to_epoch":
+                return "nothing is chosen: Tab chooses a pane"
+        return None
 
     def action_nodes(self) -> None:
         self.post_message(ShowNodes(self._source))

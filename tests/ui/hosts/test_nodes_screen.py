@@ -4,11 +4,12 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-from fakes.recorded import recorded_session, write_log
+from fakes.recorded import folded, recorded_session, write_log
 from fakes.screens import OneScreen, screen_text
+from fakes.scripts import script_session
 from rich.cells import cell_len
 
-from dlmon.figures.ranks import CELLS, RankRow
+from dlmon.figures.ranks import CELLS, RankRow, why_no_ranks
 from dlmon.records import Batches, Machine, Model, Node, Trainer
 from dlmon.session.follower import SessionFollower
 from tui.hosts.nodes_screen import NodesScreen
@@ -94,9 +95,26 @@ async def test_with_one_process_the_keys_of_ranks_and_machines_say_that_there_ar
         await pilot.pause()
         assert isinstance(app.screen, LiveScreen)
         assert [one.message for one in app._notifications] == [
-            "only a run of several processes has ranks to show",
-            "only a run on several machines has machines to show",
+            "a workload trains in one process: it has no ranks",
+            "the run is on one machine: only one on several has machines to show",
         ]
+
+
+@pytest.mark.parametrize(
+    ("known", "world_size", "running", "why"),
+    [
+        (0, None, True, "once their processes have trained a first batch: none has yet"),
+        (1, 2, True, "1 of 2 processes trains so far: ranks are shown once another does"),
+        (1, None, True, "one process trains: only a run of several has ranks to show"),
+        (0, None, False, "no process was seen to train"),
+    ],
+)
+def test_it_is_said_why_no_ranks_are_shown_and_when_they_may_be(known, world_size, running, why):
+    session = folded(script_session(seconds=0))
+    session.trainers.known.clear()
+    for number in range(known):
+        session.fold(Trainer(1, number, 40, "torch", rank=number, world_size=world_size))
+    assert why in why_no_ranks(session, running)
 
 
 def rank(number, **changes):

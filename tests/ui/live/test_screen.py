@@ -32,6 +32,7 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 from tui.live.lines import ProgressLine
 from tui.live.screen import LiveScreen
+from tui.palette import keys_of
 
 WIDE, NARROW = (120, 40), (80, 24)
 
@@ -356,6 +357,32 @@ async def test_one_who_asks_twice_at_once_or_leaves_at_once_reads_no_warning(
     del screen
     gc.collect()
     assert [str(warned.message) for warned in recwarn] == []
+
+
+async def test_a_key_that_can_do_nothing_says_why(show_session):
+    async with show_session(recorded_session(), size=WIDE) as shown:
+        await until(shown.pilot, lambda: "completed" in shown.text)
+        told = {}
+        for key in ("s", "d", "S", "P", "M", "W", "a"):
+            shown.app.clear_notifications()
+            await shown.press(key)
+            [told[key]] = [one.message for one in shown.app._notifications]
+        assert told["s"] == told["d"] == "the run is over"
+        assert told["S"] == "the run is over, and no stack was recorded while it ran"
+        assert told["P"] == "the run is over, and no profile was recorded while it ran"
+        assert told["M"] == "the run is on one machine: only one on several has machines to show"
+        assert told["W"] == "a workload trains in one process: it has no ranks"
+        assert told["a"] == "it can't be run again from here: type its command again"
+        await shown.press("l")
+        shown.app.clear_notifications()
+        await shown.press("z")
+        [log] = [one.message for one in shown.app._notifications]
+        assert log == "the log has the whole screen: l shows the charts again"
+        # What does something says nothing, and none of it is in the help.
+        shown.app.clear_notifications()
+        await shown.press("l", "z")
+        assert not shown.app._notifications
+        assert not [words for _, words in keys_of(shown.app) if "tell" in words]
 
 
 # ---- a person's own script ----

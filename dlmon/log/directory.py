@@ -137,7 +137,7 @@ def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
     """Return the logs that a list means, oldest first, each once; `where` as for `find_log`.
 
     Its parts, with commas between them, are what `find_log` takes; a name means all that bear it,
-    and a glob such as `base*` all whose name or id it matches.
+    a script all runs of it, and a glob such as `base*` all whose name or id it matches.
 
     Raises:
         NoSuchLog: a part means none, or is a prefix of several ids.
@@ -152,6 +152,7 @@ def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
 def find_log(kind: type[Header], text: str, directory: Path, where: str = "") -> Path:
     """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
 
+    So does the workload or script that it is listed by, where nothing else is called that.
     `last~2` is the one that began two before the last.
 
     Args:
@@ -165,8 +166,10 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
     """
     found = _meant_by(kind, text, directory, where)
     if len(found) > 1:
-        ids = _some(map(id_of, found))
-        raise SeveralLogs(f"{len(found)} {kind.TYPE}s are called {quoted(text)}: {ids}")
+        ids = _some(map(id_of, reversed(found)))
+        raise SeveralLogs(
+            f"{len(found)} {kind.TYPE}s are called {quoted(text)}, the newest first: {ids}"
+        )
     return found[0]
 
 
@@ -214,6 +217,10 @@ def _meant_by(kind: type[Header], text: str, directory: Path, where: str) -> lis
         return [paths[likely[0]]]
     if likely:
         raise SeveralLogs(f"{quoted(text)} could be any of {len(likely)} {noun}s: {_some(likely)}")
+    titles = {path: _title_of(kind, path) for path in paths.values()}
+    titled = [path for path, title in titles.items() if title and fnmatchcase(title, text)]
+    if titled:
+        return titled
     raise NoSuchLog(
         f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions{where} lists what there "
         "is"
@@ -245,12 +252,24 @@ def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
 
 def _began(kind: type[Header], path: Path) -> float:
     """Return the wall time at which a log begins; what can't be read began before all."""
+    header = _header_of(kind, path)
+    return -math.inf if header is None else header.wall
+
+
+def _title_of(kind: type[Header], path: Path) -> str:
+    """Return the workload or script that a list names a session by; empty for a sweep."""
+    header = _header_of(kind, path)
+    return header.workload if isinstance(header, SessionHeader) else ""
+
+
+def _header_of(kind: type[Header], path: Path) -> SessionHeader | SweepHeader | None:
+    """Return how a log begins, or will once Slurm starts it; None where that can't be read."""
     try:
         with contextlib.closing(RecordFollower(path, kind)) as follower:
-            return follower.header.wall
+            return follower.header
     except LogError:
         submitted = read_submitted(path) if kind is SessionHeader else None
-        return -math.inf if submitted is None else submitted.wall
+        return None if submitted is None else submitted.header
 
 
 def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> None:

@@ -17,6 +17,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
+    SeveralLogs,
     ask_session,
     find_session,
     find_sessions,
@@ -251,8 +252,29 @@ def test_a_name_that_several_bear_means_none_of_them(tmp_path, three):
         write_label(path, Label("base"))
     with pytest.raises(NoSuchLog) as error:
         find_session("base", tmp_path)
-    sentence = f'3 sessions are called "base": {", ".join(three)}'
+    sentence = f'3 sessions are called "base", the newest first: {", ".join(reversed(three))}'
     assert str(error.value) == sentence
+
+
+def test_a_session_is_found_by_the_script_that_a_list_shows_it_by(tmp_path):
+    def run_of(script, name, wall):
+        begun = header(id=name, host=host_name(), boot_id=boot_id(), wall=wall)
+        return write_log(tmp_path, [replace(begun, workload=script)])
+
+    once, first, second = (
+        run_of(script, name, float(wall))
+        for wall, (script, name) in enumerate([("a.py", "1-x"), ("b.py", "2-y"), ("b.py", "3-z")])
+    )
+    run_of("", "4-machine", 3.0)
+    assert find_session("a.py", tmp_path) == once
+    assert find_sessions("b.py", tmp_path) == [first, second]
+    with pytest.raises(SeveralLogs, match=r'^2 sessions are called "b.py", .* first: 3-z, 2-y$'):
+        find_session("b.py", tmp_path)
+    # A name that a person gave comes first, and nothing is called like a machine alone.
+    write_label(second, Label("a.py"))
+    assert find_session("a.py", tmp_path) == second
+    with pytest.raises(NoSuchLog):
+        find_session("", tmp_path)
 
 
 @pytest.fixture

@@ -66,6 +66,13 @@ _NOT_ASKED = {
     StopCause.CANCELLED,
 }
 
+_WITH_ITS_VIEWER = (
+    StopCause.TERMINAL_CLOSED,
+    StopCause.VIEWER_TERMINATED,
+    StopCause.VIEWER_GONE,
+)
+_HOW_TO_KEEP = " (--detach, or d before that, keeps a run going)"
+
 Recorded = SessionEntry | SweepEntry
 """What a log directory holds."""
 
@@ -96,7 +103,8 @@ def ended_text(result: Result) -> str:
 
 def _cause_text(result: Result) -> str:
     text = None if result.stopped_by is None else CAUSE_TEXT.get(result.stopped_by)
-    return "" if text is None else f": {text}"
+    how_to_keep = _HOW_TO_KEEP if result.stopped_by in _WITH_ITS_VIEWER else ""
+    return "" if text is None else f": {text}{how_to_keep}"
 
 
 def stopped_unasked_text(result: Result) -> str:
@@ -173,6 +181,14 @@ def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = (
     A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
     What is `unsaid` of what speaks against it stands elsewhere.
     """
+    result = entry.result
+    came = _outcome(entry, whole, unsaid)
+    if whole or result is None or result.error or result.stopped_by not in _WITH_ITS_VIEWER:
+        return came
+    return f"{came}; {CAUSE_TEXT[result.stopped_by]}"
+
+
+def _outcome(entry: SessionEntry, whole: bool, unsaid: Container[str]) -> str:
     result = entry.result
     if result is None:
         why = WHY_NO_RESULT.get(entry.status, f"still {entry.status}")

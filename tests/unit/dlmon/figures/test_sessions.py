@@ -100,7 +100,8 @@ def stopped_by(cause):
 
 def test_who_stopped_a_session_stands_behind_how_it_stands():
     said = {
-        StopCause.TERMINAL_CLOSED: "stopped: its terminal was closed",
+        StopCause.TERMINAL_CLOSED: "stopped: its terminal was closed (--detach, or d before that, "
+        "keeps a run going)",
         StopCause.CTRL_C: "stopped: asked by Ctrl-C",
         StopCause.UNKNOWN: "stopped",
         None: "stopped",
@@ -113,6 +114,20 @@ def test_who_stopped_a_session_stands_behind_how_it_stands():
         *("terminal_closed", "viewer_terminated", "viewer_gone", "signal"),
         *("time_limit", "preempted", "requeued", "cancelled"),
     }
+
+
+def test_a_list_says_of_a_run_that_its_terminal_was_closed(entry):
+    recorded = entry(recorded_session())
+
+    def text(cause, whole=False):
+        result = replace(recorded.result, status=Status.STOPPED, stopped_by=cause)
+        return outcome(replace(recorded, result=result), whole=whole)
+
+    assert text(StopCause.TERMINAL_CLOSED) == f"{text(None)}; its terminal was closed"
+    assert text(StopCause.VIEWER_GONE).endswith("; its viewer is gone")
+    # Who asked for it knows; and in full it stands before.
+    assert text(StopCause.CTRL_C) == text(None)
+    assert text(StopCause.TERMINAL_CLOSED, whole=True) == text(None, whole=True)
 
 
 pytestmark = pytest.mark.usefixtures("utc")

@@ -48,6 +48,13 @@ class SteadyScreen(Screen[ScreenResultType], Background):
     follow each other for ever. And dismissed a second time, it takes off what lies below.
     """
 
+    has_content = True
+    """Whether the terminal is sent anything: Textual's own begins with the widgets as they are."""
+
+    def _compositor_refresh(self) -> None:
+        if self.has_content:
+            super()._compositor_refresh()
+
     async def on_event(self, event: events.Event) -> None:
         """Leave out a size that the terminal no longer has: that which it has follows."""
         if not isinstance(event, events.Resize) or event.size == self.app.size:

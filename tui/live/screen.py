@@ -175,6 +175,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             turn: which of several runs it is, of one that is one of several.
         """
         super().__init__(source)
+        # Until it is painted once, its charts are empty frames.
+        self.has_content = False
         self._turn = turn
         self._read_label = read_label
         self._comparison = SessionComparison(source, {} if references is None else references)
@@ -321,6 +323,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
         self._share_row()
         self.paint_charts(snapshot)
+        if not self.has_content:
+            self.has_content = True
+            self.refresh()
 
     def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts, and say where the time went and what the cursor is on."""

@@ -12,6 +12,7 @@ from fakes.recorded import (
 )
 from fakes.screens import OneScreen, of_this_boot, screen_text, until
 from fakes.scripts import script_session
+from textual.app import App
 from textual.screen import Screen
 
 from dlmon.control import NotControlled
@@ -467,3 +468,20 @@ async def test_tokens_per_second_stand_in_a_border_of_the_throughput_at_every_wi
         await pilot.pause()
         await pilot.pause()
         assert row in screen_text(app)
+
+
+async def test_what_is_painted_first_is_the_session_and_no_empty_frame(tmp_path, monkeypatch):
+    painted, display = [], App._display
+
+    def note(app, screen, renderable):
+        painted.append(screen_text(app))
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(App, "_display", note)
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training")))
+    app = OneScreen(LiveScreen(follower))
+    async with app.run_test(size=WIDE) as pilot:
+        await until(pilot, lambda: "Throughput" in screen_text(app))
+    shown = next(text for text in painted if "╭" in text)
+    assert "cifar10-cnn" in shown
+    assert "samples/s" in shown

@@ -11,7 +11,7 @@ Pure, but for reading published and own reference figures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlmon.comparison.conditions import (
@@ -35,7 +35,7 @@ from dlmon.comparison.run import RATE_UNITS, RunFigures, Timing, cpus_of, is_tim
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
-from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
+from dlmon.statistics.ratios import Error, Ratio, ratio_of
 
 # The intervals of single times say nothing of their degrees of freedom: as of many.
 _MANY = 1e6
@@ -74,7 +74,6 @@ class ComparisonRow:
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
         published: what a published row was read from.
-        settings: how an earlier run was made.
     """
 
     label: str
@@ -92,7 +91,6 @@ class ComparisonRow:
     usd_per_hour: float | None = None
     session: str | None = None
     published: Published | None = None
-    settings: tuple[Hashable, ...] = ()
 
     @property
     def reference(self) -> Reference:
@@ -199,7 +197,6 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         framework=run.framework,
         usd_per_hour=usd_per_hour_of(run.options, cpus_of(run.options, run.machine)),
         session=run.session,
-        settings=() if is_this else run.settings,
     )
 
 
@@ -271,17 +268,14 @@ def _published_row(
     )
 
 
-def beside(
-    this: ComparisonRow | None, other: ComparisonRow, rows: Sequence[ComparisonRow], steady: bool
-) -> Ratio | str:
+def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ratio | str:
     """Return how many times as fast as `other` this run is, or why that can't be said.
 
     A projection that leaves out a part doesn't compare, nor does one of a run that is not yet
     `steady`; a steady projection counts, and so does a whole epoch that was measured.
 
-    The interval allows for how runs differ where some of `rows` were made under the same
-    conditions, else only for how each of the two varied by itself (see `Ratio.basis`). A published
-    figure counts as exact.
+    The interval allows only for how each of the two varied by itself (see `Ratio.basis`). A
+    published figure counts as exact.
     """
     if not other.comparable:
         return "; ".join(other.badges)
@@ -291,17 +285,7 @@ def beside(
         return f"{this.missing} not measured"
     is_published = other.kind == "published"
     errors = [_error_of(row) for row in ((this,) if is_published else (this, other))]
-    spread = None if is_published else run_spread(_like_runs(rows))
-    return ratio_of([this.pace], [other.pace], spread, errors) or "this run has no figure yet"
-
-
-def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
-    """Return the times of earlier runs in groups of the same device and the same settings."""
-    groups: dict[Hashable, list[float]] = {}
-    for row in rows:
-        if row.kind == "earlier" and row.comparable and not row.projected:
-            groups.setdefault((row.label, row.settings), []).append(row.pace)
-    return list(groups.values())
+    return ratio_of([this.pace], [other.pace], within=errors) or "this run has no figure yet"
 
 
 def _error_of(row: ComparisonRow) -> Error | None:

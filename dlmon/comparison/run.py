@@ -21,7 +21,7 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.records.record import record
-from dlmon.statistics.ratios import Windows
+from dlmon.statistics.ratios import Error
 from dlmon.statistics.series import Series
 
 BACKEND = "backend"
@@ -244,7 +244,7 @@ class RunFigures(Conditions):
         values: its figures by their names, those of `FIGURES`, of metrics and of the account.
         not_numbers: metrics whose last value is no number, with what it is.
         read_once: metrics whose last value is no epoch's: it is of some steps alone.
-        windows: samples and microseconds of consecutive windows of steady training.
+        throughput_error: how unsure its throughput is by how that varied.
         curve: its throughput over time; None where only its result was read.
         is_projected: whether its seconds per epoch are a projection.
         lacking: the reasons for what wasn't measured.
@@ -274,7 +274,7 @@ class RunFigures(Conditions):
     values: Mapping[str, float] = field(default_factory=dict)
     not_numbers: Mapping[str, str] = field(default_factory=dict)
     read_once: frozenset[str] = frozenset()
-    windows: Windows = ()
+    throughput_error: Error | None = None
     curve: Curve | None = None
     is_projected: bool | None = None
     lacking: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,6 @@ from dlmon.statistics.ratios import (
     geometric_mean,
     ratio_of,
     run_spread,
-    window_error,
 )
 
 THROUGHPUT = "samples_per_second"
@@ -288,13 +287,8 @@ def _figure(
 ) -> SidesFigure:
     ours, theirs = _values(name, base), _values(name, new)
     why = _why_unlike(name, base, new) if ours and theirs else None
-    ratio = None
-    if why is None and name not in NO_RATIO:
-        groups = (_values(name, group) for group in (*repeats, base, new))
-        spread = run_spread(group for group in groups if min(group, default=0) > 0)
-        single = [side for side in (base, new) if len(side) == 1] if name == THROUGHPUT else []
-        within = [window_error(side[0].windows) for side in single]
-        ratio = ratio_of(ours, theirs, spread, within)
+    is_compared = why is None and name not in NO_RATIO
+    ratio = _ratio(name, base, new, repeats) if is_compared else None
     is_geometric = name not in NO_RATIO
     mixed = [name == THROUGHPUT and len(_counts_steps(side)) > 1 for side in (base, new)]
     return SidesFigure(
@@ -305,6 +299,28 @@ def _figure(
         runs=(len(ours), len(theirs)),
         why=why,
     )
+
+
+def _ratio(
+    name: str,
+    base: Sequence[RunFigures],
+    new: Sequence[RunFigures],
+    repeats: Sequence[Sequence[RunFigures]],
+) -> Ratio | None:
+    groups = (_values(name, group) for group in (*repeats, base, new))
+    spread = run_spread(group for group in groups if min(group, default=0) > 0)
+    single = [side for side in (base, new) if len(side) == 1] if name == THROUGHPUT else []
+    within = [side[0].throughput_error for side in single]
+    return ratio_of(_values(name, base), _values(name, new), spread, within)
+
+
+def throughput_ratio(
+    base: RunFigures, new: RunFigures, earlier: Sequence[RunFigures]
+) -> Ratio | None:
+    """Return the ratio of two runs' throughputs, as `compare_sides` does; None without both."""
+    if _why_unlike(THROUGHPUT, [base], [new]) is not None:
+        return None
+    return _ratio(THROUGHPUT, [base], [new], _repeats((base, new), earlier))
 
 
 def _values(name: str, runs: Iterable[RunFigures]) -> list[float]:

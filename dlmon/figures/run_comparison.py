@@ -25,8 +25,13 @@ from dlmon.comparison.run import (
     RunFigures,
     cpus_of,
 )
-from dlmon.comparison.same_script import script_of
-from dlmon.comparison.sides import Difference, argument_differences, code_differences
+from dlmon.comparison.same_script import is_same_work, script_of
+from dlmon.comparison.sides import (
+    Difference,
+    argument_differences,
+    code_differences,
+    throughput_ratio,
+)
 from dlmon.figures import units, verdicts
 from dlmon.figures.account import regular_steps_text
 from dlmon.figures.comparison import (
@@ -49,10 +54,10 @@ from dlmon.figures.sections import Bar, Bars, Row
 from dlmon.figures.tables import measured_in_short
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options
-from dlmon.records import Result
+from dlmon.records import Result, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.session.figures import figures_of_entry, figures_of_snapshot
+from dlmon.session.figures import figures_of_entry, figures_of_snapshot, runs_that_ended
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource
 from dlmon.statistics.ratios import Ratio
@@ -71,7 +76,9 @@ class Comparison:
         rows: as `compare` returns them; none where it has no figure, nor will have one.
         names: what to call the earlier runs, by id.
         earlier: those, by id, the oldest first.
-        given: what each of them was given otherwise.
+        runs: what all of them give for comparing, this session too, by id.
+        repeats: runs that may say how far runs of the same conditions differ.
+        given: what each of the earlier runs was given otherwise.
         reference: what a person chose to compare with.
         is_running: whether the session goes on.
     """
@@ -80,6 +87,8 @@ class Comparison:
     rows: tuple[ComparisonRow, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     earlier: dict[str, SessionEntry] = field(default_factory=dict)
+    runs: Mapping[str, RunFigures] = field(default_factory=dict)
+    repeats: Sequence[RunFigures] = ()
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reference: Reference | None = None
     is_running: bool = False
@@ -125,9 +134,15 @@ class Comparison:
         return None if entry is None else entry.result
 
     def factor(self, row: ComparisonRow) -> Ratio | str:
-        """Return how many times as fast as a row this run is, or why that can't be said."""
-        is_steady = self.snapshot.samples_per_second is not None
-        return beside(self.this, row, self.rows, is_steady)
+        """Return how many times as fast as a row this run is, or why that can't be said.
+
+        Of two runs that is the ratio of their throughputs, as `dlmon compare` gives it.
+        """
+        found = beside(self.this, row, self.snapshot.samples_per_second is not None)
+        if isinstance(found, str) or row.session is None or row.session not in self.earlier:
+            return found
+        theirs, ours = self.runs[row.session], self.runs[self.snapshot.header.id]
+        return throughput_ratio(theirs, ours, self.repeats) or found
 
     def against(self, row: ComparisonRow, name: str = "") -> str:
         """Say how many times as fast as a row this run is, with its interval."""
@@ -197,6 +212,7 @@ def comparison_of(
     entries: Sequence[SessionEntry],
     reference: Reference | None = None,
     is_running: bool = False,
+    repeats: Sequence[RunFigures] = (),
 ) -> Comparison:
     """Return a session among published times and earlier sessions, those of `earlier_sessions`."""
     if not is_running and timing_of(snapshot) is None:
@@ -222,7 +238,16 @@ def comparison_of(
     ]
     earlier = {entry.header.id: entry for entry in entries}
     names = _names(entries, runs, this)
-    return Comparison(snapshot, tuple(rows), names, earlier, given, reference, is_running)
+    runs[this.session] = this
+    return Comparison(
+        snapshot, tuple(rows), names, earlier, runs, repeats, given, reference, is_running
+    )
+
+
+def repeats_of(entries: Sequence[SessionEntry], header: SessionHeader) -> list[RunFigures]:
+    """Return the runs of the same work: those of the same conditions say how far runs differ."""
+    same_work = (entry for entry in entries if is_same_work(entry.header, header))
+    return runs_that_ended(same_work)
 
 
 def _names(
@@ -427,6 +452,7 @@ class SessionComparison:
         self._source = source
         self._references = references
         self._all_earlier: list[SessionEntry] = []
+        self._repeats: list[RunFigures] = []
         self.is_known = False
         """Whether the earlier sessions were read."""
 
@@ -435,6 +461,7 @@ class SessionComparison:
         header = self._source.session.header
         self.is_known = True
         self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
+        self._repeats = repeats_of(entries, header)
 
     @property
     def reference(self) -> Reference | None:
@@ -466,12 +493,15 @@ class SessionComparison:
         ]
         first = len(known) - EARLIER_SESSIONS
         newest = [each for n, each in enumerate(known) if n >= first or each.header.id == chosen]
-        return comparison_of(snapshot, newest, self.reference, self._source.running)
+        return self._comparison_of(snapshot, newest)
 
     def in_full(self) -> Comparison:
         """Return it as it stands now, with all earlier sessions."""
-        snapshot = self._source.snapshot()
-        return comparison_of(snapshot, self._all_earlier, self.reference, self._source.running)
+        return self._comparison_of(self._source.snapshot(), self._all_earlier)
+
+    def _comparison_of(self, snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
+        is_running = self._source.running
+        return comparison_of(snapshot, entries, self.reference, is_running, self._repeats)
 
 
 def facts_of_epoch(snapshot: Snapshot) -> list[str]:

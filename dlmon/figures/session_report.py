@@ -27,7 +27,7 @@ from dlmon.figures.memory import (
 )
 from dlmon.figures.ranks import rank_table
 from dlmon.figures.redact import Redaction
-from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of
+from dlmon.figures.run_comparison import Comparison, comparison_bars, comparison_of, repeats_of
 from dlmon.figures.sections import (
     Code,
     Figures,
@@ -156,7 +156,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     header, text = snapshot.header, redaction.text
     entries = list_sessions(log_directory_of(path))
     earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
-    comparison = comparison_of(snapshot, earlier)
+    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, header))
     longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
     gaps = [Mark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
     left_out = (METRICS,) if full else (METRICS, COMMAND)

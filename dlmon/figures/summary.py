@@ -37,7 +37,7 @@ from dlmon.figures.comparison import (
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.machine import activity_text
 from dlmon.figures.memory import against_failure, explain_failure, memory_text
-from dlmon.figures.run_comparison import comparison_bars, comparison_of
+from dlmon.figures.run_comparison import comparison_bars, comparison_of, repeats_of
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.tables import evaluation_text, loop_table, measured_loop, metrics_line
@@ -350,7 +350,7 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
         if section is not None:
             yield section
     earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
-    comparison = comparison_of(snapshot, earlier)
+    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
     # Nothing is published of a script: before its second run there is nothing to compare.
     if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
         yield comparison_bars(comparison)

@@ -38,6 +38,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.learning import MetricFigure, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
+from dlmon.statistics.ratios import throughput_error
 
 OnRead = Callable[[float], object]
 """Called again and again with how much is read, 0 to 1; what it raises ends the reading."""
@@ -93,12 +94,13 @@ def _newest_before(
 def earlier_runs(logs: Iterable[Path]) -> list[RunFigures]:
     """Return the sessions in the log directories of these: they say how far runs differ."""
     directories = dict.fromkeys(map(log_directory_of, logs))
-    return [
-        figures_of_entry(entry)
-        for directory in directories
-        for entry in list_sessions(directory)
-        if entry.status in (Status.COMPLETED, Status.STOPPED)
-    ]
+    return runs_that_ended(e for directory in directories for e in list_sessions(directory))
+
+
+def runs_that_ended(entries: Iterable[SessionEntry]) -> list[RunFigures]:
+    """Return what those sessions give for comparing that completed or were stopped."""
+    ended = (entry for entry in entries if entry.status in (Status.COMPLETED, Status.STOPPED))
+    return [figures_of_entry(entry) for entry in ended]
 
 
 def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
@@ -118,9 +120,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
         curve = Curve(session.throughput, session.training_start, session.counts_steps)
     metrics = metric_figures(snapshot.epochs, session.learning)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
-    return _of_entry(
-        replace(figures, windows=session.loops.longest.steady.windows, curve=curve), entry
-    )
+    return _of_entry(replace(figures, curve=curve), entry)
 
 
 def read_session(log: Path, on_read: OnRead = ignore) -> Session:
@@ -249,6 +249,7 @@ def _figures(
         values=values,
         not_numbers={one.name: one.why for one in metrics if one.final is None and one.why},
         read_once=frozenset(one.name for one in metrics if one.last_epoch is None),
+        throughput_error=None if figures is None else throughput_error(figures.samples_per_second),
         is_projected=None if epoch is None else epoch.projected,
         lacking={} if figures is None else figures.why,
         error=None if result is None else result.error,

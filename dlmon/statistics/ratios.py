@@ -11,16 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from dlmon.records import Word
+from dlmon.records import SamplesPerSecond, Word
 from dlmon.records.record import record
-from dlmon.statistics.intervals import student_95_of, student_p
+from dlmon.statistics.intervals import student_95, student_95_of, student_p
 
-Windows = Sequence[tuple[int, int]]
-"""Samples and microseconds of consecutive windows of one run."""
-
-MIN_WINDOWS = 4
 NOTICEABLE_CHANGE = 0.0005
 """A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
+# Of more, the factor of a band is nearly the same.
+_MOST_DEGREES = 32
 
 
 class Claim(Word):
@@ -41,7 +39,7 @@ class Basis(Word):
     LIKE_RUNS = "like_runs"
     """One run on a side, and how other runs of the same conditions differ."""
     WITHIN_RUNS = "within_runs"
-    """One run on a side, and how its windows differ: nothing is known of how runs do."""
+    """One run on a side, and how its seconds differ: nothing is known of how runs do."""
 
 
 @record(frozen=True)
@@ -108,26 +106,17 @@ def run_spread(groups: Iterable[Sequence[float]]) -> Error | None:
     return Error(math.sqrt(squares / degrees), degrees) if degrees else None
 
 
-def window_error(windows: Windows) -> Error | None:
-    """Return the error of a run's throughput by how its windows differ; None below `MIN_WINDOWS`.
+def throughput_error(rate: SamplesPerSecond | None) -> Error | None:
+    """Return the error of a run's throughput; None where its 95 % half-width, the band, is unknown.
 
-    It is what a circular block bootstrap gives: blocks of neighbouring windows are drawn again
-    and again. What infinitely many draws come to is known in closed form, so none is made.
+    How many times the standard error the band is says with how many degrees of freedom.
+    A band of no width is none: logs of earlier versions have it where nothing was known.
     """
-    count = len(windows)
-    samples, time_us = sum(w[0] for w in windows), sum(w[1] for w in windows)
-    if count < MIN_WINDOWS or not samples or not time_us:
+    if rate is None or not rate.standard_error or not rate.band:
         return None
-    rate = samples / time_us
-    residuals = [done - rate * took_us for done, took_us in windows]
-    # Noise may last for several windows; see Politis and White on the cube root.
-    length = max(2, round(count ** (1 / 3)))
-    around = [*residuals, *residuals[: length - 1]]
-    blocks = [math.fsum(around[start : start + length]) for start in range(count)]
-    variance = math.fsum(block * block for block in blocks) / count / length * count
-    # Blocks of one run lie closer to its own mean than to the true one.
-    variance *= count / (count - length)
-    return Error(math.sqrt(variance) / samples, max(1.0, count / length - 1))
+    times = rate.band / rate.standard_error
+    degrees = min(range(1, _MOST_DEGREES), key=lambda count: abs(student_95(count) - times))
+    return Error(rate.standard_error / rate.mean, degrees)
 
 
 def ratio_of(
@@ -142,7 +131,7 @@ def ratio_of(
         base: the figure of each run of that side.
         new: the same.
         spread: what `run_spread` says of like runs; it counts where a side has one run.
-        within: what `window_error` says of the runs of the sides that have one.
+        within: the error within each run of the sides that have one.
     """
     if not base or not new or not all(0 < value < math.inf for value in (*base, *new)):
         return None

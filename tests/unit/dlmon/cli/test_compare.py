@@ -61,7 +61,7 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
     exit_code, out = compare("base-0", "slow-0")
     assert exit_code == 0
     assert "? -10.0 %" in out
-    assert "New is 10.0 % slower than base (9.8 to 10.1 %, 1 run each)" in out
+    assert "New is 10.0 % slower than base (9.9 to 10.1 %, 1 run each)" in out
     with pytest.raises(UserError, match="repeat each 3 times"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")
 

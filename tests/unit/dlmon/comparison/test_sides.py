@@ -14,7 +14,7 @@ from dlmon.comparison.sides import (
     is_slower_by,
 )
 from dlmon.records import MachineFacts, Status
-from dlmon.statistics.ratios import Basis, Claim
+from dlmon.statistics.ratios import Basis, Claim, Error
 
 OPTIONS = {"batch_size": 100, "threads": 2, "log_dir": "/somewhere", "price": None}
 VERSIONS = {"keras": "3.12", "backend": "tensorflow"}
@@ -359,13 +359,13 @@ def test_of_several_runs_one_without_a_throughput_is_left_out():
 
 numbers = st.floats(0, 1e300) | st.sampled_from([0.0, 1e-300])
 any_run = st.builds(
-    lambda session, values, batch_size, windows: replace(
-        RUN, session=session, values=values, batch_size=batch_size, windows=windows
+    lambda session, values, batch_size, error: replace(
+        RUN, session=session, values=values, batch_size=batch_size, throughput_error=error
     ),
     st.text(max_size=3),
     st.dictionaries(st.sampled_from([*FIGURES, "account.stalls"]), numbers, max_size=6),
     st.sampled_from([None, 1, 2]),
-    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**12)), max_size=19),
+    st.none() | st.builds(Error, st.floats(0, 1e300), st.integers(1, 31)),
 )
 
 

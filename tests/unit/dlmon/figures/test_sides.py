@@ -18,7 +18,7 @@ from dlmon.figures.sides import (
     verdict,
 )
 from dlmon.records import Status
-from dlmon.statistics.ratios import Basis, Ratio
+from dlmon.statistics.ratios import Basis, Error, Ratio
 
 (RUN,) = side("run", 1_000.0)
 
@@ -109,7 +109,7 @@ def test_what_speaks_against_every_run_is_said_once(against, said):
     assert doubts(compare_sides(running, doubted[1])) == alone
 
 
-WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
+ERROR = Error(0.01, 9)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,9 @@ def test_of_one_run_a_side_it_is_said_what_would_show_more(runs, rests_on, comma
 
 
 def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
-    one_each = compare_sides(side("a", 1.0, windows=WINDOWS), side("b", 2.0, windows=WINDOWS))
+    one_each = compare_sides(
+        side("a", 1.0, throughput_error=ERROR), side("b", 2.0, throughput_error=ERROR)
+    )
     assert [text[:12] for text in legends(figure_table(one_each))] == ["? not tested"]
     assert "not of how runs do" in notes(one_each)[-1]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))

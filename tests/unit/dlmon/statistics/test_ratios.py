@@ -1,19 +1,22 @@
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.records import SamplesPerSecond
+from dlmon.statistics.intervals import student_95
 from dlmon.statistics.ratios import (
-    MIN_WINDOWS,
     Basis,
     Error,
     geometric_mean,
     ratio_of,
     run_spread,
-    window_error,
+    throughput_error,
 )
+from dlmon.statistics.steady_state import Blocks
 
 throughputs = st.lists(st.floats(1e-3, 1e9), min_size=2, max_size=8)
 
@@ -31,6 +34,17 @@ def windows(draw, count, lasts=0.0, spread=0.05):
         state = kept * state + math.sqrt(1 - kept * kept) * draw.gauss(0, 1)
         made.append((1_000, round(1e6 * math.exp(spread * state))))
     return made
+
+
+def rate_of(of_run):
+    """Return the throughput of a run that has such windows, as its steady state gives it."""
+    blocks, mean = Blocks(done=list(of_run)), 1e6 * throughput(of_run)
+    error, degrees = blocks.relative_error()
+    return SamplesPerSecond(mean, mean, mean * error, 1.0, mean * error * student_95(degrees))
+
+
+def error_of(of_run):
+    return throughput_error(rate_of(of_run))
 
 
 def throughput(of_run):
@@ -119,7 +133,7 @@ def test_what_is_no_positive_number_has_no_ratio_and_what_does_not_vary_no_inter
 def test_one_run_a_side_is_never_significant_where_nothing_is_known_of_how_runs_differ(times_us):
     base = [(1_000, time_us) for time_us in times_us]
     new = [(2_000, time_us) for time_us in times_us]
-    errors = [window_error(base), window_error(new)]
+    errors = [error_of(base), error_of(new)]
     ratio = ratio_of([throughput(base)], [throughput(new)], None, errors)
     assert ratio.value == pytest.approx(2)
     assert ratio.p is None
@@ -133,32 +147,16 @@ def test_windows_say_how_sure_the_change_within_two_runs_is(count, lasts):
     held = 0
     for _ in range(400):
         pair = [windows(draw, count, lasts) for _ in range(2)]
-        errors = [window_error(one) for one in pair]
+        errors = [error_of(one) for one in pair]
         ratio = ratio_of([throughput(pair[0])], [throughput(pair[1])], None, errors)
         assert ratio.basis is Basis.WITHIN_RUNS
         held += ratio.low <= 1 <= ratio.high
     assert held >= 400 * 0.9
 
 
-def test_the_error_of_windows_is_what_drawing_blocks_again_and_again_gives():
-    draw = random.Random(3)
-    of_run = windows(draw, 16, lasts=2)
-    count, length = 16, 3
-    drawn = []
-    for _ in range(20_000):
-        starts = [draw.randrange(count) for _ in range(count // length)]
-        again = [of_run[(start + step) % count] for start in starts for step in range(length)]
-        drawn.append(math.log(throughput(again)))
-    mean = math.fsum(drawn) / len(drawn)
-    deviation = math.sqrt(math.fsum((one - mean) ** 2 for one in drawn) / len(drawn))
-    # Five blocks of three windows are drawn of sixteen; and the factor for a run's own mean.
-    expected = deviation * math.sqrt(15 / 16) * math.sqrt(count / (count - length))
-    assert window_error(of_run).of_log == pytest.approx(expected, rel=0.03)
-
-
 def test_earlier_runs_widen_what_windows_say():
     draw = random.Random(9)
-    within = [window_error(windows(draw, 15)) for _ in range(2)]
+    within = [error_of(windows(draw, 15)) for _ in range(2)]
     alone = ratio_of([1_000.0], [1_100.0], None, within)
     spread = run_spread([[990.0, 1_010.0, 1_000.0], [1_100.0, 1_130.0]])
     widened = ratio_of([1_000.0], [1_100.0], spread, within)
@@ -177,12 +175,19 @@ def test_one_run_a_side_with_earlier_ones_is_called_different_in_one_of_twenty_c
     assert called <= 65
 
 
-def test_how_runs_differ_is_pooled_over_groups_and_a_few_windows_say_nothing():
+def test_how_runs_differ_is_pooled_over_groups():
     assert run_spread([[100.0], [], [7.0]]) is None
     spread = run_spread([[100.0, 110.0], [1.0, 1.1], [5.0]])
     assert spread.degrees == 2
     assert spread.of_log == pytest.approx(math.log(1.1) / math.sqrt(2))
-    of_run = [(1_000, 1_000_000), (1_000, 1_010_000)] * 10
-    assert window_error(of_run[: MIN_WINDOWS - 1]) is None
-    assert window_error(of_run[:MIN_WINDOWS]) is not None
-    assert window_error([(0, 1_000_000)] * 9) is None
+
+
+@pytest.mark.parametrize("count", [2, 5, 12, 19])
+def test_the_error_of_a_throughput_has_the_width_of_its_band(count):
+    of_run = windows(random.Random(count), count)
+    rate = rate_of(of_run)
+    error = throughput_error(rate)
+    assert error.of_log * student_95(int(error.degrees)) == pytest.approx(rate.band / rate.mean)
+    assert throughput_error(replace(rate, band=None)) is None
+    assert throughput_error(replace(rate, band=0.0, standard_error=0.0)) is None
+    assert throughput_error(None) is None

@@ -25,6 +25,8 @@ from dlmon.records import CHECKPOINT, COMPILE, NamedPause
 # Compiling comes in many small steps: shorter ones are not even put together.
 _LEAST_STEP_NS = 1_000_000
 _MOST_FILES = 10_000
+# So often it is said of a compilation that it goes on: the process may be ended within it.
+_GOES_ON_S = 1.0
 _LONGEST_TEXT = 200
 
 
@@ -43,11 +45,25 @@ class Pauses:
         """Why `torch.compile` compiles next, if that was compiled before."""
         self.has_compiled = False
         """Whether it has compiled anything."""
+        self.goes_on_s = _GOES_ON_S
 
     def report(self, name: str, begin: int, **known: Any) -> None:
         """Report a pause of the running thread, which ends now."""
         beside = None if self.reporter.is_trained_here() else True
         self.reporter.send_or_keep(NamedPause(begin, self.clock(), name, beside=beside, **known))
+
+    def begin_to_report(self, name: str, begin: int) -> threading.Event:
+        """Report again and again, until the event is set, that a pause of this thread goes on."""
+        ended = threading.Event()
+        beside = None if self.reporter.is_trained_here() else True
+
+        @guarded(self.reporter)
+        def report() -> None:
+            while not ended.wait(self.goes_on_s):
+                self.reporter.send_now(NamedPause(begin, self.clock(), name, beside=beside))
+
+        threading.Thread(target=report, name="dlmon-pause", daemon=True).start()
+        return ended
 
     def begin_save(self) -> dict[Path, int] | None:
         """Begin to save; return what takes the sizes of files, None within what saves already."""
@@ -128,6 +144,7 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
     """
     pauses, kind = pauses_of(reporter), module.CompilationCallbackHandler
     begin: int | None = None
+    has_ended = threading.Event()
     breaks_before = 0
 
     def count_breaks() -> int:
@@ -135,12 +152,15 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
         return sum(utils.counters["graph_break"].values()) if utils is not None else 0
 
     def began(*arguments: Any) -> None:
-        nonlocal begin, breaks_before
+        nonlocal begin, breaks_before, has_ended
+        has_ended.set()
         begin, breaks_before = pauses.clock(), count_breaks()
+        has_ended = pauses.begin_to_report(COMPILE, begin)
         pauses.has_compiled = True
 
     def ended(*arguments: Any) -> None:
         nonlocal begin
+        has_ended.set()
         if begin is not None and pauses.clock() - begin >= _LEAST_STEP_NS:
             breaks = count_breaks() - breaks_before
             reason = _guard_that_failed(pauses.reasons[0]) if pauses.reasons else None

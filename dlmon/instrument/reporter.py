@@ -205,6 +205,15 @@ class Reporter:
         elif self._path is not None:
             self._early.append(record)
 
+    def send_now(self, record: NamedPause) -> None:
+        """Send a record, also before the process first trains: it may be ended before that."""
+        if self._emitter is not None:
+            self._emitter.send(record)
+        elif self._path is not None:
+            # Where nobody listens any more, nobody misses it.
+            with contextlib.suppress(OSError), connect(self._path, CLOSE_S) as connection:
+                connection.sendall(encode(record), socket.MSG_NOSIGNAL)
+
     def _collecting(self, phase: str, known: dict[str, int]) -> None:
         """Time a collection of garbage: whatever thread collects, no other one runs meanwhile."""
         if phase == "start":

@@ -36,6 +36,7 @@ class Phase:
 class NamedPause:
     """A time in which a framework did something else than train, written when it is over.
 
+    A compilation is written each second while it goes on, too, from its begin until then.
     What follows within a hundredth of a second is the same one. Of under 0.05 s none is written,
     and of more than a thousand only longer ones.
 
@@ -65,6 +66,12 @@ class NamedPause:
     @property
     def seconds(self) -> float:
         return (self.end - self.t) / 1e9
+
+    def contains(self, other: NamedPause) -> bool:
+        """Return whether another is part of this one; before it trains, a process has no number."""
+        is_same = (self.name, self.beside) == (other.name, other.beside)
+        is_here = other.trainer in (None, self.trainer)
+        return is_same and is_here and self.t <= other.t and other.end <= self.end
 
 
 NUMBERS_OF_A_PART = 1000

@@ -194,6 +194,12 @@ class TimeAccount:
         part = _PART_OF_PAUSE.get(pause.name)
         if part is None or pause.beside:
             return
+        # What is known of it from when it went on is part of it.
+        self._waiting = [
+            (begin, end, of)
+            for begin, end, of in self._waiting
+            if of is not part or begin < pause.t or end > pause.end
+        ]
         pieces = [(max(pause.t, self._until_ns), pause.end)]
         for begin, end, _ in self._waiting:
             pieces = [

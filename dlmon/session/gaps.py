@@ -23,6 +23,8 @@ from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 MIN_GAP_NS = 1_000_000_000
 # At most this many gaps are kept: the longest.
 MAX_GAPS = 1000
+NEWEST_PAUSES = 16
+"""A pause that goes on is looked for among so many of the newest."""
 # At most this many readings are kept, for a gap that may have begun with the oldest.
 MAX_READINGS = 600
 # What is said as a gap ends may be a little later: times of batches are whole microseconds.
@@ -88,6 +90,10 @@ class Gap:
         return (self.end - self.start) / 1e9
 
 
+def _is_part(gap: Gap, of: Gap) -> bool:
+    return gap.kind is of.kind and of.start <= gap.start and gap.end <= of.end
+
+
 class Gaps:
     """Collects the gaps of a session, and the readings of its machine that lie in them."""
 
@@ -120,6 +126,10 @@ class Gaps:
         gap = self.explained(gap if self.has_epochs else replace(gap, epoch=None))
         if gap.kind is not GapKind.NAMED:
             self._last = gap
+        else:
+            # Of one that goes on, what came of it so far is part of it.
+            newest = self._gaps[-NEWEST_PAUSES:]
+            self._gaps[-NEWEST_PAUSES:] = [each for each in newest if not _is_part(each, gap)]
         if gap.end - gap.start >= MIN_GAP_NS:
             self._gaps.append(gap)
         if len(self._gaps) >= 2 * MAX_GAPS:

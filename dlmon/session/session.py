@@ -54,7 +54,7 @@ from dlmon.session import reasons
 from dlmon.session.account import DataWait, StepPartSums, TimeAccount
 from dlmon.session.effective import effective_of
 from dlmon.session.epoch_comparison import EpochUses, slow_epochs
-from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps, Stacks
+from dlmon.session.gaps import MIN_GAP_NS, NEWEST_PAUSES, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
@@ -372,6 +372,9 @@ class Session:
 
     def _fold_pause(self, record: NamedPause) -> None:
         self.account.take_pause(record)
+        # Of one that goes on, what came of it so far is part of it.
+        newest = self._pauses[-NEWEST_PAUSES:]
+        self._pauses[-NEWEST_PAUSES:] = [each for each in newest if not record.contains(each)]
         self._pauses.append(record)
         if len(self._pauses) >= 2 * MAX_PAUSES:
             longest = sorted(self._pauses, key=lambda pause: pause.t - pause.end)[:MAX_PAUSES]

@@ -135,6 +135,10 @@ class Trainers:
                 self._take_trainer(record, connection)
             connection.has_ended |= bool(record.ended)
             return
+        if connection.trainer is None and isinstance(record, NamedPause):
+            # It compiles, and has not trained yet.
+            self._write(record)
+            return
         if connection.trainer is None:
             self.notice("a process of the script sent records before it said what trains")
             connection.close()

@@ -1,4 +1,5 @@
 import os
+import queue
 import sys
 import threading
 from types import ModuleType, SimpleNamespace
@@ -26,7 +27,8 @@ class PauseReporter(KeptReporter):
 
     def __init__(self):
         super().__init__()
-        self.now, self.pauses = 0, []
+        self.now, self.pauses, self.going_on = 0, [], queue.Queue()
+        self.send_now = self.going_on.put
         pauses_of(self).clock = lambda: self.now
 
     def send_or_keep(self, pause):
@@ -171,6 +173,33 @@ def test_what_is_compiled_is_timed_with_the_guard_that_failed(reporter, graph_br
     assert (first.name, first.seconds, first.graph_breaks) == ("compile", 0.501, None)
     assert (again.reason, again.graph_breaks) == ("n == 1.0", 2)
     assert other.reason is None
+
+
+def test_what_is_compiled_is_reported_while_it_goes_on_and_not_after_it(reporter, graph_breaks):
+    compile_frame = compiler(reporter)
+    pauses_of(reporter).goes_on_s = 0.01
+    so_far = []
+
+    def took(ms):
+        reporter.now += ms * MS
+        if ms == 500:
+            so_far.append(reporter.going_on.get(timeout=30))
+
+    reporter.took = took
+    compile_frame(500)
+    (whole,) = reporter.pauses
+    assert (so_far[0].name, so_far[0].t) == ("compile", whole.t)
+    assert whole.contains(so_far[0])
+    for thread in [each for each in threading.enumerate() if each.name == "dlmon-pause"]:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_what_goes_on_before_the_process_trains_is_sent_at_once():
+    compiled = NamedPause(1 * MS, 60 * MS, "compile")
+    with Listener() as listener:
+        Reporter(listener.path).send_now(compiled)
+        assert listener.records() == [[compiled]]
 
 
 def test_what_jax_compiles_is_timed(reporter):

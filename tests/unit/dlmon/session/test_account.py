@@ -289,6 +289,10 @@ def test_all_that_a_script_does_before_it_trains_is_its_start_and_what_follows_i
             assert (account["startup"], "script" in account) == (5.0, False)
     assert account_of(phase(0.04, OUTSIDE), now_s=4, **SCRIPT) == {"startup": 4.0}
     assert account_of(phase(0.04, OUTSIDE), ended, **SCRIPT) == {"script": 4.0}
+    # It was stopped while it compiled, as was said again and again.
+    compiles = [pause(1.0, 1.0 + seconds, "compile") for seconds in (1, 2, 2.5)]
+    account = account_of(phase(0.04, OUTSIDE), *compiles, ended, **SCRIPT)
+    assert account == {"compiling": 2.5, "script": 1.5}
 
 
 def test_passes_of_inference_are_steps_and_so_are_batches_that_were_not_recorded():

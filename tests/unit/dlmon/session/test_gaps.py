@@ -223,6 +223,11 @@ def test_what_a_framework_did_for_a_second_is_a_pause_where_it_lies_in_no_other(
     assert pauses_in(gap, [saved, NamedPause(at(1), at(2), "compile")]) == (saved,)
     short, beside = replace(saved, end=at(8.9)), replace(saved, beside=True)
     assert not gaps_of(*in_validation[:1], short, beside)
+    # Of one that goes on it is said again and again, and of others meanwhile.
+    compiles = [NamedPause(at(8.2), at(end), "compile") for end in (9.2, 10.2)]
+    saved = NamedPause(at(11.0), at(12.5), "checkpoint")
+    found = gaps_of(in_validation[0], *compiles, saved, replace(compiles[0], end=at(10.5)))
+    assert sorted(gap.seconds for gap in found) == [pytest.approx(1.5), pytest.approx(2.3)]
     # Between two pieces of one gap it leaves that whole.
     over = Epoch(0, at(1.0), at(8.0), at(8.0), whole=True, samples=5100, metrics={})
     later = Phase(at(11.0), "outside training"), Phase(at(12.0), "evaluating")

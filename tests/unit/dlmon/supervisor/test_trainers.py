@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.records import Batches, BatchSummary, Epoch, GpuFacts, Model, Notice, Trainer, encode
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    GpuFacts,
+    Model,
+    NamedPause,
+    Notice,
+    Trainer,
+    encode,
+)
 from dlmon.supervisor import trainers as module
 from dlmon.supervisor.trainers import (
     EPOCHS,
@@ -317,3 +327,18 @@ def test_steps_end_a_loop_without_epochs_and_one_whose_epochs_have_a_length(trai
     assert (told.describe(LOOP).steps, told.describe(LOOP).epochs) == (250, None)
     model = told.describe(replace(UNKNOWN, steps_per_epoch=100))
     assert (model.epochs, model.epochs_in_all) == (None, 3)
+
+
+def test_what_a_process_compiles_before_it_trains_is_written(scripted):
+    compiled = NamedPause(1, 2_000_000_000, "compile")
+
+    async def play(script):
+        connection = script.sockets[0] = socket.socket(socket.AF_UNIX)
+        connection.connect(str(script.path))
+        await script.send(0, compiled)
+        await script.leave(0)
+
+    script = scripted(play)
+    assert script.written == [compiled]
+    assert script.notices == []
+    assert not script.trainers.any_trained

@@ -271,7 +271,7 @@ class Reporter:
             epochs=None if epochs is None else self._epochs + epochs,
             loop=self.loops,
             first_epoch=self._epochs,
-            why={"flops_per_sample": "a script's operations are not counted", **why},
+            why={"flops_per_sample": _why_not_by_sample(known, why), **why},
         )
         self.send(self._model)
         self.loops += 1
@@ -283,7 +283,11 @@ class Reporter:
         """
         if self._model is not None:
             reasons = {name: text for name, text in self._model.why.items() if name not in known}
+            if "flops_per_token" in known:
+                reasons["flops_per_sample"] = _why_not_by_sample(known, why or {})
             reasons |= {name: text for name, text in (why or {}).items() if name in known}
+            if known.get("flops_per_sample") is not None:
+                reasons.pop("flops_per_sample", None)
             self._model = replace(self._model, why=reasons, **known)
             self.send(self._model)
 
@@ -359,6 +363,13 @@ class Reporter:
         self._thread = threading.get_ident()
         self.batch_ended = _nothing
         self.reads.is_due = self.reads.are_reported = False
+
+
+def _why_not_by_sample(known: Mapping[str, Any], why: Mapping[str, str]) -> str:
+    """Say why the operations of a script aren't known by sample, from what is known by token."""
+    if known.get("flops_per_token"):
+        return "a script's operations are known by token"
+    return why.get("flops_per_token", "a script's operations are not counted")
 
 
 def leave_word(path: str, what: str) -> None:

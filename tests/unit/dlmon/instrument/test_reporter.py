@@ -56,6 +56,28 @@ def test_a_loop_is_described_again_without_becoming_another():
     assert reporter.queue[-1].loop == 1
 
 
+NOT_COUNTED = "a script's operations are not counted"
+BY_TOKEN = "a script's operations are known by token"
+
+
+@pytest.mark.parametrize(
+    ("known", "why", "said"),
+    [
+        ({}, {}, NOT_COUNTED),
+        ({"flops_per_token": 600}, {}, BY_TOKEN),
+        ({}, {"flops_per_token": "several networks"}, "several networks"),
+    ],
+)
+def test_operations_by_sample_are_unknown_for_the_reason_that_is_true(known, why, said):
+    reporter = KeptReporter()
+    reporter.begin_loop(why=why, **known)
+    assert reporter.queue[-1].why["flops_per_sample"] == said
+    reporter.describe_loop(flops_per_token=700)
+    assert reporter.queue[-1].why == {"flops_per_sample": BY_TOKEN}
+    reporter.describe_loop(flops_per_sample=9, flops_per_token=None)
+    assert "flops_per_sample" not in reporter.queue[-1].why
+
+
 @pytest.mark.parametrize(
     ("launcher", "is_initialized", "said"),
     [

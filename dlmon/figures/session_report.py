@@ -179,7 +179,9 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
             [(units.clock(mark.at_s), mark.text) for mark in gaps],
         ),
         Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
-        metric_table(metric_figures(snapshot.epochs, session.learning), epoch_word(header)),
+        metric_table(
+            metric_figures(snapshot.epochs, session.learning, session.loops.of), epoch_word(header)
+        ),
         loop_table(snapshot),
         rank_table(session, snapshot),
         epoch_table(snapshot.epochs, snapshot.model),
@@ -328,7 +330,9 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
             }
             for row in comparison.rows
         ],
-        "metrics": figures_json(metric_figures(snapshot.epochs, session.learning)),
+        "metrics": figures_json(
+            metric_figures(snapshot.epochs, session.learning, session.loops.of)
+        ),
         "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
         "evaluation": None if evaluation is None else evaluation_json(evaluation),
         "epochs": [_epoch_json(epoch, it) for epoch in snapshot.epochs],

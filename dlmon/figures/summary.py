@@ -194,7 +194,7 @@ def _step(outcome: Outcome) -> Iterator[Row]:
 
 def _learned(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
-    metrics = metric_figures(snapshot.epochs, outcome.session.learning)
+    metrics = metric_figures(snapshot.epochs, outcome.session.learning, outcome.session.loops.of)
     if metrics:
         yield METRICS, metrics_line(metrics, epoch_word(snapshot.header))
     if snapshot.evaluation is not None:

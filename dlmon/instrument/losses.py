@@ -11,6 +11,7 @@ PyTorch is there when a hook is set: it is never imported from here.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import weakref
@@ -96,6 +97,8 @@ class Losses:
         """The metrics that were read so far."""
         self._total: Any = None
         self._sum: Any = None
+        self._since_step = 0.0
+        """Of a CPU, what went backward since the last step: infinite less infinite is no number."""
         self._steps = 0
         self._epoch = EpochLoss()
         self._has_inner = False
@@ -149,9 +152,25 @@ class Losses:
             self.turn_off()
 
     def zeroed(self) -> None:
-        """Forget what has no part in the next step: its gradients were made zero."""
-        if not self._has_inner:
-            self._sum = None
+        """Forget what has no part in the next step: its gradients were made zero.
+
+        A scaler leaves out the step of a loss that is no finite number: the mean says so.
+        """
+        if self._has_inner:
+            return
+        if self._has_scaler and self._sum is not None:
+            self._keep_no_number(self._sum)
+        self._sum = None
+
+    def _keep_no_number(self, total: Any) -> None:
+        """Take a sum that is no finite number for the sum of the steps."""
+        if isinstance(total, float):
+            if not math.isfinite(total):
+                self._total, self._steps = total, self._steps + 1
+        else:
+            torch = sys.modules["torch"]
+            before = torch.zeros_like(total) if self._total is None else self._total
+            self._total = torch.where(torch.isfinite(total), before, total)
 
     def scaled(self, loss: Any, scaled: Any) -> None:
         """Note what a loss was, before a scaler of gradients made it another."""
@@ -177,6 +196,7 @@ class Losses:
         before = self._total if self._sum is None else self._sum
         if loss.is_cpu:
             value: Any = loss.item()
+            self._since_step = value if self._sum is None else self._since_step + value
         elif not loss.is_cuda or sys.modules["torch"].cuda.is_current_stream_capturing():
             # A graph that is recorded is computed later, without a call of ours.
             self.turn_off()
@@ -228,11 +248,11 @@ class Losses:
     ) -> None:
         """Give the epoch what was added up, and report its mean as read at a time."""
         total, steps = self._total, self._steps
-        if not steps:
+        if total is None:
             return
         if self._sum is not None:
             # What went backward for a step to come is the next epoch's.
-            self._sum = self._sum - total
+            self._sum = self._since_step if isinstance(total, float) else self._sum - total
         self._total, self._steps = None, 0
         self._epoch.add(total, steps)
         if read_ns is not None:

@@ -118,7 +118,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     curve = None
     if session.training_start is not None and session.throughput.end_ns is not None:
         curve = Curve(session.throughput, session.training_start, session.counts_steps)
-    metrics = metric_figures(snapshot.epochs, session.learning)
+    metrics = metric_figures(snapshot.epochs, session.learning, session.loops.of)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
     return _of_entry(replace(figures, curve=curve), entry)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -260,8 +260,8 @@ class MetricFigure:
         name: such as loss or val_loss.
         final: its last value; None where that is no number.
         why: what it is then: NaN or infinite.
-        best: the best at the end of an epoch; None where no epoch says it, or where its name does
-            not tell whether less or more is better.
+        best: the best at the end of an epoch of the last one's loop; None where no epoch says it,
+            or where its name does not tell whether less or more is better.
         best_epoch: the first epoch that had it, from 0.
         last_epoch: the one that the last value is of, from 0; None where it was read as it trained.
     """
@@ -275,44 +275,61 @@ class MetricFigure:
 
 
 class _End(NamedTuple):
-    begin: int
-    epoch: int
+    epoch: Epoch
     value: float | None
     why: str
 
 
-def metric_figures(epochs: Sequence[Epoch], learning: Learning) -> tuple[MetricFigure, ...]:
-    """Return what each metric came to: the loss first, each with its validation after it."""
+def _one_loop(epoch: Epoch) -> object:
+    return None
+
+
+def metric_figures(
+    epochs: Sequence[Epoch],
+    learning: Learning,
+    loop_of: Callable[[Epoch], object] = _one_loop,
+) -> tuple[MetricFigure, ...]:
+    """Return what each metric came to: the loss first, each with its validation after it.
+
+    Args:
+        epochs: all that have ended.
+        learning: what was read.
+        loop_of: the loop of an epoch; the best is of the last epoch's loop, as another one may
+            train another network.
+    """
     ends: dict[tuple[str, bool], list[_End]] = {}
     for epoch in epochs:
         for name, value in epoch.metrics.items():
             found = ends.setdefault(metric_of(name), [])
             # Not by its number: other programs may give all of them the same.
-            if not found or found[-1].begin != epoch.begin:
-                found.append(_End(epoch.begin, epoch.epoch, value, epoch.why.get(name, "")))
+            if not found or found[-1].epoch.begin != epoch.begin:
+                found.append(_End(epoch, value, epoch.why.get(name, "")))
     figures = []
     for name in learning.names:
         metric = learning.metrics[name]
         if ends.get((name, False)):
-            figures.append(_of_epochs(name, name, ends[name, False]))
+            figures.append(_of_epochs(name, name, ends[name, False], loop_of))
         elif metric.newest is not None or metric.why:
             figures.append(MetricFigure(name, metric.newest, metric.why))
         if ends.get((name, True)):
-            figures.append(_of_epochs(f"val_{name}", name, ends[name, True]))
+            figures.append(_of_epochs(f"val_{name}", name, ends[name, True], loop_of))
         elif metric.validations:
             newest, why = metric.newest_validation, metric.why_validation
             figures.append(MetricFigure(f"val_{name}", newest, why))
     return tuple(figures)
 
 
-def _of_epochs(shown: str, name: str, ends: Sequence[_End]) -> MetricFigure:
-    _, last_epoch, final, why = ends[-1]
-    is_lower = lower_is_better(name)
-    known = [(value, epoch) for _, epoch, value, _ in ends if value is not None]
+def _of_epochs(
+    shown: str, name: str, ends: Sequence[_End], loop_of: Callable[[Epoch], object]
+) -> MetricFigure:
+    last, final, why = ends[-1]
+    is_lower, loop = lower_is_better(name), loop_of(last)
+    alike = (end for end in ends if loop_of(end.epoch) is loop)
+    known = [(end.value, end.epoch.epoch) for end in alike if end.value is not None]
     if is_lower is None or not known:
-        return MetricFigure(shown, final, why, last_epoch=last_epoch)
+        return MetricFigure(shown, final, why, last_epoch=last.epoch)
     best, best_epoch = min(known, key=lambda one: one[0] if is_lower else -one[0])
-    return MetricFigure(shown, final, why, best, best_epoch, last_epoch)
+    return MetricFigure(shown, final, why, best, best_epoch, last.epoch)
 
 
 def figures_json(figures: Sequence[MetricFigure]) -> Mapping[str, object]:

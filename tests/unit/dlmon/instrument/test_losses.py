@@ -1,5 +1,6 @@
 """The loss that a PyTorch script goes backward from, with tensors of our own."""
 
+import math
 import sys
 from types import SimpleNamespace
 
@@ -64,6 +65,9 @@ def torch(monkeypatch):
             return True
 
     torch = SimpleNamespace(is_recorded=False, Tensor=Tensor, float64="float64")
+    torch.zeros_like = lambda tensor: Tensor(0.0, tensor.device.type)
+    torch.isfinite = lambda tensor: math.isfinite(tensor.value)
+    torch.where = lambda holds, one, other: one if holds else other
     torch.compiler = SimpleNamespace(is_compiling=lambda: False)
     torch.cuda = SimpleNamespace(
         Event=Event,
@@ -133,6 +137,44 @@ def test_what_was_scaled_is_read_as_it_was_and_an_epoch_that_misses_a_loss_has_n
     assert epoch_loss(losses) is None
     losses.scaled(loss, scaled)
     losses.went_backward(scaled)
+    losses.stepped(optimizer)
+    assert epoch_loss(losses) == 0.75
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("unusual", [math.inf, -math.inf, math.nan])
+def test_a_loss_that_is_no_finite_number_is_not_left_out_where_a_scaler_skips_its_step(
+    losses, device, unusual
+):
+    optimizer = Optimizer()
+
+    def train_scaled(*values):
+        for value in values:
+            losses.zeroed()
+            loss, scaled = Tensor(value, device), Tensor(value * 1024, device)
+            losses.scaled(loss, scaled)
+            losses.went_backward(scaled)
+            if math.isfinite(value):
+                losses.stepped(optimizer)
+
+    train_scaled(0.5, unusual, 0.25)
+    assert str(epoch_loss(losses)) == str(unusual)
+    train_scaled(0.5, 0.25)
+    assert epoch_loss(losses) == 0.375
+    # Its gradients alone overflowed: the step is skipped, and its loss with it.
+    losses.zeroed()
+    losses.scaled(loss := Tensor(9.0, device), scaled := Tensor(9216.0, device))
+    assert loss is not scaled
+    losses.went_backward(scaled)
+    train_scaled(0.5)
+    assert epoch_loss(losses) == 0.5
+
+
+def test_an_infinite_epoch_leaves_what_is_of_the_next_one_as_it_is(losses):
+    optimizer = Optimizer()
+    train(losses, math.inf, 0.5, optimizer=optimizer)
+    losses.went_backward(Tensor(0.75))
+    assert epoch_loss(losses) == math.inf
     losses.stepped(optimizer)
     assert epoch_loss(losses) == 0.75
 

@@ -177,6 +177,15 @@ def test_what_a_metric_came_to(records, figure):
     assert figures_of(*records) == (MetricFigure(*figure),)
 
 
+def test_the_best_is_of_the_loop_of_the_last_epoch():
+    epochs = [epoch(0, {"loss": 0.1}), epoch(1, {"loss": 2.0}), epoch(2, {"loss": 3.0})]
+    learning = Learning()
+    for one in epochs:
+        learning.fold(one)
+    (figure,) = metric_figures(epochs, learning, lambda one: "first" if one.epoch == 0 else "last")
+    assert figure == MetricFigure("loss", 3.0, "", 2.0, 1, 2)
+
+
 def test_in_json_epochs_count_from_one_and_a_value_of_one_step_was_only_read_last():
     found = figures_json(figures_of(epoch(0, {"loss": 1.0}), epoch(1, {"loss": 2.0})))
     assert found == {"loss": {"final": 2.0, "best": 1.0, "best_epoch": 1}}

@@ -141,6 +141,8 @@ def read_record(loaded: Any) -> Record | None:
     kind = loaded["type"]
     if kind not in _TYPES:
         return None
+    if kind == "batches" and (batches := _plain_batches(loaded)) is not None:
+        return batches
     cls = BatchSummary if kind == "batches" and "count" in loaded else _TYPES[kind]
     try:
         parsed: Record = _parse_object(cls, loaded, kind)
@@ -183,6 +185,36 @@ def _refuse_constant(name: str) -> None:
 
 # One for all lines: json.loads would make another for each of them.
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+_LISTS = frozenset(("dt_us", "samples", "tokens"))
+_WHOLE = frozenset(spec.name for spec in fields(Batches)) - {"dt_us", "profiled"}
+_ALWAYS = frozenset(spec.name for spec in fields(Batches) if spec.default is MISSING)
+_NO_BATCHES: Values = {spec.name: None for spec in fields(Batches)}
+
+
+def _plain_batches(loaded: Values) -> Batches | None:
+    """Return batches that have only fields known here, all of them right; None of any others.
+
+    Nearly all lines of a long log are such, and are read without a parser for each field.
+    """
+    values, lengths = _NO_BATCHES.copy(), set()
+    for name, value in loaded.items():
+        if type(value) is int:
+            if name not in _WHOLE or not 0 <= value <= LARGEST:
+                return None
+            values[name] = value
+        elif type(value) is list:
+            is_whole = name in _LISTS and set(map(type, value)) == {int}
+            if not is_whole or min(value) < 0 or max(value) > LARGEST:
+                return None
+            values[name] = tuple(value)
+            lengths.add(len(value))
+        elif name != "type" and (name, value) != ("samples", None):
+            return None
+    if len(lengths) != 1 or values["per_execution"] == 0 or not loaded.keys() >= _ALWAYS:
+        return None
+    return filled(Batches, values)
 
 
 def _check_batches(batches: Batches | BatchSummary) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from dlmon.instrument.reporter import SOCKET
-from dlmon.records import Answer, Batches, BatchSummary, Epoch, Record, Trainer, decode
+from dlmon.records import Answer, Batches, BatchSummary, Epoch, NamedPause, Record, Trainer, decode
 
 
 class Reported:
@@ -25,6 +25,11 @@ class Reported:
     @property
     def only_answers(self) -> bool:
         return bool(self.records) and all(isinstance(record, Answer) for record in self.records)
+
+    @property
+    def only_compiles(self) -> bool:
+        """Whether it is what a process that has not trained yet said of what it compiles."""
+        return bool(self.records) and all(isinstance(one, NamedPause) for one in self.records)
 
     @property
     def trainer(self) -> Trainer:
@@ -99,7 +104,8 @@ class Listener:
         processes = [
             Reported([decode(line) for line in bytes(data).splitlines()]) for data in received
         ]
-        return [process for process in processes if not process.only_answers]
+        self.compiled = [p.records for p in processes if p.only_compiles]
+        return [p for p in processes if not p.only_answers and not p.only_compiles]
 
     def records(self) -> list[list[Record]]:
         """Return the records of each process, as `reported` does."""

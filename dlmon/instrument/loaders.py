@@ -232,10 +232,10 @@ class Sizes:
         whole = loader.batch_size
         if loader.is_collated:
             due = rest or whole or 0
-            found = collated_size(batch, due)
-            self.are_fewer |= found < due
-            return found
-        leading = leading_size(batch)
+            size = collated_size(batch, due)
+            self.are_fewer |= size is not None and size < due
+            return size
+        leading = _said_size(batch) or leading_size(batch)
         if whole is None or leading == whole:
             return leading
         if not loader.may_vary:
@@ -256,20 +256,26 @@ class Sizes:
         return loader.samples - place * loader.batch_size
 
 
-def collated_size(batch: Any, due: int) -> int:
+def collated_size(batch: Any, due: int) -> int | None:
     """Return how many samples a batch holds that a script's own function made, of those due.
 
     It has left some out where each array, and each list, in the batch is shorter than that. What
     has another size for another reason (time before batch, samples one after the other in one
-    row, several crops of each) has as many as are due.
+    row, several crops of each) has as many as are due. An object may say its size; what holds no
+    array that can be seen is not known.
     """
+    said = _said_size(batch)
+    if said is not None:
+        return said
     try:
-        found_sizes = list(_sizes_in(batch, 2, within_lists=False))
+        found_sizes = list(_sizes_in(batch, 3, within_lists=False))
     except Exception:  # noqa: BLE001 - what can't be looked at says nothing
-        return due
+        return None
     shapes = [size for size in found_sizes if isinstance(size, tuple)]
     lengths = [size for size in found_sizes if isinstance(size, int)]
-    found = max([*(shape[0] for shape in shapes), *lengths], default=due)
+    if not shapes and not lengths:
+        return None
+    found = max([*(shape[0] for shape in shapes), *lengths])
     if due in lengths or found >= due:
         return due
     are_rows = not any(len(shape) == 1 for shape in shapes) and found not in lengths
@@ -278,40 +284,68 @@ def collated_size(batch: Any, due: int) -> int:
     return found
 
 
+def _said_size(batch: Any) -> int | None:
+    """Return how many samples an object says that it holds, as the batches of graphs do."""
+    if isinstance(batch, (list, tuple, dict)) or _is_array(batch):
+        return None
+    for name in ("num_graphs", "batch_size"):
+        try:
+            size = getattr(batch, name, None)
+        except Exception:  # noqa: BLE001, S112 - what can't be asked says nothing
+            continue
+        if type(size) is int and size > 0:
+            return size
+    return None
+
+
+def _is_array(value: Any) -> bool:
+    # Some arrays, as sparse ones, are not made into NumPy's.
+    return hasattr(type(value), "__array__") or hasattr(type(value), "dtype")
+
+
 def _sizes_in(value: Any, depth: int, within_lists: bool = True) -> Iterator[tuple[int, ...] | int]:
     """Yield the shape of each array in a batch, whatever it is nested in, and each list's length.
 
     What is in a list within a list may be of one sample: it is left out where that is asked for.
+    The lists that an object keeps for itself have any length.
     """
-    kind = type(value)
-    # Some arrays, as sparse ones, are not made into NumPy's.
-    if hasattr(kind, "__array__") or hasattr(kind, "dtype"):
+    if _is_array(value):
         if len(value.shape):
             yield tuple(map(int, value.shape))
         return
     is_list = isinstance(value, (tuple, list))
+    is_object = False
     if is_list:
         yield len(value)
         members: Iterable[Any] = value
+    elif isinstance(value, dict):
+        members = dict.values(value)
     else:
-        is_dict = isinstance(value, dict)
-        members = dict.values(value) if is_dict else getattr(value, "__dict__", {}).values()
+        is_object = True
+        members = getattr(value, "__dict__", {}).values()
     for member in islice(members, BREADTH) if depth else ():
         if within_lists or not is_list or not isinstance(member, (tuple, list)):
-            yield from _sizes_in(member, depth - 1, within_lists)
+            sizes = _sizes_in(member, depth - 1, within_lists)
+            yield from (size for size in sizes if not (is_object and isinstance(size, int)))
         else:
             yield len(member)
 
 
 def leading_size(batch: Any) -> int | None:
     """Return the first size of the first array in a batch, whatever it is nested in."""
+    shape = leading_shape(batch)
+    return shape[0] if shape else None
+
+
+def leading_shape(batch: Any) -> tuple[int, ...]:
+    """Return the shape of the first array in a batch; empty where there is none."""
     try:
         kind = type(batch)
         first = batch[0] if (kind is list or kind is tuple) and batch else batch
         if hasattr(type(first), "__array__") and first.shape:
             # As nearly always.
-            return int(first.shape[0])
+            return tuple(first.shape)
         sizes = _sizes_in(batch, DEPTH)
-        return next((size[0] for size in sizes if isinstance(size, tuple)), None)
+        return next((size for size in sizes if isinstance(size, tuple)), ())
     except Exception:  # noqa: BLE001 - what can't be looked at has no size
-        return None
+        return ()

@@ -149,6 +149,14 @@ class Holder:
         self.field = [np.zeros((6, 2))]
 
 
+class Graphs:
+    """Keeps its arrays deep within, beside a list of their names."""
+
+    def __init__(self, **sizes):
+        self.store = {"names": ("x", "edges", "y"), "values": {"kept": {"x": np.zeros((40, 7))}}}
+        vars(self).update(sizes)
+
+
 class Unreadable:
     __array__ = None
 
@@ -202,8 +210,13 @@ def test_the_first_array_of_a_batch_is_found_in_whatever_holds_it(batch, size):
         ({"ids": np.zeros((1, 90)), "labels": np.zeros((1, 90))}, 8),
         ({"crops": np.zeros((16, 3)), "size": (2, 2)}, 8),
         (Holder(), 6),
-        ("text", 8),
-        (Unreadable(), 8),
+        # An object says its size, whatever its arrays and its own lists are.
+        (Graphs(num_graphs=5), 5),
+        (Graphs(batch_size=7), 7),
+        # Nothing says it.
+        (Graphs(), None),
+        ("text", None),
+        (Unreadable(), None),
     ],
 )
 def test_how_many_samples_a_batch_of_a_scripts_own_function_holds_of_eight(batch, size):

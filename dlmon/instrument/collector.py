@@ -323,7 +323,6 @@ class BatchCollector:
         changed = self._ended[mark.epoch] = replace(
             ended,
             end=max(ended.end, validation.end) if validation else ended.end,
-            updates=(ended.updates or 0) + mark.updates if mark.updates else ended.updates,
             validation=validation,
             whole=ended.whole and not mark.cut,
             metrics={**ended.metrics, **metrics},

@@ -48,6 +48,8 @@ class Reads:
         """Whether the script reports its metrics itself."""
         self.stop_requested = False
         """Whether training should end after the current batch."""
+        self.stepped_ns = 0
+        """When a step has ended that is not reported yet."""
 
     def ask_to_stop(self) -> None:
         self.stop_requested = self.is_due = True
@@ -256,7 +258,10 @@ class Emitter:
             self._memory_ns = now
             self._queue.extend(self._memory.read(now))
         collector = self._collector
-        stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, now)
+        quiet_ns = collector.quiet_since_ns
+        if quiet_ns is not None:
+            quiet_ns = max(quiet_ns, self.reads.stepped_ns)
+        stack = self._looks.take(quiet_ns, collector.last_steps_us, now)
         if stack is not None:
             self._queue.append(stack)
         if self.held_lock is not None:

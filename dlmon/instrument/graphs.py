@@ -7,6 +7,7 @@ and nothing that a hook has put away is asked for, as that may compute it again.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,22 @@ def integers_and_weights_behind(loss: Any) -> tuple[set[int], set[int]]:
                 rows, length = array.shape
                 sizes.add(rows * length)
     return sizes, weights
+
+
+def calls_behind(loss: Any) -> int | None:
+    """Return how many calls of a network a loss was computed with; None where that isn't seen.
+
+    A weight is used once in each call, at least one of them.
+    """
+    uses: Counter[int] = Counter()
+    try:
+        for node in nodes_behind(loss):
+            for following, _ in node.next_functions:
+                if following is not None and following.name() == _WEIGHT:
+                    uses[id(following.variable)] += 1
+    except Exception:  # noqa: BLE001 - whatever it is, the calls that were seen count
+        return None
+    return min(uses.values(), default=None)
 
 
 @dataclass(frozen=True)

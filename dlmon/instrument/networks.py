@@ -128,8 +128,29 @@ def _changed_by(optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
+def part_that_is_called(network: Any, called: Iterable[Any]) -> Any:
+    """Return the smallest part of a network that holds all its modules which a script called.
+
+    A holder of a network and of a frozen copy is not called itself. Where no module was seen to be
+    called, it is all of it.
+    """
+    inside = {id(module) for module in network.modules()}
+    left = {id(module) for module in called} & inside
+    while left and id(network) not in left:
+        parts = [
+            part for part in network.children() if left <= {id(module) for module in part.modules()}
+        ]
+        if len(parts) != 1:
+            break
+        network = parts[0]
+    return network
+
+
 def describe_network(
-    optimizer: Any, autocast: str | None = None, recomputed: Recomputed | None = None
+    optimizer: Any,
+    autocast: str | None = None,
+    recomputed: Recomputed | None = None,
+    called: Iterable[Any] = (),
 ) -> dict[str, Any]:
     """Return fields of `Model` of the network that an optimiser changes; `why` has the reasons.
 
@@ -137,11 +158,13 @@ def describe_network(
         optimizer: the one that steps.
         autocast: the type that autocast has products computed in, where it does.
         recomputed: what a loss of it says is computed again for the way back.
+        called: the modules that the script called itself for the first loss.
     """
     try:
         network = network_of(optimizer)
         if network is None:
             raise LookupError(NOT_A_MODULE)
+        network = part_that_is_called(network, called)
     except LookupError as error:
         return {"why": {"flops_per_token": error.args[0]}}
     every = list(_parameters(network))

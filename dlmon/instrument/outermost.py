@@ -17,22 +17,124 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.graphs import integers_and_weights_behind
+from dlmon.instrument.loaders import leading_shape
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
-# Of what never steps, so many losses are looked at.
-_MOST_LOSSES = 1000
+# Of what never steps, so many losses are looked at, and so many calls of modules.
+_MOST_LOSSES, _MOST_CALLS = 1000, 1000
+# A script that never goes backward calls any number of modules.
+_MOST_LOOKS = 100_000
+
+
+class FirstCalls:
+    """Notes which modules a script calls itself, with gradients, until something goes backward.
+
+    A hook of all modules notes them. Where `torch.compile` is used there is none: what it compiles
+    depends on such hooks.
+    """
+
+    def __init__(self) -> None:
+        self._hook: Any = None
+        self._is_over = False
+        self._left = _MOST_LOOKS
+        self.calls: list[tuple[Callable[[], Any], tuple[int, ...]]] = []
+        """The modules, as weak references, and the shape of what each was given first."""
+        self._inside: set[int] = set()
+
+    def begin(self) -> None:
+        """Note calls from now on."""
+        module = sys.modules.get("torch.nn.modules.module")
+        if self._is_over or self._hook is not None or module is None or COMPILER.is_used:
+            return
+        self._hook = module.register_module_forward_pre_hook(self._called)
+        COMPILER.hooks.append(self)
+
+    def end(self) -> None:
+        """Note no more."""
+        self._is_over = True
+        self.remove()
+
+    def remove(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _called(self, module: Any, given: Any) -> None:
+        try:
+            self._left -= 1
+            if len(self.calls) >= _MOST_CALLS or not self._left:
+                self.end()
+                return
+            if id(module) in self._inside or not _has_gradients():
+                return
+            # A loss, or an activation, has no parameters.
+            if next(module.parameters(), None) is not None:
+                self._inside = {id(part) for part in module.modules()} - {id(module)}
+                self.calls.append((weakref.ref(module), leading_shape(given)))
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            self.end()
+
+    # `torch.compile` calls such a function as it is, without a word.
+    _called._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+    def modules(self) -> list[Any]:
+        """Return the modules that were called and are still there, each once.
+
+        A frozen copy of another one, as a moving average or a teacher, is left out.
+        """
+        called = (module() for module, _ in self.calls)
+        modules = list({id(one): one for one in called if one is not None}.values())
+        training = [module for module in modules if _has_gradients_of(module)]
+        shapes = [_shapes_of(module) for module in training]
+        return [
+            module for module in modules if module in training or _shapes_of(module) not in shapes
+        ]
+
+    def training(self) -> list[Any]:
+        """Return those of them that have weights which train."""
+        return [module for module in self.modules() if _has_gradients_of(module)]
+
+
+class Compiler:
+    """Notes that a script uses `torch.compile`."""
+
+    def __init__(self) -> None:
+        self.is_used = False
+        self.hooks: list[FirstCalls] = []
+
+    def used(self, *arguments: Any, **named: Any) -> None:
+        """Take back the hooks of all modules, before anything is compiled."""
+        self.is_used = True
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks.clear()
+
+
+COMPILER = Compiler()
+"""The one of this process."""
 
 
 class Outermost:
-    """The outermost networks that an optimiser trains, and the tokens that went into one."""
+    """The outermost networks that train: how often one is called, and what goes into it."""
 
     def __init__(self) -> None:
         self.counter = Tokens()
+        self.first = FirstCalls()
         self._networks: dict[int, Callable[[], Any]] = {}
+        self._hooks: list[Calls] = []
         # Of several that are given the same batch, the first counts.
         self._counted: int | None = None
         self._tokens = self._last = 0
+        self._has_tokens = False
+        self.calls = self.samples = 0
+        """Its calls with gradients since `forget_calls`, and the samples that it was given."""
+        self.shape: tuple[int, ...] = ()
+        """The shape of the first array that it was given last."""
+        self.called: Callable[[], None] | None = None
+        """Is told that it is called with gradients."""
+        self.evaluated: Callable[[Any], None] | None = None
+        """Is told which network of its class is called without gradients."""
         self.looks_back = True
         """Whether `went_backward` wants to know of losses: of a loop's first two steps, it does."""
         self._behind = self._at_first = self._losses = 0
@@ -59,18 +161,57 @@ class Outermost:
     def watch(self, optimizer: Any = None) -> None:
         """Count from now on what goes into the networks that an optimiser trains.
 
-        Without one, those are meant that the last loss was computed with.
+        Those that the script was seen to call itself, else those that no other one holds. Without
+        an optimiser, they are those that the last loss was computed with.
         """
         self._at_first, self._behind = self._behind, 0
+        self.first.end()
         try:
-            found = networks_of(self._weights if optimizer is None else weights_of(optimizer))
-            self.counter, self._counted, self._tokens = Tokens(), None, 0
-            self._networks = {id(network): weakref.ref(network) for network in found}
-            for kind in {type(network) for network in found}:
-                if not hasattr(kind.__call__, WATCHED):
-                    Calls(kind, self)
+            trained = self._weights if optimizer is None else weights_of(optimizer)
+            called = [one for one in self.first.training() if _trains(one, trained)]
+            self._watch(called or networks_of(trained))
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self._networks = {}
+
+    def watch_first(self) -> None:
+        """Count from now on what goes into the first network that the script called."""
+        self.first.end()
+        try:
+            self._watch(self.first.training())
+            self._take_first_calls()
+        except Exception:  # noqa: BLE001 - as above
+            self._networks = {}
+
+    def _take_first_calls(self) -> None:
+        """Count the calls of the first network that were noted before it was watched."""
+        first = next((network() for network in self._networks.values()), None)
+        shapes = [shape for module, shape in self.first.calls if module() is first]
+        if first is not None and shapes:
+            self._counted = id(first)
+            self.calls, self.shape = len(shapes), shapes[-1]
+            self.samples = sum(shape[0] for shape in shapes if shape)
+
+    def _watch(self, networks: list[Any]) -> None:
+        self.counter, self._counted, self._tokens = Tokens(), None, 0
+        self._has_tokens = False
+        self.rest()
+        self._networks = {id(network): weakref.ref(network) for network in networks}
+        self.wake()
+
+    def wake(self) -> None:
+        """Count calls again."""
+        if not self._hooks:
+            networks = [network() for network in self._networks.values()]
+            kinds = {type(network) for network in networks if network is not None}
+            self._hooks = [Calls(kind, self) for kind in kinds]
+
+    def rest(self) -> None:
+        """Count no calls until `wake`: they cost time."""
+        self._hooks = [hook for hook in self._hooks if not hook.remove()]
+        self.forget_calls()
+
+    def forget_calls(self) -> None:
+        self.calls = self.samples = 0
 
     @property
     def is_watching(self) -> bool:
@@ -79,7 +220,7 @@ class Outermost:
     def take(self) -> int | None:
         """Return the tokens since the last time; None where none were ever seen."""
         tokens, self._tokens, self._last = self._tokens, 0, 0
-        return None if self._counted is None else tokens
+        return tokens if self._has_tokens else None
 
     def __reduce__(self) -> Any:
         # It is of this process: whatever keeps a class that is watched keeps None in its place.
@@ -90,24 +231,33 @@ class Outermost:
         try:
             self._count(network, arguments or named)
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            self._networks, self._counted = {}, None
+            self._networks, self._has_tokens = {}, False
 
     def _count(self, network: Any, given: Any) -> None:
+        if not _has_gradients():
+            if self.evaluated is not None:
+                self.evaluated(network)
+            return
         known = self._networks.get(id(network))
         if known is None or known() is not network or not network.training:
             return
-        if self._counted not in (None, id(network)) or not _has_gradients():
+        if self._counted not in (None, id(network)):
+            return
+        if self.called is not None:
+            self.called()
+        if self._counted is None:
+            self._counted = id(network)
+            self.counter.sequence = length_of(given)
+        self.calls += 1
+        self.shape = leading_shape(given)
+        self.samples += self.shape[0] if self.shape else 0
+        if self.counter.are_there is False:
             return
         tokens = self.counter.of(given, None)
-        if tokens is None:
-            # One that is not given tokens first is given none later.
-            self._networks.pop(id(network) if self._counted is None else 0, None)
-            return
-        if self._counted is None:
-            self.counter.sequence = length_of(given)
-        self._counted = id(network)
-        self._last = tokens
-        self._tokens += tokens
+        if tokens is not None:
+            self._has_tokens = True
+            self._last = tokens
+            self._tokens += tokens
 
     def failed(self) -> None:
         """Take back what went in last: nothing is trained on it."""
@@ -115,6 +265,18 @@ class Outermost:
         self._last = 0
         # Of what came before the first step, the size of the last isn't kept.
         self.looks_back = False
+
+
+def _has_gradients_of(network: Any) -> bool:
+    return any(parameter.requires_grad for parameter in network.parameters())
+
+
+def _shapes_of(network: Any) -> list[tuple[int, ...]]:
+    return [tuple(parameter.shape) for parameter in network.parameters()]
+
+
+def _trains(network: Any, trained: set[int]) -> bool:
+    return any(id(parameter) in trained for parameter in network.parameters())
 
 
 _MADE: dict[int, Callable[[], Any]] = {}
@@ -211,14 +373,15 @@ class Calls:
         self._kind, self._own, self._ours = kind, vars(kind).get("__call__"), __call__
         kind.__call__ = __call__
 
-    def remove(self) -> None:
+    def remove(self) -> bool:
+        """Return whether that could be done: somebody else may watch the class too."""
         if vars(self._kind).get("__call__") is not self._ours:
-            # It is watched by somebody else too.
-            return
+            return False
         if self._own is None:
             del self._kind.__call__
         else:
             self._kind.__call__ = self._own
+        return True
 
 
 def _has_gradients() -> bool:

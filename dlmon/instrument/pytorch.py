@@ -17,37 +17,50 @@ from typing import Any
 from dlmon.instrument import outermost
 from dlmon.instrument.facts import facts_of_training
 from dlmon.instrument.graphs import FirstLoss
+from dlmon.instrument.iterations import EPOCH, NEW, OVER, LoaderIteration
 from dlmon.instrument.loaders import Loader, describe
+from dlmon.instrument.loop_reports import LoopReports
 from dlmon.instrument.networks import Autocast, describe_network, will_step
-from dlmon.instrument.pass_reports import NEW, OVER, TRAINING, Pass, PassReports, Thread
-from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
 from dlmon.instrument.requests import answer
+from dlmon.instrument.step_counter import StepCounter, Thread
 from dlmon.instrument.step_parts import BACKWARD
 from dlmon.records.memory import read_out_of_memory
 
+# The place of `create_graph` among the arguments of `torch.autograd.grad`.
+_CREATE_GRAPH = 4
 # A script may go on after any number of errors that say that memory ran out.
 MOST_ERRORS = 100
 
 
 @cache
-def passes_of(reporter: Reporter) -> Passes:
-    """Return what sorts the passes of this process."""
-    return Passes(PassReports(reporter, _version, _describe), _in_worker)
+def steps_of(reporter: Reporter) -> StepCounter:
+    """Return what counts the steps of this process."""
+
+    def describe_what_trains(trained_by: Any) -> dict[str, Any]:
+        return _describe(trained_by, steps.outermost.first.modules())
+
+    steps = StepCounter(LoopReports(reporter, _version, describe_what_trains), _in_worker)
+    return steps
 
 
 _autocast, _first_loss = Autocast(), FirstLoss()
 
 
-def _describe(trained_by: Any) -> dict[str, Any]:
-    """Return fields of `Model`: what an optimiser changes, and where that lies."""
+def _describe(trained_by: Any, called: list[Any]) -> dict[str, Any]:
+    """Return fields of `Model`: what an optimiser changes, and where that lies.
+
+    Args:
+        trained_by: the optimizer, or where what goes backward lies.
+        called: the modules that the script called itself for its first loss.
+    """
     network: dict[str, Any] = {}
     try:
         if not hasattr(trained_by, "param_groups"):
             # Gradients are added up before it steps first.
             trained_by = will_step() or trained_by
         if hasattr(trained_by, "param_groups"):
-            network = describe_network(trained_by, _autocast.seen(), _first_loss.seen())
+            network = describe_network(trained_by, _autocast.seen(), _first_loss.seen(), called)
     except Exception as error:  # noqa: BLE001 - a network may be anything; its steps are counted
         network = {"why": {"flops_per_token": f"it can't be read ({type(error).__name__})"}}
     device = facts_of_training(trained_by)
@@ -60,11 +73,11 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     A class that is made of `DataLoader` may have an `__iter__` of its own: one that hands on the
     batches of another iterator, which may never end, says by its own end when an epoch ends.
     """
-    passes = passes_of(reporter)
+    steps = steps_of(reporter)
     loader, base = module.DataLoader, module._BaseDataLoaderIter
-    # An iterator carries its pass: a place in memory is used again by the next one.
-    base._dlmon_pass = None
-    mark = _marking(passes, reporter, describe)
+    # An iterator carries what is known of it: its place in memory is used again by the next one.
+    base._dlmon_iteration = None
+    mark = _marking(steps, reporter, describe)
     wrap(
         base,
         "__init__",
@@ -74,11 +87,11 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
             iterator, loader, created
         ),
     )
-    base.__next__ = fetching(base.__next__, passes, reporter, _has_gradients)
+    base.__next__ = fetching(base.__next__, steps, reporter, _has_gradients)
 
     def watch(kind: Any) -> None:
         if not hasattr(kind.__iter__, WATCHED):
-            kind.__iter__ = opening(kind.__iter__, base, passes, reporter, describe)
+            kind.__iter__ = opening(kind.__iter__, base, steps, reporter, describe)
 
     @classmethod  # type: ignore[misc]
     def __init_subclass__(kind: Any, **named: Any) -> None:
@@ -101,13 +114,13 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
 
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
-    passes = passes_of(reporter)
-    step_began, step_ended, losses = passes.step_began, passes.step_ended, passes.reports.losses
+    steps = steps_of(reporter)
+    step_began, step_ended, losses = steps.step_began, steps.step_ended, steps.reports.losses
 
     # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
-            step_began(optimizer)
+            step_began(optimizer, len(arguments) > 1 or "closure" in named)
             losses.is_within_step = True
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
@@ -127,7 +140,8 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     module.register_optimizer_step_post_hook(after_step)
 
     def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
-        passes.reports.has_optimizers = True
+        steps.reports.has_optimizers = True
+        steps.outermost.first.begin()
         outermost.made(optimizer)
 
     following = module.Optimizer.zero_grad
@@ -153,8 +167,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
     `module` is torch.autograd; `Tensor.backward` calls it too.
     """
-    passes = passes_of(reporter)
-    losses, marks = passes.reports.losses, passes.marks
+    steps = steps_of(reporter)
+    losses, marks = steps.reports.losses, steps.marks
     torch, depth = sys.modules["torch"], 0
 
     def began(tensors: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> int | None:
@@ -172,8 +186,8 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
             return None
         if _first_loss.is_on:
             _first_loss.went_backward(tensors)
-        if passes.outermost.looks_back:
-            passes.outermost.went_backward(tensors)
+        if steps.outermost.looks_back or len(steps.waiting.batches) > 1:
+            steps.goes_backward(tensors)
         gradients = arguments[0] if arguments else named.get("grad_tensors")
         if gradients is None and losses.is_reading:
             try:
@@ -190,7 +204,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         depth -= 1
         try:
             if began_ns is not None:
-                passes.went_backward(getattr(tensors, "device", None), began_ns)
+                steps.went_backward(getattr(tensors, "device", None), began_ns)
             if depth == 0 and marks.is_on and marks.is_of_this_thread():
                 marks.end_backward()
         except Exception as error:  # noqa: BLE001 - as above
@@ -213,6 +227,39 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     backward._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.backward = backward  # type: ignore[attr-defined]
 
+    def computed_gradients(
+        began_ns: int, given: Any, outputs: Any, *others: Any, **named: Any
+    ) -> None:
+        """Take gradients that a script changes its weights with itself; of others more is made."""
+        creates_graph = (
+            others[_CREATE_GRAPH] if len(others) > _CREATE_GRAPH else named.get("create_graph")
+        )
+        if not creates_graph and not steps.reports.has_optimizers:
+            steps.went_backward(_device_of(given), began_ns)
+
+    def begins(*arguments: Any, **named: Any) -> int:
+        return time.monotonic_ns()
+
+    wrap(module, "grad", reporter, before=begins, after=computed_gradients)
+
+
+def watch_functional(module: ModuleType, reporter: Reporter) -> None:
+    """Note the gradients of torch.func; `module` is torch._functorch.eager_transforms."""
+    steps = steps_of(reporter)
+
+    def begins(*arguments: Any, **named: Any) -> int:
+        return time.monotonic_ns()
+
+    def computed_gradients(began_ns: int, given: Any, *arguments: Any, **named: Any) -> None:
+        if not steps.reports.has_optimizers:
+            steps.went_backward(_device_of(given), began_ns)
+
+    wrap(module, "_autograd_grad", reporter, before=begins, after=computed_gradients)
+
+
+def _device_of(gradients: Any) -> Any:
+    return next((getattr(gradient, "device", None) for gradient in gradients or ()), None)
+
 
 def watch_autocast(module: ModuleType, reporter: Reporter) -> None:
     """Note what autocast computes in, until a loop is described; `module` is its own."""
@@ -221,7 +268,7 @@ def watch_autocast(module: ModuleType, reporter: Reporter) -> None:
 
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
     """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
-    losses = passes_of(reporter).reports.losses
+    losses = steps_of(reporter).reports.losses
 
     def scaled(prepared: None, scaled: Any, scaler: Any, outputs: Any) -> None:
         losses.scaled(outputs, scaled)
@@ -233,7 +280,7 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
     """Keep the norm of the gradients where it is clipped; `module` is torch.nn.utils.clip_grad."""
     # Not all of it is there yet.
     torch: Any = module.torch
-    following, losses = module.clip_grad_norm_, passes_of(reporter).reports.losses
+    following, losses = module.clip_grad_norm_, steps_of(reporter).reports.losses
 
     @wraps(following)
     def clip_grad_norm_(*arguments: Any, **named: Any) -> Any:
@@ -263,7 +310,7 @@ def watch_memory(module: ModuleType, reporter: Reporter) -> None:
     kind = getattr(torch, "OutOfMemoryError", None) or getattr(torch, "_OutOfMemoryError", None)
     if kind is None:
         return
-    following, passes, errors = kind.__init__, passes_of(reporter), 0
+    following, steps, errors = kind.__init__, steps_of(reporter), 0
 
     def __init__(self: Any, *arguments: Any) -> None:
         nonlocal errors
@@ -273,7 +320,7 @@ def watch_memory(module: ModuleType, reporter: Reporter) -> None:
             # That of another thread is made once more, with more words, to be raised here.
             if reporter.is_on and not text.startswith("Caught "):
                 errors += 1
-                passes.ran_out_of_memory()
+                steps.ran_out_of_memory()
                 said = read_out_of_memory(text, time.monotonic_ns())
                 if said is not None and errors <= MOST_ERRORS:
                     reporter.send_or_keep(said)
@@ -288,10 +335,10 @@ def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
 
     They read PyTorch's one batch ahead: what counts is when they hand it on.
     """
-    passes = passes_of(reporter)
+    steps = steps_of(reporter)
     for kind in (module.DataLoaderShard, module.DataLoaderDispatcher, module.SkipDataLoader):
         if not hasattr(kind.__iter__, WATCHED):
-            kind.__iter__ = opening(kind.__iter__, (), passes, reporter, describe)
+            kind.__iter__ = opening(kind.__iter__, (), steps, reporter, describe)
 
 
 def _made_of(kind: Any) -> Iterator[Any]:
@@ -301,22 +348,22 @@ def _made_of(kind: Any) -> Iterator[Any]:
 
 
 def _marking(
-    passes: Passes, reporter: Reporter, described: Callable[[Any], Loader]
+    steps: StepCounter, reporter: Reporter, described: Callable[[Any], Loader]
 ) -> Callable[[Any, Any, int], None]:
-    """Return what puts a new pass over a loader, begun at some time, on its iterator."""
+    """Return what notes a new iteration over a loader, begun at some time, on its iterator."""
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
         if not reporter.is_on:
             return
-        reporter.saw(f"{passes.reports.owner} loader")
-        last = iterator._dlmon_pass
+        reporter.saw(f"{steps.reports.owner} loader")
+        last = iterator._dlmon_iteration
         if last is not None:
-            # Persistent workers have one iterator for all passes.
-            passes.abandoned(last)
-        read = passes.new(described(loader), created, weakref.ref(loader))
-        read.alive = weakref.ref(iterator, _leaving(read, passes, reporter))
-        iterator._dlmon_pass = read
+            # Persistent workers have one iterator for all of them.
+            steps.abandoned(last)
+        iteration = steps.new(described(loader), created, weakref.ref(loader))
+        iteration.iterator = weakref.ref(iterator, _leaving(iteration, steps, reporter))
+        iterator._dlmon_iteration = iteration
 
     return mark
 
@@ -324,119 +371,124 @@ def _marking(
 def opening(
     following: Callable[[Any], Any],
     base: type | tuple[()],
-    passes: Passes,
+    steps: StepCounter,
     reporter: Reporter,
     described: Callable[[Any], Loader],
 ) -> Callable[[Any], Any]:
-    """Return a loader's `__iter__` that puts a pass on the iterator, where it is a `base`.
+    """Return a loader's `__iter__` that notes an iteration on the iterator, where it is a `base`.
 
     A generator, which hands on the batches of another iterator, is timed as that is not.
     """
-    mark = _marking(passes, reporter, described)
+    mark = _marking(steps, reporter, described)
 
     class Generated(_Generated):
-        __next__ = fetching(_Generated.__next__, passes, reporter, _has_gradients)
+        __next__ = fetching(_Generated.__next__, steps, reporter, _has_gradients)
 
     @wraps(following)
     def __iter__(self: Any) -> Any:
-        thread = passes.thread()
-        if thread.inside or not reporter.is_on:
+        thread = steps.thread()
+        if thread.is_inside or not reporter.is_on:
             return following(self)
         created = time.monotonic_ns()
-        thread.inside = True
+        thread.is_inside = True
         try:
             iterator = following(self)
         except BaseException as error:
             hide_this_frame(error)
             raise
         finally:
-            thread.inside = False
+            thread.is_inside = False
         if isinstance(iterator, GeneratorType):
-            iterator = Generated(iterator, passes.thread)
+            iterator = Generated(iterator, steps.thread)
             mark(iterator, self, created)
         elif isinstance(iterator, base):
-            read = iterator._dlmon_pass  # type: ignore[attr-defined]
-            if read is None or read.created < created:
+            iteration = iterator._dlmon_iteration  # type: ignore[attr-defined]
+            if iteration is None or iteration.created_ns < created:
                 mark(iterator, self, created)
             else:
-                read.made = time.monotonic_ns()
+                iteration.made_ns = time.monotonic_ns()
         return iterator
 
     setattr(__iter__, WATCHED, True)
     return __iter__
 
 
-def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], None]:
-    """Return what ends a pass whose iterator is thrown away."""
-    known = weakref.ref(read)
+def _leaving(
+    iteration: LoaderIteration, steps: StepCounter, reporter: Reporter
+) -> Callable[[Any], None]:
+    """Return what ends an iteration whose iterator is thrown away."""
+    reference = weakref.ref(iteration)
 
     @guarded(reporter)
     def leave(iterator: Any) -> None:
-        left = known()
+        left = reference()
         if left is not None:
-            passes.abandoned(left)
+            steps.abandoned(left)
 
     return leave
 
 
 def fetching(
     following: Callable[[Any], Any],
-    passes: Passes,
+    steps: StepCounter,
     reporter: Reporter,
     has_gradients: Callable[[], bool],
 ) -> Callable[[Any], Any]:
     """Return an iterator's `__next__` that times itself."""
-    fetch, fetched, exhausted = passes.fetch, passes.fetched, guarded(reporter)(passes.exhausted)
-    reads, look_within = reporter.reads, guarded(reporter)(passes.look_within)
-    marks = passes.marks
+    fetch, fetched, exhausted = steps.fetch, steps.fetched, guarded(reporter)(steps.exhausted)
+    reads, look_within = reporter.reads, guarded(reporter)(steps.look_within)
+    marks = steps.marks
 
     @wraps(following)
     def __next__(self: Any) -> Any:
-        read = self._dlmon_pass
-        if read is None or read.state == OVER:
+        iteration = self._dlmon_iteration
+        if iteration is None or iteration.state == OVER:
             batch = following(self)
-            if reads.are_shares_due and read is not None:
+            if reads.are_shares_due and iteration is not None:
                 # accelerate hands on what lies on a GPU: here it does not yet.
-                look_within(read, batch)
+                look_within(batch)
             return batch
         try:
-            if read.state == NEW and (yielded := getattr(self, "_num_yielded", 0)):
-                read.skip(yielded)
-            fetch(read, read.state == TRAINING or has_gradients())
+            if iteration.state == NEW and (yielded := getattr(self, "_num_yielded", 0)):
+                iteration.skip(yielded)
+            fetch(iteration, iteration.state == EPOCH or has_gradients())
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
-            read.state = OVER
+            iteration.state = OVER
             reporter.turn_off(error)
-        if read.state == OVER:
+        if iteration.state == OVER:
             return following(self)
-        thread = read.thread
-        thread.inside = True
+        thread = iteration.thread
+        thread.is_inside = True
         try:
             batch = following(self)
         except StopIteration:
-            thread.inside = False
-            exhausted(read)
+            thread.is_inside = False
+            exhausted(iteration)
             raise
         except BaseException as error:
-            thread.inside = False
+            thread.is_inside = False
             if isinstance(error, Exception):
-                read.lose_batch()
+                iteration.lose_batch()
             hide_this_frame(error)
             raise
-        thread.inside = False
+        thread.is_inside = False
         try:
-            is_certain = read.number < read.certain
-            size = read.loader.batch_size if is_certain else read.sizes.of(read.number, batch)
-            counter = read.counter
+            number, counter = iteration.fetched, iteration.counter
+            size = (
+                iteration.loader.batch_size
+                if number < iteration.certain
+                else iteration.sizes.of(number, batch)
+            )
             if counter.are_there is False:
-                fetched(read, size)
+                fetched(iteration, size, None, batch)
             else:
-                fetched(read, size, counter.of(batch, size))
-                if reads.are_shares_due and read.state == TRAINING:
-                    passes.reports.look_at_tokens(batch)
-            if marks.is_on and read is marks.read:
+                fetched(iteration, size, counter.of(batch, size), batch)
+                if reads.are_shares_due and iteration.state == EPOCH:
+                    steps.reports.look_at_tokens(batch)
+            if marks.is_on and thread is marks.thread:
                 marks.came(batch)
         except Exception as error:  # noqa: BLE001 - as above
-            read.state = OVER
+            iteration.state = OVER
             reporter.turn_off(error)
         return batch
 
@@ -446,7 +498,7 @@ def fetching(
 class _Generated:
     """What a generator gives; what it reads itself does not count."""
 
-    _dlmon_pass: Pass | None = None
+    _dlmon_iteration: LoaderIteration | None = None
 
     def __init__(self, batches: Any, thread: Callable[[], Thread]) -> None:
         self._batches, self._thread = batches, thread
@@ -459,14 +511,14 @@ class _Generated:
 
     def __next__(self) -> Any:
         thread = self._thread()
-        inside, thread.inside = thread.inside, True
+        is_inside, thread.is_inside = thread.is_inside, True
         try:
             return next(self._batches)
         except BaseException as error:
             hide_this_frame(error)
             raise
         finally:
-            thread.inside = inside
+            thread.is_inside = is_inside
 
 
 def parameters_of(network: Any) -> int | None:

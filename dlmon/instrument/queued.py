@@ -94,12 +94,11 @@ class EpochEnd:
 class EpochChanged:
     """More is known of the epoch that ended last; its record is written again.
 
-    `updates` are steps of an optimiser that came after its last batch, `metrics` are added, but for
-    what `was_awaited` in the place of others; `cut` says that its validation was cut short.
+    `metrics` are added, but for what `was_awaited` in the place of others; `cut` says that its
+    validation was cut short.
     """
 
     epoch: int
-    updates: int = 0
     validation: Validation | None = None
     cut: bool = False
     metrics: Mapping[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dlmon.instrument.outermost import Calls
+from dlmon.instrument.outermost import COMPILER, Calls
 from dlmon.instrument.pauses import pauses_of
 from dlmon.instrument.reporter import Reporter, wrap
 from dlmon.instrument.tokens import arrays_in
@@ -69,8 +69,6 @@ class StepMarks:
         """When `begin_batch` is to be called next: what its caller asks first."""
         self.is_on = False
         """Whether a step is measured, so that its parts are to be marked."""
-        self.read: Any = None
-        """The pass whose step is measured."""
         self.thread: Any = None
         self._is_known = False
         self._device: Any = None
@@ -120,12 +118,16 @@ class StepMarks:
 
     # Called by the hooks, `begin_batch` where it is due and the others while it is on.
 
-    def begin_batch(self, read: Any, now: int, part: str, has_optimizers: bool) -> None:
-        """Take the end of a batch, which begins another one with a part."""
-        is_whole = read.updates > 0 if has_optimizers else read.goes_backward
+    def begin_batch(self, is_whole: bool, now: int, part: str, thread: Any) -> None:
+        """Take the end of a batch, which begins another one with a part.
+
+        Args:
+            is_whole: whether an optimizer stepped since the step before.
+            now: when it ended.
+            part: what begins.
+            thread: trains.
+        """
         if self.is_on:
-            if read is not self.read:
-                return
             if not is_whole:
                 self._batches += 1
                 self.enter(part)
@@ -139,7 +141,7 @@ class StepMarks:
         if self._skip:
             self._skip -= 1
             return
-        self._begin(read, now, part)
+        self._begin(now, part, thread)
 
     def enter(self, part: str) -> None:
         """Begin a part; nothing is done where it runs already."""
@@ -167,6 +169,11 @@ class StepMarks:
         except Exception:  # noqa: BLE001 - what can't be looked at is not said to be copied
             self._parts[-1] = REST
 
+    def begin_step(self, has_closure: bool) -> None:
+        """Begin the step of an optimizer; what its closure does first is not the optimizer's."""
+        self.enter(REST if has_closure else OPTIMIZER)
+        self._is_stepping = True
+
     def end_backward(self) -> None:
         self.enter(OPTIMIZER if self._is_stepping else REST)
 
@@ -176,7 +183,7 @@ class StepMarks:
     def drop(self) -> None:
         """Measure this step no more: something else runs in it."""
         if self.is_on:
-            self.is_on, self.read = False, None
+            self.is_on = False
             self.due_ns = self._begun_ns + EVERY_NS if self._is_known else NEVER
             self._unwatch_forward()
 
@@ -189,7 +196,7 @@ class StepMarks:
 
     # What is measured.
 
-    def _begin(self, read: Any, now: int, part: str) -> None:
+    def _begin(self, now: int, part: str, thread: Any) -> None:
         self._read_pending()
         if len(self._pending) >= MOST_PENDING:
             self.due_ns = now + EVERY_NS
@@ -198,7 +205,7 @@ class StepMarks:
         self._parts, self._marks, self._batches = [part], [], 1
         self._is_stepping = part == OPTIMIZER
         if self._mark():
-            self.is_on, self.due_ns, self.read, self.thread = True, 0, read, read.thread
+            self.is_on, self.due_ns, self.thread = True, 0, thread
             self._ident = threading.get_ident()
             if part != WAIT:
                 self._watch_forward()
@@ -333,11 +340,12 @@ COMPILED: list[Any] = []
 
 
 def watch_compiled(module: Any, reporter: Reporter) -> None:
-    """Note that `torch.compile` makes something of a module; `module` is torch._dynamo.eval_frame.
+    """Note that `torch.compile` is used, and of what; `module` is torch._dynamo.eval_frame.
 
-    A hook for all modules would have it warn then.
+    A hook for all modules would have it warn then, and compile once more.
     """
     kind = module.OptimizedModule
+    wrap(module.OptimizeContext, "__init__", reporter, before=COMPILER.used)
 
     def made(*arguments: Any, **named: Any) -> None:
         COMPILED[:] = [kind]

@@ -1,9 +1,9 @@
 """Count a loop of a script's own on TensorFlow by what its Keras optimizer applies.
 
-An eager `for batch in dataset` is a pass over a loader, as PyTorch's is, and each `apply` of an
-optimizer a step. Within a `tf.function` Python runs only while it is traced: the graphs into which
-an `apply` was traced are noted, and each call of one is a step. Where the loop itself is in the
-graph, nothing can be seen of its steps, and none is counted.
+An eager `for batch in dataset` is an iteration over a loader, as PyTorch's is, and each `apply` of
+an optimizer a step. Within a `tf.function` Python runs only while it is traced: the graphs into
+which an `apply` was traced are noted, and each call of one is a step. Where the loop itself is in
+the graph, nothing can be seen of its steps, and none is counted.
 
 TensorFlow is there when a hook is set: it is never imported from here.
 """
@@ -20,10 +20,10 @@ from typing import Any
 from dlmon.instrument.facts import device_of_keras
 from dlmon.instrument.keras_data import plan_of_dataset
 from dlmon.instrument.loaders import LEADING, Loader
-from dlmon.instrument.pass_reports import PassReports
-from dlmon.instrument.passes import Passes
+from dlmon.instrument.loop_reports import LoopReports
 from dlmon.instrument.pytorch import fetching, opening
 from dlmon.instrument.reporter import Reporter, wrap
+from dlmon.instrument.step_counter import StepCounter
 
 OWNER = "tape"
 _TENSORFLOW = "tensorflow"
@@ -32,9 +32,9 @@ _NO_SIZE = "the dataset does not say its batch size"
 
 
 @cache
-def passes_of(reporter: Reporter) -> Passes:
-    """Return what sorts the passes over datasets of this process."""
-    reports = PassReports(
+def steps_of(reporter: Reporter) -> StepCounter:
+    """Return what counts the steps of loops over datasets in this process."""
+    reports = LoopReports(
         reporter,
         version=lambda: getattr(sys.modules.get("keras"), "__version__", None),
         describe=lambda optimizer: {
@@ -45,7 +45,7 @@ def passes_of(reporter: Reporter) -> Passes:
         owner=OWNER,
         framework=("keras", _TENSORFLOW),
     )
-    return Passes(reports)
+    return StepCounter(reports)
 
 
 @cache
@@ -92,30 +92,30 @@ class Graphs:
 
 
 def watch_datasets(module: ModuleType, reporter: Reporter) -> None:
-    """Watch eager passes over datasets; `module` is tensorflow.python.data.ops.dataset_ops."""
-    passes, dataset, base = passes_of(reporter), module.DatasetV2, module.iterator_ops.OwnedIterator
-    base._dlmon_pass = None
-    dataset.__iter__ = opening(dataset.__iter__, base, passes, reporter, describe)
-    base.__next__ = fetching(base.__next__, passes, reporter, _runs_eagerly)
+    """Watch eager loops over datasets; `module` is tensorflow.python.data.ops.dataset_ops."""
+    steps, dataset, base = steps_of(reporter), module.DatasetV2, module.iterator_ops.OwnedIterator
+    base._dlmon_iteration = None
+    dataset.__iter__ = opening(dataset.__iter__, base, steps, reporter, describe)
+    base.__next__ = fetching(base.__next__, steps, reporter, _runs_eagerly)
 
 
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Watch every optimizer's `apply`; `module` is keras.src.optimizers.base_optimizer."""
     if sys.modules["keras.src.backend"].backend() != _TENSORFLOW:
         return
-    passes, graphs = passes_of(reporter), graphs_of(reporter)
+    steps, graphs = steps_of(reporter), graphs_of(reporter)
 
     def began(optimizer: Any, *arguments: Any, **named: Any) -> bool:
         if not _runs_eagerly():
             graphs.trace(_graph(), [weakref.ref(optimizer)])
         elif _may_step(reporter):
-            passes.step_began(optimizer)
+            steps.step_began(optimizer)
             return True
         return False
 
     def ended(counts: bool, applied: Any, optimizer: Any, *arguments: Any, **named: Any) -> None:
         if counts:
-            passes.step_ended(optimizer)
+            steps.step_ended(optimizer)
 
     wrap(module.BaseOptimizer, "apply", reporter, before=began, after=ended)
 
@@ -127,7 +127,7 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
         module: tensorflow.python.eager.polymorphic_function.concrete_function.
         reporter: the one of this process.
     """
-    passes, graphs = passes_of(reporter), graphs_of(reporter)
+    steps, graphs = steps_of(reporter), graphs_of(reporter)
 
     def began(function: Any, *arguments: Any, **named: Any) -> list[Any]:
         if not _runs_eagerly():
@@ -135,14 +135,14 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
             return []
         stepping = graphs.optimizers_of(function.graph) if _may_step(reporter) else []
         for optimizer in stepping[:1]:
-            passes.step_began(optimizer)
+            steps.step_began(optimizer)
         return stepping
 
     def ended(stepping: list[Any], result: Any, *arguments: Any, **named: Any) -> None:
         for number, optimizer in enumerate(stepping):
             if number:
-                passes.step_began(optimizer)
-            passes.step_ended(optimizer)
+                steps.step_began(optimizer)
+            steps.step_ended(optimizer)
 
     wrap(module.ConcreteFunction, "_call_flat", reporter, before=began, after=ended)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlmon.instrument.emitter import READ_NS
 from dlmon.instrument.losses import LOSS
-from dlmon.instrument.pytorch import parameters_of, passes_of
+from dlmon.instrument.pytorch import parameters_of, steps_of
 from dlmon.instrument.queued import LEARNING_RATE, MetricsRead
 from dlmon.instrument.reporter import Reporter, wrap
 
@@ -26,8 +26,8 @@ MANY = 1_000_000
 
 def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
-    passes = passes_of(reporter)
-    losses = passes.reports.losses
+    steps = steps_of(reporter)
+    losses = steps.reports.losses
 
     def read_metrics(trainer: Any) -> dict[str, Any]:
         """Return its metrics, without the learning rate that a monitor of its own logs."""
@@ -37,32 +37,32 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     def called(trainer: Any, event: str, *arguments: Any, **named: Any) -> None:
         if event in STARTS:
             if _evaluates(trainer, event):
-                passes.reports.evaluates()
+                steps.reports.evaluates()
             else:
                 is_prediction = event == "on_predict_start"
-                passes.reports.phase = "predicting" if is_prediction else "validating"
+                steps.reports.phase = "predicting" if is_prediction else "validating"
         elif event in ENDS:
-            passes.validated()
+            steps.validated()
             if _evaluates(trainer, event):
-                passes.reports.evaluated(read_metrics(trainer))
-            passes.reports.phase = "validating"
+                steps.reports.evaluated(read_metrics(trainer))
+            steps.reports.phase = "validating"
         elif event == "on_fit_start":
             # Its sanity check validates no epoch of another fit.
-            passes.reports.no_more_passes()
+            steps.reports.no_more_validations()
         elif event == "on_train_start":
-            passes.reports.expect(
+            steps.reports.expect(
                 epochs=_epochs(trainer),
                 why={"epochs": f"it was asked for {trainer.max_steps} steps"},
                 network=type(trainer.lightning_module).__name__,
                 parameters=parameters_of(trainer.lightning_module),
             )
         elif event == "on_train_epoch_start":
-            passes.reports.add_metrics(read_metrics(trainer))
-            steps = trainer.num_training_batches
-            passes.limit(steps if isinstance(steps, int) else None)
+            steps.add_metrics(read_metrics(trainer))
+            batches = trainer.num_training_batches
+            steps.limit(batches if isinstance(batches, int) else None)
         elif event == "on_train_end":
-            passes.reports.add_metrics(read_metrics(trainer))
-            passes.fit_ended()
+            steps.add_metrics(read_metrics(trainer))
+            steps.fit_ended()
 
     wrap(module, "_call_callback_hooks", reporter, before=called)
 
@@ -93,8 +93,8 @@ def _metrics(trainer: Any) -> dict[str, Any]:
 
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
-    passes = passes_of(reporter)
-    losses = passes.reports.losses
+    steps = steps_of(reporter)
+    losses = steps.reports.losses
     reported_ns = 0
 
     def report_metrics(metrics: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         handler: Any, event: str, arguments: Any, state: Any, control: Any, **named: Any
     ) -> None:
         if event == "on_prediction_step":
-            passes.validates()
+            steps.validates()
         elif event == "on_log":
             # Its loss is the mean of its last steps: that of all the epoch's is read.
             metrics = _logged_metrics(named.get("logs") or {})
@@ -118,17 +118,17 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
                 metrics.pop(LOSS, None)
             for name in losses.read_names:
                 metrics.pop(name, None)
-            passes.reports.add_metrics(metrics)
+            steps.add_metrics(metrics)
             report_metrics(metrics)
         elif event == "on_train_begin":
-            passes.reports.expect(
+            steps.reports.expect(
                 epochs=_epochs_to_come(state),
                 why={"epochs": f"it was asked for {state.max_steps} steps"},
                 network=type(handler.model).__name__,
                 parameters=parameters_of(handler.model),
             )
         elif event == "on_train_end":
-            passes.fit_ended()
+            steps.fit_ended()
 
     wrap(module.CallbackHandler, "call_event", reporter, before=called)
 

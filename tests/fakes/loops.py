@@ -11,9 +11,9 @@ from fakes import listener
 
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.loaders import Loader
-from dlmon.instrument.pass_reports import PassReports
-from dlmon.instrument.passes import Passes
+from dlmon.instrument.loop_reports import LoopReports
 from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.step_counter import StepCounter
 from dlmon.records import Batches, Model
 
 MS = 1_000_000
@@ -43,7 +43,7 @@ class Script:
         self.now = 1000 * MS
         self.gradients = True
         self.reporter = KeptReporter()
-        self.passes = Passes(PassReports(self.reporter, clock=lambda: self.now))
+        self.steps = StepCounter(LoopReports(self.reporter, clock=lambda: self.now))
 
     def took(self, ms):
         self.now += ms * MS
@@ -58,14 +58,14 @@ class Script:
         return FakeLoader(self, samples, batch_size, **options)
 
     def step(self, optimizer, ms=1):
-        self.passes.step_began(optimizer)
+        self.steps.step_began(optimizer)
         self.took(ms)
-        self.passes.step_ended(optimizer)
+        self.steps.step_ended(optimizer)
 
     def backward(self, ms=1):
         began = self.now
         self.took(ms)
-        self.passes.went_backward("cpu", began)
+        self.steps.went_backward("cpu", began)
 
     def reported(self) -> Reported:
         """Return what was reported; the process ends."""
@@ -110,7 +110,7 @@ class FakeIterator:
         script = self.script = loader.script
         created = script.now
         script.took(loader.opens_ms)
-        self.read = script.passes.new(loader.facts, created, weakref.ref(loader))
+        self.iteration = script.steps.new(loader.facts, created, weakref.ref(loader))
         self.sizes, self.wait_ms = iter(loader.sizes), loader.wait_ms
         self.length = loader.length
 
@@ -118,19 +118,19 @@ class FakeIterator:
         return self
 
     def __next__(self):
-        passes = self.script.passes
-        passes.fetch(self.read, self.script.gradients)
+        steps = self.script.steps
+        steps.fetch(self.iteration, self.script.gradients)
         self.script.took(self.wait_ms)
         try:
             size = next(self.sizes)
         except StopIteration:
-            passes.exhausted(self.read)
+            steps.exhausted(self.iteration)
             raise
-        passes.fetched(self.read, size, self.length and self.length * size)
+        steps.fetched(self.iteration, size, self.length and self.length * size)
         return size
 
     def __del__(self):
-        self.script.passes.abandoned(self.read)
+        self.script.steps.abandoned(self.iteration)
 
 
 class Reported(listener.Reported):

@@ -92,6 +92,7 @@ def _dlmon_watch(place, packages):
         "torch.optim.optimizer": "pytorch.watch_optimizers",
         "torch.nn.modules.module": "outermost.watch_networks",
         "torch.autograd": "pytorch.watch_backward",
+        "torch._functorch.eager_transforms": "pytorch.watch_functional",
         "torch.amp.grad_scaler": "pytorch.watch_scalers",
         "torch.amp.autocast_mode": "pytorch.watch_autocast",
         "accelerate.data_loader": "pytorch.watch_accelerate",

@@ -76,7 +76,7 @@ def test_a_loader_that_keeps_one_iterator_for_all_epochs(run, arguments):
 def test_gradient_accumulation(run):
     process = check(run("loops.py", "accumulation"))
     # The step for what was left over comes after the last batch.
-    assert process.updates == 3 * 3
+    assert process.updates == 3 * 4
     assert [epoch.updates for epoch in process.epochs] == [4, 4, 4]
 
 
@@ -153,6 +153,42 @@ def test_loaders_side_by_side_and_loops_that_are_left(run):
     process = check(run("loops.py", "zipped"))
     assert [epoch.samples for epoch in process.epochs[1:3]] == [90, 90]
     assert [epoch.whole for epoch in process.epochs] == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("loop", "whole"),
+    [
+        # Not every batch that came was trained on.
+        ("batched_again 16 12", [False, False, False]),
+        ("batched_again 20 15", [False, False, False]),
+        ("skipped", [False, True, True]),
+        ("skipped every", [False, False, False]),
+        ("left_in_hand", [True, False]),
+        ("in_background", [True] * 4),
+        ("adversaries_in_background", [True] * 4),
+        ("in_turn", [True, True]),
+        ("reads_ahead", [True, True, True]),
+        ("cycled", [True]),
+        ("gradients_by_hand", [True, True, True]),
+        ("gradients_by_hand functional", [True, True, True]),
+        ("grows", [True] * 4),
+        ("updates_statistics", [True, True]),
+    ],
+)
+def test_what_went_into_a_step_counts_and_not_what_was_fetched(run, loop, whole):
+    ran = run("unlike_loops.py", *loop.split(), alone=False)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    process, counted = ran.process, json.loads(ran.watched.stdout)
+    assert process.of(Notice) == []
+    assert (process.steps, process.samples) == (counted["steps"], counted["samples"])
+    assert process.updates == (counted["updates"] or process.steps)
+    epochs = process.epochs
+    assert [epoch.whole for epoch in epochs] == whole
+    assert sum(epoch.steps for epoch in epochs) == counted.get("in_epochs", counted["steps"])
+    loops = {model.loop for model in process.of(Model)}
+    assert len(loops) == (2 if "in_epochs" in counted else 1)
+    validations = [epoch.validation.steps for epoch in epochs if epoch.validation is not None]
+    assert validations == counted.get("validations", [])
 
 
 def test_steps_that_a_gradient_scaler_leaves_out(run):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fakes.loops import KeptReporter, Optimizer
 
-from dlmon.instrument.pytorch import passes_of, watch_backward, watch_clipping
+from dlmon.instrument.pytorch import steps_of, watch_backward, watch_clipping
 
 
 class Tensor:
@@ -85,7 +85,7 @@ def reporter():
 
 @pytest.fixture
 def losses(torch, reporter):
-    losses = passes_of(reporter).reports.losses
+    losses = steps_of(reporter).reports.losses
     losses.begin_epoch()
     return losses
 
@@ -225,7 +225,7 @@ def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(losses, repo
     def backward(tensors, gradients=None):
         raise ValueError("of the script's own")
 
-    autograd = SimpleNamespace(backward=backward)
+    autograd = SimpleNamespace(backward=backward, grad=None)
     watch_backward(autograd, reporter)
     with pytest.raises(ValueError, match="own") as caught:
         autograd.backward(Tensor("broken", "xla"))
@@ -233,9 +233,9 @@ def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(losses, repo
 
 
 def test_an_error_of_ours_as_it_goes_backward_reaches_no_script(losses, reporter, monkeypatch):
-    autograd = SimpleNamespace(backward=lambda tensors, gradients=None: "gone")
+    autograd = SimpleNamespace(backward=lambda tensors, gradients=None: "gone", grad=None)
     watch_backward(autograd, reporter)
-    marks = passes_of(reporter).marks
+    marks = steps_of(reporter).marks
     for name in ("enter", "end_backward"):
         monkeypatch.setattr(marks, name, lambda *arguments: 1 / 0)
     monkeypatch.setattr(marks, "is_of_this_thread", lambda: True)

@@ -143,7 +143,7 @@ def take_steps(torch, *steps):
     A step is a list of batches, and of what their losses say that they were computed with.
     """
     script, network, optimizer = Script(), Network(parameters=WEIGHTS), Optimizer(*WEIGHTS)
-    outermost = script.passes.outermost
+    outermost = script.steps.outermost
     for step in steps:
         for batch, behind in step:
             network(batch)
@@ -178,8 +178,8 @@ def test_where_no_optimiser_steps_the_network_is_the_one_whose_weights_a_loss_ca
     for rows in sizes:
         network(ids(rows))
         other(ids(7))
-        if script.passes.outermost.looks_back:
-            script.passes.outermost.went_backward(loss_of(ids(rows), weights=WEIGHTS))
+        if script.steps.outermost.looks_back:
+            script.steps.outermost.went_backward(loss_of(ids(rows), weights=WEIGHTS))
         script.backward()
     assert tokens_of(script) == [5 * rows for rows in sizes]
 
@@ -221,13 +221,14 @@ def test_of_two_networks_that_get_the_same_batch_the_first_counts(torch):
     assert outermost.take() == 10
 
 
-def test_a_network_of_images_has_none(torch):
+def test_a_network_of_images_has_none_and_is_called_all_the_same(torch):
     network = Network(parameters=WEIGHTS)
     outermost = Outermost()
     outermost.watch(Optimizer(*WEIGHTS))
     for _ in range(2):
         assert network(images(), ids()) == "computed"
-    assert (outermost.take(), outermost.is_watching) == (None, False)
+    assert outermost.take() is None
+    assert (outermost.calls, outermost.samples) == (2, 4)
 
 
 def test_a_network_is_copied_and_kept_as_without_us_and_its_errors_are_its_own(torch, monkeypatch):

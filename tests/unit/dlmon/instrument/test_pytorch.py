@@ -10,7 +10,7 @@ from fakes.loops import KeptReporter, Reported
 
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.pytorch import (
-    passes_of,
+    steps_of,
     watch_loaders,
     watch_memory,
     watch_optimizers,
@@ -120,7 +120,7 @@ def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypa
     def fail(*arguments, **named):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(passes_of(reporter), method, fail)
+    monkeypatch.setattr(steps_of(reporter), method, fail)
     watch_loaders(torch.loaders, reporter)
     watch_optimizers(torch.optimizers, reporter)
     optimizer = Optimizer(torch.hooks)
@@ -268,6 +268,6 @@ def test_an_error_of_ours_leaves_the_scripts_error_as_it_is(reporter, error, mon
     def fail():
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(passes_of(reporter), "ran_out_of_memory", fail)
+    monkeypatch.setattr(steps_of(reporter), "ran_out_of_memory", fail)
     assert str(error(OUT)) == OUT
     assert not reporter.is_on

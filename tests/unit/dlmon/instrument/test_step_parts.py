@@ -10,8 +10,8 @@ from fakes.loops import MS, Script
 
 from dlmon.instrument import step_parts
 from dlmon.instrument.facts import facts_of_training
-from dlmon.instrument.pass_reports import PassReports
-from dlmon.instrument.passes import Passes
+from dlmon.instrument.loop_reports import LoopReports
+from dlmon.instrument.step_counter import StepCounter
 from dlmon.instrument.step_parts import BACKWARD, FORWARD, NOT_BACKWARD, SEVERAL_DEVICES
 from dlmon.records import StepParts
 from dlmon.records.training import STEP_PARTS
@@ -94,9 +94,9 @@ class Steps(Script):
 
     def __init__(self, monkeypatch):
         super().__init__()
-        self.marks, self.torch = self.passes.marks, Torch(self)
+        self.marks, self.torch = self.steps.marks, Torch(self)
         monkeypatch.setitem(sys.modules, "torch", self.torch)
-        self.passes.reports.has_optimizers = True
+        self.steps.reports.has_optimizers = True
         monkeypatch.setattr(step_parts, "COMPILED", [])
 
     def forward(self, ms=3):
@@ -108,7 +108,7 @@ class Steps(Script):
         if self.marks.is_on:
             self.marks.enter(BACKWARD)
         self.took(ms)
-        self.passes.went_backward(CPU, began)
+        self.steps.went_backward(CPU, began)
         if self.marks.is_on:
             self.marks.end_backward()
 
@@ -267,9 +267,9 @@ def test_what_has_no_clock_of_its_own_is_not_measured_by_the_hosts(script, devic
 
 
 def test_loops_of_another_framework_are_not_measured(script):
-    reports = PassReports(script.reporter, clock=lambda: script.now, owner="tensorflow")
-    script.passes = Passes(reports)
-    script.marks = script.passes.marks
+    reports = LoopReports(script.reporter, clock=lambda: script.now, owner="tensorflow")
+    script.steps = StepCounter(reports)
+    script.marks = script.steps.marks
     script.train(Optimizer(CPU))
     assert not script.reported().of(StepParts)
 
@@ -303,11 +303,11 @@ def train_on_gpu(script, gpu, batches=200, host_ms=1, batch=ON_HOST):
         gpu.works(8)
         script.marks.enter(BACKWARD) if script.marks.is_on else None
         gpu.works(14)
-        script.passes.went_backward(GPU, script.now)
+        script.steps.went_backward(GPU, script.now)
         script.marks.end_backward() if script.marks.is_on else None
-        script.passes.step_began(optimizer)
+        script.steps.step_began(optimizer)
         gpu.works(5)
-        script.passes.step_ended(optimizer)
+        script.steps.step_ended(optimizer)
         gpu.works(1)
         # The GPU is a few steps behind, and no more.
         script.now = max(script.now, gpu.done_ns - 100 * MS)

@@ -102,7 +102,7 @@ def test_a_few_times_backward_outside_of_any_pass_are_no_loop(script):
 
 
 def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(script):
-    optimizer, script.passes.reports.has_optimizers = Optimizer(), True
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
     for _ in range(4):
         for _ in range(40):
             script.backward()
@@ -115,18 +115,18 @@ def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(
 def test_an_optimiser_that_calls_another_steps_once(script):
     outer, inner = Optimizer(), Optimizer()
     for _ in script.loader(30, 10):
-        script.passes.step_began(outer)
+        script.steps.step_began(outer)
         script.step(inner)
-        script.passes.step_ended(outer)
+        script.steps.step_ended(outer)
     assert script.reported().counts == [(30, 3, 3)]
 
 
 def test_a_step_that_raises_does_not_hide_the_next_ones(script):
     optimizer, given_up = Optimizer(), Optimizer()
     loader = script.loader(30, 10)
-    script.passes.step_began(optimizer)
+    script.steps.step_began(optimizer)
     train(script, loader, optimizer)
-    script.passes.step_began(given_up)
+    script.steps.step_began(given_up)
     train(script, loader, optimizer)
     assert script.reported().counts == [(30, 3, 3)] * 2
 
@@ -219,6 +219,107 @@ def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     reported = script.reported()
     assert reported.counts == [(40, 4, 4)] * 2
     assert reported.wait_ms == 2 * 4 * (2 + 3)
+
+
+@pytest.mark.parametrize("in_reverse", [False, True])
+def test_of_loaders_whose_batches_come_in_turn_every_step_counts(script, in_reverse):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    loaders = [script.loader(40, 10, wait_ms=2) for _ in range(3)]
+    for _ in range(2):
+        iterators = [iter(loader) for loader in loaders]
+        for _ in range(4):
+            for batches in reversed(iterators) if in_reverse else iterators:
+                next(batches)
+                script.backward(ms=5)
+                script.step(optimizer)
+    del batches, iterators
+    reported = script.reported()
+    assert reported.counts == [(120, 12, 12)] * 2
+    assert reported.dt_ms == [8] * 24
+    assert {model.loop for model in reported.models} == {0}
+
+
+def test_the_last_step_that_is_read_ahead_lasts_as_long_as_the_others(script):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    loader = script.loader(50, 10, wait_ms=2)
+    for _ in range(2):
+        for _ in loader.ahead():
+            script.backward(ms=5)
+            script.step(optimizer)
+            script.took(90)
+        # Something else, which dlmon does not see.
+        script.took(4000)
+    reported = script.reported()
+    assert reported.counts == [(50, 5, 5)] * 2
+    # The first step fetches two batches.
+    assert reported.dt_ms == [100, 98, 98, 98, 98] * 2
+    assert [epoch.whole for epoch in reported.epochs] == [True, True]
+    assert reported.wait_ms == 2 * 5 * 2
+
+
+def test_what_another_thread_has_read_counts_once_it_is_trained_on(script):
+    """It reads all of an epoch before the first step, and of the next epoch before the last one."""
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    loader = script.loader(30, 10, wait_ms=2)
+
+    def read():
+        thread = threading.Thread(target=lambda: sum(loader))
+        thread.start()
+        thread.join()
+
+    def train(steps):
+        for _ in range(steps):
+            script.backward(ms=5)
+            script.step(optimizer)
+
+    # Which thread trains is known by its first step.
+    train(1)
+    read()
+    train(2)
+    read()
+    train(4)
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)] * 2
+    assert {batches.wait_us for batches in reported.batches} == {None}
+
+
+def test_of_two_optimizers_that_step_for_one_batch_the_second_takes_none_that_was_read_ahead(
+    script,
+):
+    critic, generator = Optimizer(), Optimizer()
+    script.steps.reports.has_optimizers = True
+    for _ in range(2):
+        for _ in script.loader(60, 10).ahead():
+            for optimizer in (critic, generator):
+                script.backward(ms=5)
+                script.step(optimizer)
+    assert script.reported().counts == [(60, 6, 12)] * 2
+
+
+def test_a_batch_that_is_in_hand_as_a_loop_ends_counts_for_nothing(script):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    steps = 0
+    for _ in range(2):
+        for _ in script.loader(40, 10):
+            if steps == 6:
+                break
+            script.backward()
+            script.step(optimizer)
+            steps += 1
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 4), (20, 2, 2)]
+    assert [epoch.whole for epoch in reported.epochs] == [True, False]
+
+
+def test_an_epoch_that_lost_a_batch_is_not_whole(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(batches := iter(script.loader(30, 10))):
+        script.step(optimizer)
+        if number == 1:
+            # The next one raises as it is fetched.
+            batches.iteration.lose_batch()
+    [epoch] = script.reported().epochs
+    assert (epoch.samples, epoch.whole) == (30, False)
 
 
 def test_a_loop_over_tasks_that_each_train_with_a_loader_counts_the_inner_one(script):
@@ -327,7 +428,7 @@ def test_what_was_fetched_ahead_and_not_trained_on_is_no_part_of_a_run(script, a
         script.step(optimizer)
     del batches
     reported = script.reported()
-    assert reported.counts == [(120 * added_up, 12 * added_up + 1, 12)]
+    assert reported.counts == [(120 * added_up, 12 * added_up, 12)]
     [epoch] = reported.epochs
     assert epoch.tokens == 120 * added_up * 7
 
@@ -447,10 +548,10 @@ def test_the_rest_of_an_epoch_is_no_whole_one_and_goes_on_where_it_was_left(scri
     rest.facts = loader.facts
     if is_said_by == "loader":
         rest.facts = replace(rest.facts, skipped=6)
-    script.passes.reports.expect(epochs=3, network="Net")
+    script.steps.reports.expect(epochs=3, network="Net")
     batches = iter(rest)
     if is_said_by == "iterator":
-        batches.read.skip(6)
+        batches.iteration.skip(6)
     train(script, batches, optimizer)
     train(script, loader, optimizer)
     reported = script.reported()
@@ -464,14 +565,14 @@ def test_the_rest_of_an_epoch_is_no_whole_one_and_goes_on_where_it_was_left(scri
 
 def test_what_was_asked_of_a_fit_holds_until_it_ends(script):
     optimizer = Optimizer()
-    script.passes.reports.expect(epochs=3, network="Net", parameters=12)
+    script.steps.reports.expect(epochs=3, network="Net", parameters=12)
     for samples in (20, 30, 30):
         train(script, script.loader(samples, 10), optimizer)
     batches = iter(script.loader(30, 10))
     for _ in range(2):
         next(batches)
         script.step(optimizer)
-    script.passes.fit_ended()
+    script.steps.fit_ended()
     train(script, script.loader(40, 10), optimizer)
     reported = script.reported()
     assert [(m.epochs, m.network) for m in reported.models] == [
@@ -487,6 +588,7 @@ class Epochs:
 
     def __init__(self, draw):
         self.script = Script()
+        self.script.steps.reports.has_optimizers = True
         self.draw = draw
         self.optimizers = [Optimizer() for _ in range(draw(st.integers(1, 2)))]
         self.beside = self.endless(FakeLoader(self.script, 12, 5))
@@ -520,6 +622,7 @@ class Epochs:
                 next(self.beside)
             script.took(draw(st.integers(0, 3)))
             count, steps = count + size, steps + 1
+            script.backward(0)
             stepped = number % every == every - 1
             if stepped:
                 for optimizer in self.optimizers:
@@ -561,12 +664,12 @@ def test_whatever_is_nested_zipped_or_left_every_sample_batch_and_step_is_counte
 
 @pytest.mark.parametrize("failing", range(4))
 def test_a_step_that_runs_out_of_memory_is_none_and_takes_no_time_of_others(script, failing):
-    optimizer = Optimizer()
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
     for number, _ in enumerate(script.loader(40, 10, wait_ms=2)):
         script.took(5)
         if number == failing:
             script.backward()
-            script.passes.ran_out_of_memory()
+            script.steps.ran_out_of_memory()
             script.took(700)
             continue
         script.backward()
@@ -574,7 +677,8 @@ def test_a_step_that_runs_out_of_memory_is_none_and_takes_no_time_of_others(scri
     reported = script.reported()
     assert reported.counts == [(30, 3, 3)]
     assert reported.dt_ms == [9] * 3
-    assert [epoch.whole for epoch in reported.epochs] == [True]
+    # One of its batches was lost.
+    assert [epoch.whole for epoch in reported.epochs] == [False]
 
 
 def test_memory_that_runs_out_in_a_validation_leaves_the_batch_around_it_alone(script):
@@ -586,18 +690,18 @@ def test_memory_that_runs_out_in_a_validation_leaves_the_batch_around_it_alone(s
             with script.no_grad():
                 for _ in script.loader(20, 10):
                     script.took(3)
-                    script.passes.ran_out_of_memory()
+                    script.steps.ran_out_of_memory()
                     break
     reported = script.reported()
     assert reported.counts == [(30, 3, 3)]
 
 
 def test_batches_whose_gradients_were_added_up_count_though_the_next_one_fails(script):
-    optimizer = Optimizer()
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
     for number, _ in enumerate(script.loader(60, 10)):
         script.took(5)
         if number == 3:
-            script.passes.ran_out_of_memory()
+            script.steps.ran_out_of_memory()
             continue
         script.backward()
         if number % 2:

@@ -1,0 +1,369 @@
+"""Report loops of training: what they train, their epochs with their steps, and validations."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from dlmon.instrument import flop_count
+from dlmon.instrument.iterations import LoaderIteration
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.losses import LOSS, Losses
+from dlmon.instrument.queued import (
+    LEAST_NAMED_NS,
+    EpochChanged,
+    EpochEnd,
+    EpochOpened,
+    EpochStart,
+    Interruption,
+    Pause,
+)
+from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.step_parts import StepMarks
+from dlmon.instrument.tokens import shares_of
+from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
+
+OWNER = "torch"
+_FLOPS = "flops_per_sample"
+_EPOCH_SIZES = ("samples_per_epoch", "steps_per_epoch")
+EVALUATING = "evaluating"
+
+# So many loaders are remembered of which something is known.
+MOST_LOADERS = 8
+
+
+class LoopReports:
+    """Reports loops, epochs and validations.
+
+    Args:
+        reporter: takes the records.
+        version: says PyTorch's version.
+        describe: says what an optimiser trains, and on what, in fields of `Model`.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+        owner: what reports: loops of PyTorch, or of TensorFlow.
+        framework: what counts the batches, and what that runs on.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        version: Callable[[], str | None] = lambda: None,
+        describe: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
+        clock: Callable[[], int] = time.monotonic_ns,
+        owner: str = OWNER,
+        framework: tuple[str, str | None] = (OWNER, None),
+    ) -> None:
+        self.reporter, self.owner, self._framework = reporter, owner, framework
+        self.losses = Losses(reporter, clock)
+        self.marks = StepMarks(reporter, clock, is_watched=owner == OWNER)
+        self._version, self._describe, self.clock = version, describe, clock
+        self._step_count: flop_count.StepCount | None = None
+        self._asked: dict[str, Any] = {}
+        self._asked_after = 0
+        self.phase = "validating"
+        """What iterations that train nothing are."""
+        self.has_optimizers = False
+        """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
+        self.at_close: Callable[[], None] = lambda: None
+        """Ends what is open as the process ends."""
+        self.yields: Callable[[], None] = lambda: None
+        """Ends a loop without epochs as another framework begins to train."""
+        self.forget()
+
+    def forget(self) -> None:
+        self.marks.forget()
+        self.stepped_by: Callable[[], Any] = lambda: None
+        """The optimiser that stepped last before the loop began."""
+        self.gone_backward_on: Any = None
+        """The device of what `backward` was called on last before the loop began."""
+        self._closes = False
+        self._loop: Loader | None = None
+        self._loop_optimizer: Callable[[], Any] = lambda: None
+        self._loop_source: Callable[[], Any] = lambda: None
+        self._loops = self._epochs = self._epochs_of_loop = self._epochs_of_source = 0
+        self._last: LoaderIteration | None = None
+        # The epoch to which the validations that follow belong, its validation so far, and the
+        # batches of each of its loaders; those of the epochs before, of the last time each was
+        # whole.
+        self._before: LoaderIteration | None = None
+        self._validation: Validation | None = None
+        self._validated: dict[Loader, int] = {}
+        self._usually_validated: dict[Loader, int] = {}
+        self._evaluated: list[LoaderIteration] = []
+        self._of_epochs: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
+        self._leaving_out: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
+
+    def expect(self, **known: Any) -> None:
+        """Say what is known of the fit that begins: fields of `Reporter.begin_loop`."""
+        self._asked = {name: value for name, value in known.items() if value is not None}
+        self._asked_after, self._loop = self._epochs, None
+
+    def claim(self, yields: bool = False) -> bool:
+        """Return whether what is read and trained here is what counts.
+
+        Args:
+            yields: another framework may take over between two steps.
+        """
+        reporter = self.reporter
+        if not reporter.take(self.owner, self.yields if yields else None):
+            return False
+        framework, backend = self._framework
+        if not reporter.start(framework, self._version(), backend):
+            return False
+        if not self._closes:
+            self._closes = True
+            reporter.at_close(self.at_close)
+        return True
+
+    def release(self) -> None:
+        """Let others count: nothing is read or trained here any more."""
+        self.reporter.let_go(self.owner)
+
+    # What loaders are known for.
+
+    def gave_epochs(self, iteration: LoaderIteration) -> bool:
+        """Return whether an earlier iteration over its loader was an epoch."""
+        return _is_among(iteration, self._of_epochs)
+
+    def leaves_out(self, iteration: LoaderIteration) -> None:
+        """Note that a script's own function leaves samples out: how many is known of no epoch."""
+        before, iteration.loader = iteration.loader, iteration.loader.leaving_out()
+        self._leaving_out.append(iteration.source)
+        if before == self._loop:
+            self._loop = loader = iteration.loader
+            self.reporter.describe_loop(
+                samples_per_epoch=None, inferred=loader.inferred, why=loader.why
+            )
+
+    def is_known_to_leave_out(self, iteration: LoaderIteration) -> bool:
+        """Return whether samples were left out of what an earlier iteration gave."""
+        return _is_among(iteration, self._leaving_out)
+
+    # Training.
+
+    def begin_epoch(
+        self, iteration: LoaderIteration, begin_ns: int, has_epochs: bool = True
+    ) -> None:
+        """Begin an epoch with an iteration over a loader, or a loop without epochs.
+
+        Args:
+            iteration: over the loader; of a loop without epochs it says what is known of its steps.
+            begin_ns: when the first of its steps began.
+            has_epochs: whether it is an epoch.
+        """
+        self.no_more_validations()
+        began = self.clock()
+        self._begin_loop(iteration, has_epochs)
+        took_ns = self.clock() - began
+        if not self.gave_epochs(iteration):
+            self._of_epochs.append(iteration.source)
+        self._epochs += 1
+        self._epochs_of_loop += 1
+        iteration.epoch = self.reporter.next_epoch()
+        opened = max(iteration.opened_ns, begin_ns)
+        self.reporter.send(
+            EpochStart(iteration.epoch, begin_ns, follows=True, skipped=iteration.skipped)
+        )
+        self.reporter.send(EpochOpened(opened))
+        self._described_ns = (began, began + took_ns) if took_ns >= LEAST_NAMED_NS else None
+
+    def end_epoch(self, iteration: LoaderIteration, end_ns: int) -> None:
+        """Report the end of an epoch; of a loop without epochs, that it is over."""
+        if iteration.loader.has_passes:
+            iteration.loss = self.losses.end_epoch()
+            iteration.loss.is_told |= LOSS in iteration.metrics
+            metrics = {**iteration.loss.metrics, **iteration.metrics}
+            cut = not iteration.is_whole
+            self.reporter.send(EpochEnd(iteration.epoch, end_ns, metrics, cut))
+            self._last = self._before = iteration
+        self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
+
+    def take_described(self) -> Interruption | None:
+        """Return when the network was described, which is time of no batch, if that took long."""
+        described, self._described_ns = self._described_ns, None
+        return None if described is None else Interruption(*described)
+
+    _described_ns: tuple[int, int] | None = None
+
+    def add_metrics(self, metrics: dict[str, Any], current: LoaderIteration | None) -> None:
+        """Add metrics to the epoch under way, or to the one that ended last."""
+        if current is not None:
+            current.metrics.update(metrics)
+        elif self._last is not None and metrics:
+            if self._last.loss is not None:
+                self._last.loss.is_told |= LOSS in metrics
+            self.reporter.send(EpochChanged(self._last.epoch, metrics=metrics))
+
+    def look_at_tokens(self, batch: Any) -> None:
+        """Report what share of a batch's tokens means something: of one about once a second."""
+        self.reporter.reads.are_shares_due = False
+        try:
+            shares = shares_of(batch)
+        except Exception:  # noqa: BLE001 - whatever it is, its tokens are counted on
+            return
+        if shares is not None:
+            self.reporter.send(shares)
+
+    def _begin_loop(self, iteration: LoaderIteration, has_epochs: bool) -> None:
+        loader, optimizer = iteration.loader, self.stepped_by()
+        if has_epochs and not self._is_another_loop(iteration, optimizer):
+            source = iteration.source()
+            is_same = source is not None and source is self._loop_source()
+            self._epochs_of_source = self._epochs_of_source + 1 if is_same else 1
+            self._loop_source = iteration.source
+            if loader != self._loop:
+                self.say_that_lengths_differ(
+                    loader, "epochs differ in length, as each has a loader of its own"
+                )
+            return
+        self._loop, self._epochs_of_loop, self._epochs_of_source = loader, 0, 1
+        self._loop_optimizer = self.stepped_by
+        self._loop_source = iteration.source
+        why = {
+            "parameters": "the script's network is not known",
+            "epochs": "the script's own loop does not say how many",
+            **loader.why,
+        }
+        # A fit that goes on from within an epoch may do so with another loader at first.
+        asked = dict(self._asked)
+        if "epochs" in asked:
+            asked["epochs"] = max(0, asked["epochs"] + self._asked_after - self._epochs)
+        # A trainer knows it, or that it has no end.
+        infers_length = not asked
+        why |= asked.pop("why", {})
+        trained_by = self.gone_backward_on if optimizer is None else optimizer
+        described = {} if trained_by is None else self._describe(trained_by)
+        why |= described.pop("why", {})
+        computes_again = described.pop("computes_again", False)
+        # A trainer's own module holds the network, and may not be called itself.
+        described["network"] = asked.get("network") or described.get("network")
+        known = {
+            "batch_size": loader.batch_size,
+            "samples_per_epoch": loader.samples,
+            "steps_per_epoch": loader.steps,
+            "workers": loader.workers,
+            "inferred": loader.inferred,
+            "has_epochs": None if loader.has_passes else False,
+            "pin_memory": loader.pin_memory,
+            "tokens_inferred": iteration.counter.inferred,
+            "sequence": iteration.counter.sequence,
+            **asked,
+            **described,
+        }
+        why = {name: text for name, text in why.items() if known.get(name) is None}
+        self.marks.begin_loop(optimizer, self.gone_backward_on)
+        self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
+        self._loops = self.reporter.loops
+        if flop_count.is_asked_for():
+            self._count_a_step(computes_again)
+
+    def _is_another_loop(self, iteration: LoaderIteration, optimizer: Any) -> bool:
+        """Return whether an epoch is none of the loop of those before.
+
+        A loop may make its loader anew for each epoch, and longer each time. Where the loader
+        before gave several epochs, or another optimiser steps, another one is another loop.
+        """
+        before, loader = self._loop, iteration.loader
+        if before is None or self._loops != self.reporter.loops:
+            return True
+        if loader == before:
+            return False
+        is_made_anew = self._epochs_of_source == 1 and self._loop_optimizer() is optimizer
+        return not (is_made_anew and before.has_passes and loader.batch_size == before.batch_size)
+
+    def say_that_lengths_differ(self, loader: Loader, reason: str) -> None:
+        """Report that no loader says how long an epoch is."""
+        self._loop = loader
+        why = dict.fromkeys(_EPOCH_SIZES, reason)
+        self.reporter.describe_loop(why, samples_per_epoch=None, steps_per_epoch=None)
+
+    def say_that_batches_are_made(self, reason: str) -> None:
+        """Report that steps train on other batches than the loader gives."""
+        fields = ("batch_size", *_EPOCH_SIZES)
+        nothing: dict[str, Any] = dict.fromkeys(fields)
+        self.reporter.describe_loop(dict.fromkeys(fields, reason), **nothing)
+
+    def _count_a_step(self, computes_again: bool) -> None:
+        if computes_again:
+            self.reporter.describe_loop({_FLOPS: flop_count.COMPUTES_AGAIN}, flops_per_sample=None)
+        elif self.owner == OWNER and (self._step_count is None or self._step_count.is_over):
+            self._step_count = flop_count.StepCount(self.reporter)
+
+    # Validation.
+
+    def validate(self, iteration: LoaderIteration) -> None:
+        """Enter the phase of an iteration that does not train."""
+        if self._step_count is not None:
+            self._step_count.interrupt()
+        self.marks.drop()
+        self.reporter.enter(iteration.phase, iteration.begin_ns)
+
+    def no_more_validations(self) -> None:
+        """Let no later iteration validate the epoch that ended last."""
+        self._usually_validated |= self._validated
+        self._before = self._validation = None
+        self._validated = {}
+
+    def evaluates(self) -> None:
+        """Say that the iterations that follow test what the training came to."""
+        self.phase, self._evaluated = EVALUATING, []
+
+    def evaluated(self, metrics: dict[str, Any]) -> None:
+        """Report what those came to, as the framework says it at their end."""
+        iterations, self._evaluated = self._evaluated, []
+        self.phase = "validating"
+        if not iterations:
+            return
+        values, why = finite(metrics)
+        sizes = [iteration.samples for iteration in iterations]
+        samples = None if None in sizes else sum(sizes)  # type: ignore[arg-type]
+        if samples is None:
+            why["samples"] = "the size of its batches is not known"
+        self.reporter.send(
+            Evaluation(
+                begin=iterations[0].begin_ns,
+                end=self.clock(),
+                steps=sum(iteration.ended for iteration in iterations),
+                samples=samples,
+                whole=True,
+                metrics=values,
+                first_end=iterations[0].first_end_ns,
+                why=why,
+            )
+        )
+
+    def validated(self, iteration: LoaderIteration, end_ns: int, whole: bool) -> None:
+        """Report a validation of the epoch before it, after those that it has already.
+
+        One over a loader that none of the loop's epochs before was followed by is of no epoch: at
+        the end of a script it tests what came of all.
+        """
+        usually, loader, steps = self._usually_validated, iteration.loader, iteration.ended
+        if iteration.phase == EVALUATING and steps:
+            self._evaluated.append(iteration)
+        is_usual = self._epochs_of_loop == 1 or loader in usually
+        if self._before is not None and is_usual and steps and iteration.phase == "validating":
+            this = Validation(
+                iteration.begin_ns,
+                iteration.first_end_ns,
+                iteration.last_end_ns,
+                end_ns,
+                steps,
+            )
+            before = self._validation
+            self._validation = this if before is None else before.followed_by(this)
+            # A script may want a part of its loader only; where it ends sooner than the time
+            # before, it was cut short, as by an error.
+            cut = not (whole or iteration.has_all) and steps < usually.get(loader, 0)
+            if not cut:
+                self._validated[loader] = steps
+            change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
+            self.reporter.send(change)
+        self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
+
+
+def _is_among(iteration: LoaderIteration, sources: deque[Callable[[], Any]]) -> bool:
+    source = iteration.source()
+    return source is not None and any(other() is source for other in sources)

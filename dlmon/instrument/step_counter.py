@@ -882,14 +882,18 @@ class StepCounter:
         iteration.end_batch(now)
         if iteration.state == VALIDATING or thread is not (self._thread or thread):
             return
-        if self._failed_ns:
-            self._lose_batch(iteration, now)
-        if self._is_complete and self._trains(iteration):
-            self._end_step(now, iteration)
+        self._end_step_at_request(iteration, now)
         if iteration.state == READ:
             self._decide(iteration)
         elif self._undecided:
             self._send_undecided()
+
+    def _end_step_at_request(self, iteration: LoaderIteration, now: int) -> None:
+        """End the step under way, as the thread that trains asks a loader for the next batch."""
+        if self._failed_ns:
+            self._lose_batch(iteration, now)
+        if self._is_complete and self._trains(iteration):
+            self._end_step(now, iteration)
 
     def _may_train_later(self, iteration: LoaderIteration) -> bool:
         """Return whether batches wait of what another thread than the one that trains has read."""
@@ -938,10 +942,7 @@ class StepCounter:
             return
         iteration.end_batch(now)
         if iteration.thread is (self._thread or iteration.thread):
-            if self._failed_ns:
-                self._lose_batch(iteration, now)
-            if self._is_complete and self._trains(iteration):
-                self._end_step(now, iteration)
+            self._end_step_at_request(iteration, now)
         if iteration.state == READ:
             self._decide(iteration)
         if iteration is self.epoch:

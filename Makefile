@@ -30,7 +30,7 @@ $(VENV)/installed: pyproject.toml
 
 # What runs in other people's interpreters and on other machines, which may have Python 3.10.
 ELSEWHERE := workloads $(addprefix dlmon.,alerts comparison doctor instrument launch log records \
-	remote sensors session slurm statistics supervisor sweep)
+	protocol remote sensors session slurm statistics supervisor sweep system)
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .

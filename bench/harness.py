@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import psutil
 
-from dlmon.launch.children import become_subreaper
+from dlmon.system.children import become_subreaper
 
 ROOT = Path(__file__).resolve().parent.parent
 CANNOT_RUN, INTERRUPTED = 2, 130

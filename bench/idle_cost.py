@@ -32,7 +32,7 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 
 sys.path.insert(0, str(harness.ROOT / "tests"))
 

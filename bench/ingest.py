@@ -24,8 +24,8 @@ from cost import processes_of, rates, read, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.launch.job import Job
 from dlmon.log.follower import LogFollower
+from dlmon.protocol.job import Job
 from dlmon.records import Batches, BatchSummary, Epoch, Notice, Record, Result
 
 EPOCH_S = 10

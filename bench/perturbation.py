@@ -38,8 +38,8 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun, machine_cpu_s
 from terminal import Terminal
 
-from dlmon.launch.job import Job
 from dlmon.log.follower import LogFollower
+from dlmon.protocol.job import Job
 from dlmon.records import Batches, Notice, Record, Result
 from workloads.catalog import UnknownWorkload, find
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from dlmon.cli.start import Sources, Start
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
+from dlmon.protocol.job import Job, Refused
 from dlmon.session.follower import SessionFollower
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from dlmon.instrument import reporter
 from dlmon.instrument.entry import sitecustomize
 from dlmon.launch.bundle import BundleError, script_folder
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.log.folder import log_directory
+from dlmon.protocol.job import Job, Refused
 
 # The supervisor listens a moment after it has answered.
 _LISTENS_WITHIN_S = 5.0

@@ -20,10 +20,10 @@ from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
 from dlmon.log.folder import LogError, log_directory
 from dlmon.options.settings import remembered
+from dlmon.protocol.stop import TERMINAL_CLOSED
 from dlmon.records.sanitize import clean
 from dlmon.render.console import print_in_ascii
-from dlmon.signals import end_with_terminal
-from dlmon.stop import TERMINAL_CLOSED
+from dlmon.system.signals import end_with_terminal
 from tui import flows, requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.screens.base import cover_without_room, is_too_small

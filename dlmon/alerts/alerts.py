@@ -25,10 +25,10 @@ from dlmon.alerts.rules import (
 )
 from dlmon.alerts.sender import CLOSE_S, Sender
 from dlmon.alerts.settings import AlertSettings
-from dlmon.host import host_name
 from dlmon.log.label import read_label
 from dlmon.records import Alert, AlertEvent, Result
 from dlmon.session.session import Session
+from dlmon.system.this_host import host_name
 
 _LINES = 10
 UNSENT = f"an alert was not sent within {CLOSE_S:g} s of the end, and no more tries are made"

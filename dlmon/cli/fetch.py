@@ -9,8 +9,8 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.log.folder import is_trace
-from dlmon.private_files import make_new_private_folder, make_private_folder
 from dlmon.records.sanitize import shown_path
+from dlmon.system.private_files import make_new_private_folder, make_private_folder
 
 
 @click.command(short_help="Copy sessions of another machine to this one.")

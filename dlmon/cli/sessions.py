@@ -53,7 +53,7 @@ def attach(
     there = shared.on_host(log_dir)
     view = View(shared.settings_of(ascii), there, plain)
     if host is not None:
-        from dlmon.launch.job import RemoteStart
+        from dlmon.protocol.job import RemoteStart
 
         if session is None:
             raise shared.UserError(f"say which session of {host}: last, or its id or name")

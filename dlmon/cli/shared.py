@@ -37,8 +37,8 @@ def user_errors() -> tuple[type[Exception], ...]:
     """Return the errors whose message is a sentence that says what a user can fix."""
     from dlmon.comparison.published import PublishedError
     from dlmon.comparison.sides import NotComparable
-    from dlmon.control import NotControlled
     from dlmon.log.directory import NoSuchLog
+    from dlmon.protocol.control import NotControlled
     from dlmon.remote.hosts import HostError
     from dlmon.remote.ssh import RefusedRequest, SshError
     from dlmon.render.files import ReportError

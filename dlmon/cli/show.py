@@ -25,8 +25,8 @@ from dlmon.records.record import record
 # Help imports nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
-    from dlmon.launch.job import Job, RemoteStart, Started
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.protocol.job import Job, RemoteStart, Started
 
 
 @record(frozen=True)
@@ -167,7 +167,7 @@ def show_remote(start: RemoteStart, view: View) -> int:
 
 
 def _start_on_host(job: Job, view: View, host: str, slurm: str | None = None) -> int | None:
-    from dlmon.launch.job import RemoteStart
+    from dlmon.protocol.job import RemoteStart
     from dlmon.remote.requests import start_remote
 
     if not job.outlives_viewer:
@@ -216,7 +216,7 @@ def _answer_of(started: Lifeline) -> Started:
     Raises:
         UserError: its supervisor refused to start it.
     """
-    from dlmon.launch.job import Refused
+    from dlmon.protocol.job import Refused
 
     answer = started.answer()
     if isinstance(answer, Refused):

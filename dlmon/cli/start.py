@@ -14,8 +14,8 @@ from dlmon.session.source import MachineSource
 
 # Each is imported when it is first asked for: a start pays for one only.
 if TYPE_CHECKING:
-    from dlmon.launch.job import Job, RemoteStart
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.protocol.job import Job, RemoteStart
     from dlmon.remote.connection import Connection
     from dlmon.remote.fleet import Fleet
     from dlmon.remote.host import WatchedHost

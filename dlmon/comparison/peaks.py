@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.published import find_device
-from dlmon.files import read_regular
-from dlmon.private_files import write_private
 from dlmon.records import MachineFacts, Model
 from dlmon.records.codec import read_object
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import write_private
 
 SCHEMA = 1
 COMMAND = "dlmon doctor --calibrate"

@@ -26,9 +26,9 @@ from dlmon.comparison.published import (
     read_own_published,
 )
 from dlmon.comparison.run import RunFigures, cpus_of
-from dlmon.files import read_regular
-from dlmon.private_files import FILE_MODE, make_private_folder
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import FILE_MODE, make_private_folder
 
 
 def write_published_row(

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
+from dlmon.system.files import MIB, read_regular
 
 FEWER_OPERATIONS = "over its peak: fast convolutions (Winograd, FFT) do fewer than are counted"
 

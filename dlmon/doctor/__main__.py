@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dlmon.doctor.run import run_doctor
-from dlmon.launch.children import print_answer
 from dlmon.log.folder import log_directory
+from dlmon.system.children import print_answer
 
 
 def main() -> None:

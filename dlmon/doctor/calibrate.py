@@ -21,8 +21,8 @@ from dlmon.comparison.peaks import (
     read_peaks,
     write_peaks,
 )
-from dlmon.launch.children import python_command
 from dlmon.records.sanitize import clean
+from dlmon.system.children import python_command
 
 DEADLINE_S = 900.0
 _LONGEST_LINE = 65_536

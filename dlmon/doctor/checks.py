@@ -18,10 +18,10 @@ from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import COMMAND, CalibrationError, flop_s_text, read_peaks
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework, compare_gpus
-from dlmon.host import is_container, is_wsl
 from dlmon.records import TITLES, Facts, GpuFacts, GpuState, MachineFacts
 from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.cpu import why_no_cpu_energy
+from dlmon.system.this_host import is_container, is_wsl
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from dlmon.doctor.finding import Finding
-from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
 from dlmon.launch.device import VISIBLE
 from dlmon.records import TITLES, MachineFacts
 from dlmon.records.sanitize import clean
+from dlmon.system.children import SAFE_PATH, die_with_parent, end_group
 
 DEADLINE_S = 60.0
 _MAX_BYTES = 1 << 18

@@ -31,11 +31,11 @@ from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label
 from dlmon.options.run import in_words
+from dlmon.protocol.stop import CAUSE_TEXT
 from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
-from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
 from workloads.catalog import Workload

@@ -17,7 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from dlmon.launch.bootstrap import hash_of, is_whole, keep, remove_unused
-from dlmon.private_files import own_private_folder
+from dlmon.system.private_files import own_private_folder
 
 PACKAGES = ("dlmon", "workloads")
 MONITOR = "_dlmon_monitor"

@@ -19,9 +19,9 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
-from dlmon.launch.children import SAFE_PATH, answer_in, die_with_parent, end_group
 from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
+from dlmon.system.children import SAFE_PATH, answer_in, die_with_parent, end_group
 
 OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job, Refused, Started
+from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Record, RecordError, decode
 from dlmon.records.sanitize import clean
+from dlmon.system.children import python_command
 
 _ENDED_EARLY = "the process that was to record the session ended before it could start it"
 

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from dlmon.launch.children import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
 from dlmon.records.sanitize import clean
+from dlmon.system.children import die_with_parent, end_process, python_command
 
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0

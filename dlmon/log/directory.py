@@ -13,17 +13,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlmon.control import ANSWER_S, WAIT_S, NotControlled, ask
-from dlmon.found_process import is_suspended
-from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
 from dlmon.log.submitted import read_submitted, submitted_beside
+from dlmon.protocol.control import ANSWER_S, WAIT_S, NotControlled, ask
+from dlmon.protocol.stop import BY_COMMAND
 from dlmon.records import Epoch, Metrics, Record, Result, SessionHeader, Status, SweepHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
-from dlmon.stop import BY_COMMAND
+from dlmon.system.foreign_processes import is_suspended
+from dlmon.system.this_host import boot_id, host_name
 
 _Entry = TypeVar("_Entry")
 

@@ -14,10 +14,10 @@ from os.path import samestat
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from dlmon.files import open_regular
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, Place, place_after
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
+from dlmon.system.files import open_regular
 
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20

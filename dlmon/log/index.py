@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import platformdirs
 
-from dlmon.files import read_regular
-from dlmon.private_files import make_private_folder, open_private, replace_private
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import make_private_folder, open_private, replace_private
 
 MAX_BYTES = 256 << 20
 # So much of the log before a place is compared, at most.

@@ -9,11 +9,11 @@ import json
 import re
 from pathlib import Path
 
-from dlmon.files import read_regular
 from dlmon.log.folder import LogError, is_log, reason_of
-from dlmon.private_files import replace_private
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, quoted
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import replace_private
 
 LABEL_NAME = "label.json"
 LONGEST_NAME, LONGEST_NOTE = 60, 1_000

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dlmon.files import read_regular
-from dlmon.private_files import make_private_folder, replace_private
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import make_private_folder, replace_private
 
 ANNOUNCED = ".steps"
 STOP = "stop"

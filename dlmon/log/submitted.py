@@ -12,12 +12,12 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.files import read_regular
 from dlmon.log.folder import LogError, reason_of
-from dlmon.private_files import replace_private
 from dlmon.records import SCHEMA, MachineFacts, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.system.files import read_regular
+from dlmon.system.private_files import replace_private
 
 SUBMITTED_NAME = "job.json"
 _MAX_BYTES = 1 << 20

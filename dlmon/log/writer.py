@@ -18,7 +18,6 @@ from pathlib import Path
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import Header, is_known_by_inode, loss_of
 from dlmon.log.index import Place, place_after
-from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -31,6 +30,7 @@ from dlmon.records import (
     decode,
     encode,
 )
+from dlmon.system.private_files import make_new_private_folder, make_private_folder, open_private
 
 # Lines that may wait in memory for a full disk: epochs, phases, notices, the result.
 WAITING_LINES = 20_000

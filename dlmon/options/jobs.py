@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.alerts.settings import AlertSettings
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job
 from dlmon.log.folder import log_directory
 from dlmon.options.run import SETTINGS, RunOptions, known_options
+from dlmon.protocol.job import Job
 from dlmon.records import SessionHeader
 from dlmon.script_name import script_name
+from dlmon.system.children import python_command
 from workloads.catalog import Workload
 
 

@@ -13,12 +13,12 @@ from typing import Any, get_args, get_type_hints
 import platformdirs
 
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
-from dlmon.files import MIB, read_regular
 from dlmon.options.checks import NO_DIRECTORY
 from dlmon.options.run import SETTINGS, RunOptions
-from dlmon.private_files import write_private
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
+from dlmon.system.files import MIB, read_regular
+from dlmon.system.private_files import write_private
 
 
 class SettingsError(ValueError):

@@ -16,7 +16,6 @@ from typing import Any
 
 from dlmon.alerts.alerts import of_runs, tell_end
 from dlmon.alerts.settings import AlertSettings
-from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.jobs import make_job
@@ -29,6 +28,7 @@ from dlmon.options.run import (
     RunOptions,
     known_options,
 )
+from dlmon.protocol.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from

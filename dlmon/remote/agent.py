@@ -24,12 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dlmon.control import NotControlled
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
-from dlmon.files import open_regular
-from dlmon.host import boot_id, host_name
-from dlmon.launch.children import answer_in, end_group, python_command
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import (
@@ -48,6 +43,9 @@ from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.submitted import is_of_slurm, read_submitted
+from dlmon.protocol.control import NotControlled
+from dlmon.protocol.job import Job, Refused
+from dlmon.protocol.stop import BY_OTHER_SCREEN
 from dlmon.records import (
     Notice,
     Record,
@@ -67,7 +65,9 @@ from dlmon.slurm.start import submit_session
 from dlmon.slurm.step import logs_of_job
 from dlmon.slurm.submit import read_slurm_options
 from dlmon.slurm.watch import JobLife, Waiting
-from dlmon.stop import BY_OTHER_SCREEN
+from dlmon.system.children import answer_in, end_group, python_command
+from dlmon.system.files import open_regular
+from dlmon.system.this_host import boot_id, host_name
 
 Answer = dict[str, Any]
 Answers = AsyncIterator[Answer]

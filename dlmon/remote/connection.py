@@ -25,7 +25,6 @@ from typing import Any
 from dlmon.exit_codes import FAILED
 from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.bundle import BundleError, package_files
-from dlmon.launch.children import end_group
 from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -38,6 +37,7 @@ from dlmon.remote.ssh import (
     bootstrap_line,
     explain,
 )
+from dlmon.system.children import end_group
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")
 _MODULES = ("pynvml",)

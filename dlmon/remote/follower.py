@@ -17,13 +17,12 @@ from typing import Any
 
 import platformdirs
 
-from dlmon.control import NotControlled
 from dlmon.exit_codes import FAILED
 from dlmon.log.directory import NoSuchLog, SessionEntry, SeveralLogs
 from dlmon.log.folder import LogError, id_of, is_log, place_options, reason_of
 from dlmon.log.index import CHECKED_BYTES, place_after
 from dlmon.log.label import Label, refuse_name, write_label
-from dlmon.private_files import FILE_MODE, own_private_folder
+from dlmon.protocol.control import NotControlled
 from dlmon.records import (
     Record,
     RecordError,
@@ -39,6 +38,7 @@ from dlmon.remote.connection import Answer, Connection, Standing
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.queue import Queued
+from dlmon.system.private_files import FILE_MODE, own_private_folder
 
 # What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
 LARGEST_LOG_BYTES = 8 << 30

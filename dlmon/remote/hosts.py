@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from dlmon.files import MIB, read_regular
 from dlmon.records.sanitize import quoted
+from dlmon.system.files import MIB, read_regular
 
 GROUP_MARK = "@"
 """What stands before the name of a group where a host may be named too."""

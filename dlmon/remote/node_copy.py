@@ -16,7 +16,6 @@ from pathlib import Path
 from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import LogError, id_of
 from dlmon.log.submitted import read_submitted, write_submitted
-from dlmon.private_files import make_private_folder
 from dlmon.records import Status
 from dlmon.remote.connection import Connection, connected
 from dlmon.remote.follower import LogCopy, find_remote
@@ -25,6 +24,7 @@ from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import host_names, read_job
 from dlmon.slurm.step import job_node, step_command
 from dlmon.slurm.submit import SCRIPT_NAME
+from dlmon.system.private_files import make_private_folder
 
 LOOK_S = 0.5
 LOST_LOOKS = 20

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED, UNREACHABLE
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import id_of
+from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Status
 from dlmon.remote.connection import Connection
 from dlmon.remote.follower import RemoteFollower, follow_remote, listed_sessions

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.job import Job
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import MOST_TRACE_BYTES, LogError, id_of, is_trace, place_options, reason_of
 from dlmon.log.label import Label
-from dlmon.private_files import replace_private
+from dlmon.protocol.job import Job
 from dlmon.records import Record, SessionHeader
 from dlmon.remote.connection import Connection, connected
 from dlmon.remote.follower import (
@@ -31,6 +30,7 @@ from dlmon.remote.follower import (
     listed_sweeps,
 )
 from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.system.private_files import replace_private
 
 Answer = TypeVar("Answer")
 

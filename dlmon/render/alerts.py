@@ -11,10 +11,10 @@ from rich.text import Text
 from dlmon.alerts.message import About, message_of, text_of, title_of
 from dlmon.alerts.sender import destinations_of
 from dlmon.alerts.settings import NUMBERS, AlertSettings
-from dlmon.host import host_name
 from dlmon.notification import desktop_notification
 from dlmon.records import Alert, AlertEvent
 from dlmon.render.console import line_console, print_error
+from dlmon.system.this_host import host_name
 
 _STEP = "epoch 3, step 812"
 _EVENTS = (

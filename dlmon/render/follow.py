@@ -28,6 +28,7 @@ from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.notification import DesktopAlerts
+from dlmon.protocol.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from dlmon.records import (
     Alert,
     Epoch,
@@ -50,11 +51,10 @@ from dlmon.session.gaps import MIN_GAP_NS
 from dlmon.session.session import alert_text
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
-from dlmon.signals import done_or_signalled, on_signals
-from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
+from dlmon.system.signals import done_or_signalled, on_signals
 
 if TYPE_CHECKING:
-    from dlmon.launch.job import RemoteStart
+    from dlmon.protocol.job import RemoteStart
 
 POLL_S = 0.2
 # Longer than a supervisor takes to end a workload that is deaf to its signals.

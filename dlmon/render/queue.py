@@ -21,9 +21,9 @@ from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
 from dlmon.render.follow import follow_to_end
 from dlmon.session.follower import SessionFollower
-from dlmon.signals import done_or_signalled
 from dlmon.slurm.queue import Queued
 from dlmon.slurm.watch import Waiting, follow_session, next_session
+from dlmon.system.signals import done_or_signalled
 
 POLL_S = 0.25
 

@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlmon.exit_codes import NOT_STARTED, code_of_script
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import free_beginning, make_spool
 from dlmon.log.folder import is_log
 from dlmon.notification import DesktopAlerts
+from dlmon.protocol.job import Job, Refused
+from dlmon.protocol.stop import ASKS_TO_END, PASS_ON
 from dlmon.records import Status
 from dlmon.render.console import print_error
 from dlmon.render.summary import leaving_running_on_error, print_script_outcome, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
-from dlmon.stop import ASKS_TO_END, PASS_ON
 
 # How long what the script wrote may wait until it is passed on.
 POLL_S = 0.05

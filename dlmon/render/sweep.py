@@ -27,9 +27,9 @@ from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.render.console import print_error, table_console
 from dlmon.render.lines import print_line, print_sections
-from dlmon.signals import on_signals
 from dlmon.sweep.results import rows_of
 from dlmon.sweep.runner import SweepRun
+from dlmon.system.signals import on_signals
 
 _LOOK_S = 1.0
 

@@ -19,13 +19,13 @@ from dlmon.exit_codes import DONE, UNREACHABLE
 from dlmon.figures import hosts as words
 from dlmon.figures import units
 from dlmon.figures.machine import identity, machine_line
-from dlmon.host import host_name
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine
 from dlmon.records.changes import merge
 from dlmon.remote.host import HostState, WatchedHost
 from dlmon.render.console import line_console
-from dlmon.signals import on_signals
+from dlmon.system.signals import on_signals
+from dlmon.system.this_host import host_name
 
 # How soon a change of a host is said.
 _LOOKS_S = 0.25

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlmon.host import is_first_pid_namespace
+from dlmon.system.this_host import is_first_pid_namespace
 
 try:
     import psutil as psutil

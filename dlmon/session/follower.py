@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlmon.control import NotControlled
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
-from dlmon.found_process import is_suspended
-from dlmon.host import boot_id, host_name
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
+from dlmon.protocol.control import NotControlled
+from dlmon.protocol.stop import BY_OTHER_SCREEN, FROM_SCREEN
 from dlmon.records import Notice, Record, Result, Status
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource
-from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
+from dlmon.system.foreign_processes import is_suspended
+from dlmon.system.this_host import boot_id, host_name
 
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:

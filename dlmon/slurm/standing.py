@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dlmon.control import NotControlled
 from dlmon.log.directory import SessionEntry, list_sessions, stop_session
 from dlmon.log.submitted import is_of_slurm, read_submitted
+from dlmon.protocol.control import NotControlled
+from dlmon.protocol.stop import BY_COMMAND
 from dlmon.records import Status
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import QueuedJob, cancel, read_queue
 from dlmon.slurm.watch import stop_signal
-from dlmon.stop import BY_COMMAND
 
 _UNSURE = (Status.QUEUED, Status.UNKNOWN)
 

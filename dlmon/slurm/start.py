@@ -11,13 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from dlmon.host import host_name
-from dlmon.launch.children import PACKAGES_VARIABLE, python_command
-from dlmon.launch.job import Job
 from dlmon.log.folder import LOG_NAME, LogError, new_session_id, reason_of
 from dlmon.log.label import Label, write_label
 from dlmon.log.submitted import Submitted, read_submitted, write_submitted
-from dlmon.private_files import make_new_private_folder, make_private_folder
+from dlmon.protocol.job import Job
 from dlmon.slurm.commands import has_slurm, run_slurm
 from dlmon.slurm.ending import restarts_of
 from dlmon.slurm.submit import (
@@ -28,6 +25,9 @@ from dlmon.slurm.submit import (
     batch_script,
     submit,
 )
+from dlmon.system.children import PACKAGES_VARIABLE, python_command
+from dlmon.system.private_files import make_new_private_folder, make_private_folder
+from dlmon.system.this_host import host_name
 
 SUBMITTED_FLAG = "--submitted"
 """Before the folder of a session, for the supervisor that runs it."""

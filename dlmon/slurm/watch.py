@@ -12,9 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlmon.files import read_regular
-from dlmon.host import host_name
-from dlmon.launch.children import python_command
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.submitted import Submitted, read_submitted
 from dlmon.records import Result, Status, StopCause
@@ -32,6 +29,9 @@ from dlmon.slurm.queue import (
 )
 from dlmon.slurm.start import restarted_folder
 from dlmon.slurm.submit import OUTPUT_NAME
+from dlmon.system.children import python_command
+from dlmon.system.files import read_regular
+from dlmon.system.this_host import host_name
 
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline

@@ -1,9 +1,9 @@
 """Run one session: `python -P -m dlmon.supervisor [--submitted FOLDER]`.
 
 stdin brings the job as one line, then the lifeline's words (`detach`, and those of
-`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. A pipe that
-the job names carries one line back: the session that was started, or why none was. What the log
-can't take follows it there as records: why, and in the end the result.
+`dlmon.protocol.stop`); its end without a word stops a session that must not outlive its viewer. A
+pipe that the job names carries one line back: the session that was started, or why none was. What
+the log can't take follows it there as records: why, and in the end the result.
 
 In a job of Slurm's there is no viewer: the job is what was submitted with the session's FOLDER, why
 none was started goes to stderr, and the exit code is that of what ran.
@@ -24,13 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from dlmon.host import host_name
-from dlmon.launch.children import become_subreaper
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LogError
+from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Record, encode
 from dlmon.slurm.start import SUBMITTED_FLAG, submitted_job
 from dlmon.supervisor.supervisor import Supervisor
+from dlmon.system.children import become_subreaper
+from dlmon.system.this_host import host_name
 
 COPIED_WITHIN_S = 5.0
 # A viewer that runs reads so soon.

@@ -21,19 +21,11 @@ from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
-from dlmon.control_groups import own_group
 from dlmon.instrument.flop_count import VARIABLE as COUNT_FLOPS
 from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.bundle import script_folder
-from dlmon.launch.children import (
-    PACKAGES_VARIABLE,
-    SAFE_PATH,
-    die_with_parent,
-    end_group,
-    end_process,
-)
 from dlmon.launch.device import DeviceChoice
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 from dlmon.records import (
     FRAMEWORKS,
     SCRIPT_PHASE,
@@ -58,6 +50,14 @@ from dlmon.session.reasons import NOTHING_SEEN
 from dlmon.supervisor.connection import HELD_BYTES, Connection, Reader
 from dlmon.supervisor.output import FileOutput, OutputLog, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
+from dlmon.system.children import (
+    PACKAGES_VARIABLE,
+    SAFE_PATH,
+    die_with_parent,
+    end_group,
+    end_process,
+)
+from dlmon.system.control_groups import own_group
 
 
 class Child:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.control import peer_of
+from dlmon.protocol.control import peer_of
 from dlmon.records import Answer, Epoch, ProcessStack, Profile, Record, RecordError, decode
 
 VERSION = 1

@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
 from dlmon.instrument.stacks import MOST_FRAMES, MOST_THREADS, is_of_script, lines_in
-from dlmon.launch.children import answer_in, python_command
+from dlmon.protocol.control import LONGEST_BYTES, VERSION, address_of, may_ask
 from dlmon.records import (
     Frame,
     ProcessStack,
@@ -31,6 +30,7 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.supervisor.connection import Connection, NotAnswered
+from dlmon.system.children import answer_in, python_command
 
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""

@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from dlmon.files import read_regular
 from dlmon.log.folder import reason_of
 from dlmon.records.sanitize import clean
 from dlmon.script_name import NamedScript, named_script
+from dlmon.system.files import read_regular
 
 MOST_BYTES = 16 * 2**20
 _GIT_S = 2.0

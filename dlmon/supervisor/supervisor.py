@@ -24,9 +24,7 @@ from dlmon.alerts.alerts import SessionAlerts
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
 from dlmon.comparison.peaks import with_peak
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, WRONG_ARGUMENTS, code_of_script
-from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
-from dlmon.launch.children import command_of_folders, end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
@@ -40,7 +38,6 @@ from dlmon.launch.interpreter import (
     examine_interpreter,
     own_interpreter,
 )
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.launch.step import Task, task_of
 from dlmon.log.folder import LOG_NAME, LogError, new_session_id
@@ -48,6 +45,16 @@ from dlmon.log.follower import MOVED_AWAY
 from dlmon.log.label import Label, write_label
 from dlmon.log.parts import STOP, announce, announced, part_name
 from dlmon.log.writer import LogWriter
+from dlmon.protocol.job import Job, Refused, Started
+from dlmon.protocol.stop import (
+    ASKS_TO_END,
+    CAUSE_BY_WORD,
+    CAUSE_TEXT,
+    PASS_ON,
+    STOP_SIGNALS,
+    cause_of_signal,
+    signal_name,
+)
 from dlmon.records import (
     NUMBERS_OF_A_PART,
     SCHEMA,
@@ -71,15 +78,6 @@ from dlmon.session.session import Session
 from dlmon.slurm.ending import ask_why
 from dlmon.slurm.submit import WARNING_S
 from dlmon.slurm.usage import job_in, with_queue
-from dlmon.stop import (
-    ASKS_TO_END,
-    CAUSE_BY_WORD,
-    CAUSE_TEXT,
-    PASS_ON,
-    STOP_SIGNALS,
-    cause_of_signal,
-    signal_name,
-)
 from dlmon.supervisor.child import KernelKills, Script, ScriptError, Workload, check_script
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.parts import Parts
@@ -90,6 +88,8 @@ from dlmon.supervisor.verdict import (
     make_result,
     why_nothing_trained,
 )
+from dlmon.system.children import command_of_folders, end_group, end_process
+from dlmon.system.this_host import boot_id, host_name
 
 WORKLOADS = "workloads"
 _T = TypeVar("_T")

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dlmon.launch.children import print_answer
 from dlmon.log.folder import MOST_TRACE_BYTES
-from dlmon.private_files import FILE_MODE
 from dlmon.records import Operation, to_json
 from dlmon.records.sanitize import clean
+from dlmon.system.children import print_answer
+from dlmon.system.private_files import FILE_MODE
 
 MEMORY_BYTES = 6 << 30
 MOST_OPERATIONS = 30

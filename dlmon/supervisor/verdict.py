@@ -12,7 +12,8 @@ from typing import Any
 
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.run import cpus_of
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
+from dlmon.protocol.stop import signal_name
 from dlmon.records import (
     Epoch,
     Failure,
@@ -39,7 +40,6 @@ from dlmon.session.reasons import (
     TOO_SHORT,
 )
 from dlmon.session.snapshot import Snapshot
-from dlmon.stop import signal_name
 
 MOST_LOOPS = 100
 # What Python, PyTorch, TensorFlow, JAX and C++ call it in an exception, or before they crash.

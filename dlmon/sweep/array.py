@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.launch.job import Job
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.submitted import read_submitted
+from dlmon.protocol.job import Job
 from dlmon.records import Began, Ended, Outcome, Result, RunStatus
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.start import submit_array

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from dlmon.files import open_regular
-from dlmon.host import boot_id, host_name
 from dlmon.log.directory import SessionEntry, log_paths, read_logs, status_without_result
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower, writer_pid
@@ -36,6 +34,8 @@ from dlmon.records import (
 from dlmon.records.record import record
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
+from dlmon.system.files import open_regular
+from dlmon.system.this_host import boot_id, host_name
 
 SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 

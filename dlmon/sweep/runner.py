@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dlmon.exit_codes import DONE, FAILED, UNREACHABLE
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LogError, log_directory_of, log_of
+from dlmon.protocol.job import Job, Refused, Started
+from dlmon.protocol.stop import BY_SWEEP
 from dlmon.records import Began, Closed, Ended, Event, Outcome, RunStatus, Slot, Status
 from dlmon.session.follower import SessionFollower
-from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import Sweep, outcome_of

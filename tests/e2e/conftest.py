@@ -23,9 +23,9 @@ from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
 from fakes.sshd import Laptop, Network
 
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job
 from dlmon.launch.lifeline import launch
+from dlmon.protocol.job import Job
+from dlmon.system.children import python_command
 
 # Without oneDNN, TensorFlow gives back the memory of a network that is gone. It reads this when a
 # test's module imports it; what the tests start is as everywhere.

@@ -13,7 +13,7 @@ import pytest
 from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
-from dlmon.launch.job import Refused
+from dlmon.protocol.job import Refused
 from dlmon.records import Machine, Model
 
 SMALL = "mnist-mlp-small"

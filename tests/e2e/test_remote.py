@@ -21,7 +21,6 @@ from fakes.sessions import DEADLINE_S, FAKES, is_alive
 from fakes.sshd import lacks_sshd
 
 from dlmon.launch.bootstrap import hash_of
-from dlmon.launch.children import end_process
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
@@ -30,6 +29,7 @@ from dlmon.remote.connection import connect, connected, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote, listed_sessions
 from dlmon.remote.host import WatchedHost
 from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.system.children import end_process
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 

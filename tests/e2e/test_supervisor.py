@@ -14,10 +14,9 @@ from fakes import sensors
 from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_until_gone
 
 import dlmon.launch.lifeline
-from dlmon import stop
-from dlmon.host import boot_id, host_name
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
+from dlmon.protocol import stop
+from dlmon.protocol.job import Job, Refused
 from dlmon.records import (
     Batches,
     Epoch,
@@ -30,6 +29,7 @@ from dlmon.records import (
     Validation,
 )
 from dlmon.session.follower import SessionFollower
+from dlmon.system.this_host import boot_id, host_name
 
 MANY = 100_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fakes.sessions import FAKES
 
-from dlmon.launch.children import command_of_folders
+from dlmon.system.children import command_of_folders
 
 
 def scripted_interpreter(path: Path, **defaults: object) -> str:

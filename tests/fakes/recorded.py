@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.log.folder import LOG_NAME
+from dlmon.protocol.stop import CAUSE_TEXT
 from dlmon.records import (
     PHASES,
     SCHEMA,
@@ -44,7 +45,6 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.session import Session
-from dlmon.stop import CAUSE_TEXT
 from dlmon.supervisor.verdict import make_machine_result
 
 RESULT = "result"

@@ -17,13 +17,13 @@ from textual.screen import Screen
 import tui.app
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import FAILED
-from dlmon.host import boot_id, host_name
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.options.settings import Settings
+from dlmon.protocol.job import Job, Refused, Started
+from dlmon.protocol.stop import BY_OTHER_SCREEN
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
-from dlmon.stop import BY_OTHER_SCREEN
+from dlmon.system.this_host import boot_id, host_name
 from tui.app import DlmonApp
 from tui.requests import GoBack, Request, TellAlert, TellEnd
 from tui.sessions.session_list import SessionList

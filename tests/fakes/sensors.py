@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from dlmon.host import host_name
 from dlmon.records import Cpu, Facts, Gpu, GpuFacts, Machine, MachineFacts, Memory, Record, encode
+from dlmon.system.this_host import host_name
 
 EARLY_MEMORY = Memory(used_mib=4_096)
 LATE_GPU = GpuFacts(0, "NVIDIA Late", uuid="GPU-late")

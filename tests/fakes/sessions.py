@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from dlmon.launch.job import Refused
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.follower import LogFollower
+from dlmon.protocol.job import Refused
 from dlmon.records import Batches, BatchSummary, Notice, Result
 
 FAKES = Path(__file__).parent

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import dlmon.host
+import dlmon.system.this_host
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
@@ -672,8 +672,8 @@ def staged(
 def _be_the_machine(stack: ExitStack, home: Path) -> None:
     """Let this machine be the one that was recorded, and keep a person's own settings out."""
     patch = partial(_patch, stack)
-    patch(dlmon.host, "socket", SimpleNamespace(gethostname=lambda: HOST))
-    patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
+    patch(dlmon.system.this_host, "socket", SimpleNamespace(gethostname=lambda: HOST))
+    patch(dlmon.system.this_host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
     patch(FakeSensing, "started", [])
     stack.callback(time.tzset)
     environment = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from fakes.sessions import FAKE_WORKLOAD
 from fakes.sweeps import plan_of
 
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 from dlmon.render.sweep import show_sweep
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun

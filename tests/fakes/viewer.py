@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from dlmon.cli.start import Start
-from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.options.settings import read_settings
+from dlmon.protocol.job import Job, Refused
 from dlmon.render.follow import follow
 
 

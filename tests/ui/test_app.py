@@ -19,10 +19,10 @@ from textual.command import CommandPalette
 import dlmon.render.follow
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import FAILED
-from dlmon.launch.job import Refused, Started
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import Settings, remember
+from dlmon.protocol.job import Refused, Started
 from dlmon.records import Output
 from dlmon.render.follow import follow
 from tui.drawing.themes import theme_names

@@ -15,8 +15,8 @@ from dlmon.cli.doctor import print_findings
 from dlmon.cli.start import Sources, Start
 from dlmon.doctor.finding import Finding
 from dlmon.figures.sessions import describe_recorded, describe_workloads
-from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
+from dlmon.protocol.job import Refused
 from dlmon.records import Output, Phase, Record, Result
 from dlmon.render.console import table_console
 from dlmon.render.lines import print_sections

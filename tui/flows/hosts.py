@@ -31,8 +31,8 @@ from tui.requests import (
 )
 
 if TYPE_CHECKING:
-    from dlmon.launch.job import RemoteStart
     from dlmon.log.directory import SessionEntry
+    from dlmon.protocol.job import RemoteStart
     from dlmon.remote.connection import Connection
     from dlmon.remote.follower import RemoteFollower
     from dlmon.sweep.log import SweepEntry
@@ -111,7 +111,7 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
 
 def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
     """Show a session of a host, or go back to it where it is shown."""
-    from dlmon.launch.job import RemoteStart
+    from dlmon.protocol.job import RemoteStart
 
     top = app.shown[-1] if app.shown else None
     if top is not None and top.is_of(request.host, request.session):
@@ -168,8 +168,8 @@ def end_session(app: DlmonApp, request: TellEnd) -> None:
 
 async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
     """Show the next start of a session whose job Slurm queued again, in its place."""
-    from dlmon.launch.job import RemoteStart
     from dlmon.log.directory import read_entry
+    from dlmon.protocol.job import RemoteStart
     from dlmon.slurm.watch import next_session
 
     follower, link = shown.follower, shown.link

@@ -18,9 +18,9 @@ from tui.flows.stack import ShownSession, is_busy, is_swept, refuse_waiting, rep
 from tui.requests import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
 
 if TYPE_CHECKING:
-    from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
     from dlmon.options.run import RunOptions
+    from dlmon.protocol.job import Job
     from dlmon.sweep.runner import SweepRun
     from tui.app import DlmonApp
     from tui.screens.starting import StartingScreen
@@ -78,7 +78,7 @@ async def _train(
     from dlmon.options.jobs import make_job
 
     if options.host is not None:
-        from dlmon.launch.job import RemoteStart
+        from dlmon.protocol.job import RemoteStart
 
         if not is_swept(app, options.host):
             job = make_job(workload, directory, options, app.settings.alerts)
@@ -167,7 +167,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
     from tui.screens.starting import StartingScreen
 
     async def wait(waiting: StartingScreen) -> None:
-        from dlmon.launch.job import Refused, Started
+        from dlmon.protocol.job import Refused, Started
 
         answer = await asyncio.to_thread(starting.launch.answer)
         app.starting = None
@@ -274,8 +274,8 @@ def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
 
 def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
     """Show a session of a sweep; the copy of one of another machine that is over."""
-    from dlmon.launch.job import RemoteStart
     from dlmon.log.folder import log_of
+    from dlmon.protocol.job import RemoteStart
     from dlmon.remote.follower import copies_directory
 
     log, host, session = request.log, request.host, request.session

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
+    from dlmon.protocol.job import Job
     from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
     from dlmon.slurm.queue import Queued
@@ -169,8 +169,8 @@ def show_queue(
 
 async def _cancel(app: DlmonApp, log: Path) -> None:
     """Take a session out of Slurm's queue; that it is gone is found where it is waited for."""
-    from dlmon.control import NotControlled
     from dlmon.log.directory import read_entry
+    from dlmon.protocol.control import NotControlled
     from dlmon.slurm.standing import stop_submitted
 
     try:

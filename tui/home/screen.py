@@ -15,10 +15,10 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from dlmon.host import host_name
 from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
+from dlmon.system.this_host import host_name
 from tui.home.workload_list import WorkloadList
 from tui.requests import ShowSession, Train, TrainSeveral
 from tui.screens.base import PALETTE, BaseScreen

@@ -12,9 +12,9 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from dlmon.control import NotControlled
 from dlmon.figures.stacks import stack_lines
 from dlmon.figures.tables import describe_profile
+from dlmon.protocol.control import NotControlled
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import lines_of
 from dlmon.session.gaps import in_order

@@ -31,10 +31,10 @@ from dlmon.figures.processes import (
     users_of_gpus,
     why_users_unknown,
 )
-from dlmon.found_process import FoundProcess, NoSignal
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.system.foreign_processes import FoundProcess, NoSignal
 from tui.machine.help import PROCESSES
 from tui.machine.machine import AboutLines
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side

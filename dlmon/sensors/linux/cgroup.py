@@ -15,12 +15,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
-from dlmon.control_groups import UNIFIED, Group, own_group
 from dlmon.records import Cpu, MachineFacts, Memory, Pressure
 from dlmon.sensors import kernel_files
 from dlmon.sensors.kernel_files import ask
 from dlmon.sensors.linux.memory import counts
 from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_per_second
+from dlmon.system.control_groups import UNIFIED, Group, own_group
 
 Limit = TypeVar("Limit", int, float)
 

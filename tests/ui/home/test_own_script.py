@@ -16,7 +16,7 @@ from fakes.screens import (
 )
 
 from dlmon.cli.start import Sources, Start
-from dlmon.launch.job import Refused, Started
+from dlmon.protocol.job import Refused, Started
 from tui.app import DlmonApp
 from tui.flows.runs import start_run
 from tui.flows.stack import session_on

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
-from dlmon.launch.job import RemoteStart
 from dlmon.options.settings import Settings
+from dlmon.protocol.job import RemoteStart
 from dlmon.records import Gpu, Process, to_json
 from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen

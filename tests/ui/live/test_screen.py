@@ -15,7 +15,7 @@ from fakes.scripts import script_session
 from textual.app import App
 from textual.screen import Screen
 
-from dlmon.control import NotControlled
+from dlmon.protocol.control import NotControlled
 from dlmon.records import (
     Epoch,
     Frame,

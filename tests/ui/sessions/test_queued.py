@@ -9,8 +9,8 @@ from fakes.screens import GrowingLog, dlmon_app_with, of_this_boot, screen_text,
 from fakes.submitted import Queue, submit
 
 from dlmon.cli.start import Sources
-from dlmon.launch.job import RemoteStart
 from dlmon.log.submitted import read_submitted
+from dlmon.protocol.job import RemoteStart
 from dlmon.records import Status, StopCause, to_json
 from dlmon.slurm import standing, watch
 from dlmon.slurm.queue import JobState, Queued, QueuedJob

@@ -21,10 +21,10 @@ import dlmon.options.sweep
 import dlmon.sweep.log
 import tui.flows.runs
 from dlmon.cli.start import Sources, Start
-from dlmon.launch.job import RemoteStart
 from dlmon.log.folder import LOG_NAME
 from dlmon.options.run import RunOptions
 from dlmon.options.settings import Settings
+from dlmon.protocol.job import RemoteStart
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.remote.follower import copies_directory
 from dlmon.session.follower import SessionFollower

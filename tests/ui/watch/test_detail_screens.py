@@ -9,8 +9,8 @@ from fakes.recorded import recorded_session
 from fakes.states import STATES, State, staged
 from textual.widgets import Input
 
-from dlmon.found_process import NoSignal
 from dlmon.records import Machine, Process
+from dlmon.system.foreign_processes import NoSignal
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.machine.machine import MachinePanel

@@ -7,7 +7,7 @@ import pytest
 from dlmon import notebook
 from dlmon.exit_codes import FAILED
 from dlmon.instrument.reporter import SOCKET
-from dlmon.launch.job import Refused
+from dlmon.protocol.job import Refused
 
 
 def test_where_the_supervisor_refuses_nothing_is_left_behind(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
 """A session that is started, and left to itself."""
 
 from dlmon.cli.show import View, start_in_slurm
-from dlmon.launch.job import Job
 from dlmon.options.settings import Settings
+from dlmon.protocol.job import Job
 from dlmon.slurm import start
 
 

@@ -20,11 +20,11 @@ from dlmon.figures.sessions import (
 )
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.label import Label, write_label
+from dlmon.protocol.stop import CAUSE_TEXT
 from dlmon.records import Began, Closed, Ended, MachineUse, Requirement, Slot, Status, StopCause
 from dlmon.render.console import table_console
 from dlmon.render.lines import lines_of, print_sections
 from dlmon.session.reasons import NOTHING_SEEN
-from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from workloads.catalog import WORKLOADS
 

@@ -12,8 +12,6 @@ from fakes.strategies import header
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.control import NotControlled
-from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
@@ -28,7 +26,9 @@ from dlmon.log.directory import (
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
 from dlmon.log.label import Label, refuse_name, write_label
+from dlmon.protocol.control import NotControlled
 from dlmon.records import Epoch, Failure, Metrics, Notice, Result, Status, encode
+from dlmon.system.this_host import boot_id, host_name
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 

@@ -13,8 +13,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
 from fakes.submitted import Queue, submit
 
-from dlmon.host import boot_id, host_name
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 from dlmon.records import Model, Status, StopCause, read_object
 from dlmon.records.codec import encode
 from dlmon.remote import agent
@@ -23,6 +22,7 @@ from dlmon.remote.ssh import RefusedRequest
 from dlmon.slurm import standing, watch
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, Queued
+from dlmon.system.this_host import boot_id, host_name
 
 
 def session(name):

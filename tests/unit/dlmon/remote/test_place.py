@@ -11,8 +11,8 @@ from fakes.recorded import recorded_session
 from fakes.sweeps import SMALL
 
 from dlmon.exit_codes import UNREACHABLE
-from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import SessionEntry
+from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Status
 from dlmon.remote import place as places
 from dlmon.remote.place import OtherMachine

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
 from dlmon.figures.sides import describe_sides, figure_table, sides_json
-from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
 from dlmon.records import Epoch, Metrics, Model, Result, SessionHeader, Status
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
+from dlmon.system.this_host import boot_id, host_name
 
 
 def log_of(tmp_path, name="a", records=None, **options):

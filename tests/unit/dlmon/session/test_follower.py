@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_machine, recorded_session, write_log
 
-from dlmon.host import boot_id, host_name
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Status, encode
 from dlmon.session import follower as follower_module
 from dlmon.session.follower import SessionFollower
+from dlmon.system.this_host import boot_id, host_name
 
 SECOND = 1_000_000_000
 HERE = {"host": host_name(), "boot_id": boot_id()}

@@ -4,10 +4,10 @@ import stat
 import pytest
 from fakes.submitted import submit
 
-from dlmon.launch.job import Job
 from dlmon.log.folder import LogError
 from dlmon.log.label import read_label
 from dlmon.log.submitted import read_submitted
+from dlmon.protocol.job import Job
 from dlmon.slurm import start
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.start import submit_array, submit_session, submitted_job

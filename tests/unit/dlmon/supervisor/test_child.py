@@ -8,7 +8,7 @@ import pytest
 
 from dlmon.instrument.reporter import Reporter
 from dlmon.launch.device import DeviceChoice
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 from dlmon.records import FailureKind
 from dlmon.supervisor import child as script_module
 from dlmon.supervisor.child import Script, ScriptError, check_script, sightings, what_was_missing

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dlmon import control
-from dlmon.control import NotControlled
+from dlmon.protocol import control
+from dlmon.protocol.control import NotControlled
 from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
 from dlmon.supervisor import connection as connection_module
 from dlmon.supervisor.connection import VERSION, Connection, NotAnswered

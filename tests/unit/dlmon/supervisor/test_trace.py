@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from dlmon.launch.children import answer_in
 from dlmon.supervisor import trace
 from dlmon.supervisor.trace import Ran, TraceError, of_xspace, read, sum_up
+from dlmon.system.children import answer_in
 
 
 def ran(name, start, took, line=1, on_device=False):

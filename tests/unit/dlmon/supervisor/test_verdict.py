@@ -5,7 +5,7 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import script_header
 
-from dlmon.launch.job import Job
+from dlmon.protocol.job import Job
 from dlmon.records import (
     WITHOUT_EPOCHS,
     Batches,

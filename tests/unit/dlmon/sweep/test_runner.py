@@ -10,8 +10,8 @@ import pytest
 from fakes.sweeps import plan_of, result_of
 
 from dlmon.exit_codes import FAILED, UNREACHABLE
-from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
+from dlmon.protocol.job import Refused, Started
 from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
 from dlmon.sweep.runner import SweepRun, ThisMachine

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from dlmon.control import NotControlled, address_of, ask
+from dlmon.protocol.control import NotControlled, address_of, ask
 
 
 def test_an_answer_that_trickles_is_given_up_in_time():

@@ -9,13 +9,13 @@ from fakes.sweeps import plan_of
 from dlmon.comparison.peaks import calibration_path, write_peaks
 from dlmon.log.writer import LogWriter
 from dlmon.options.settings import remember, remembered
-from dlmon.private_files import (
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.system.private_files import (
     NotPrivateError,
     make_private_folder,
     own_private_folder,
     write_private,
 )
-from dlmon.sweep.log import SweepWriter, new_header
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlmon.launch.children import answer_in, print_answer
+from dlmon.system.children import answer_in, print_answer
 
 
 def test_an_answer_is_found_behind_and_before_what_python_prints(capsys):

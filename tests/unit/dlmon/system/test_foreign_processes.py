@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from dlmon.found_process import FoundProcess, NoSignal
 from dlmon.sensors.processes.tree import read_stat, wall_at_boot, wall_at_start
+from dlmon.system.foreign_processes import FoundProcess, NoSignal
 
 
 @pytest.fixture

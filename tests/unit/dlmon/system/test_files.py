@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from dlmon.comparison.peaks import CalibrationError, read_peaks
-from dlmon.files import open_regular, read_regular
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower, writer_pid
 from dlmon.options.settings import SettingsError, read_settings, remember, remembered
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
+from dlmon.system.files import open_regular, read_regular
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_no_more_is_read_than_the_most(tmp_path, monkeypatch, reported_size):
     path.write_bytes(b"x" * 1001)
     if not reported_size:  # as of a file that grows, or one of /proc
         sizeless = os.stat_result((0o100644, *[0] * 9))
-        monkeypatch.setattr("dlmon.files.os.fstat", lambda fd: sizeless)
+        monkeypatch.setattr("dlmon.system.files.os.fstat", lambda fd: sizeless)
     assert len(read_regular(path, 1001)) == 1001
     with pytest.raises(OSError, match="it is larger than 1,000 bytes"):
         read_regular(path, 1000)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.host import is_container, is_wsl
+from dlmon.system.this_host import is_container, is_wsl
 
 
 def make(root: Path, *names: str) -> None:

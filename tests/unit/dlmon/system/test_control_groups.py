@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.control_groups import HYBRID_MEMBERSHIP, HYBRID_MOUNTS, V2_MOUNT
 
-from dlmon.control_groups import (
+from dlmon.system.control_groups import (
     UNIFIED,
     find_group,
     own_group,

@@ -24,11 +24,11 @@ from statistics import median, stdev
 import harness
 from harness import CannotRun
 
-from dlmon.comparison.run import RunFigures
+from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.sides import THROUGHPUT, compare_sides
 from dlmon.log.directory import list_sessions
 from dlmon.records import Status
-from dlmon.session.figures import read_figures
+from dlmon.session.run_figures import read_figures
 from dlmon.statistics.ratios import Claim
 
 A_SIDE = 5

@@ -24,7 +24,7 @@ from cost import processes_of, rates, read, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.protocol.job import Job
 from dlmon.records import Batches, BatchSummary, Epoch, Notice, Record, Result
 

@@ -38,7 +38,7 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun, machine_cpu_s
 from terminal import Terminal
 
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.protocol.job import Job
 from dlmon.records import Batches, Notice, Record, Result
 from workloads.catalog import UnknownWorkload, find

@@ -2,7 +2,7 @@
 
     python docs/option_tables.py
 
-They are made of the table in dlmon/options/run.py. A unit test compares the pages with what
+They are made of the table in dlmon/options/run_options.py. A unit test compares the pages with what
 this makes.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from dlmon.options.option import Option
-from dlmon.options.run import OPTIONS, SETTINGS, RunOptions
+from dlmon.options.run_options import OPTIONS, SETTINGS, RunOptions
 
 COMMANDS, SETTINGS_PAGE = (
     Path(__file__).with_name(name) for name in ("commands.md", "settings.md")

@@ -27,8 +27,8 @@ from textual.widgets import Input
 from dlmon.records import Process
 from tui.drawing.themes import DARK, LIGHT
 from tui.home.run_form import ScriptForm
-from tui.hosts.screen import HostsScreen
-from tui.sessions.compare import CompareScreen
+from tui.hosts.hosts_screen import HostsScreen
+from tui.sessions.compare_screen import CompareScreen
 
 FOLDER = Path(__file__).parent
 

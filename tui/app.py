@@ -24,7 +24,8 @@ from dlmon.protocol.stop import TERMINAL_CLOSED
 from dlmon.records.sanitize import clean
 from dlmon.render.console import print_in_ascii
 from dlmon.system.signals import end_with_terminal
-from tui import flows, requests
+from tui import flows
+from tui import messages as requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.screens.base import cover_without_room, is_too_small
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.filter import LineFilter
 
-    from dlmon.comparison.compare import Reference
+    from dlmon.comparison.references import Reference
     from dlmon.remote.connection import Connection
     from dlmon.sweep.runner import SweepRun
-    from tui.home.screen import HomeScreen
-    from tui.sweep.screen import SweepScreen
+    from tui.home.home_screen import HomeScreen
+    from tui.sweep.sweep_screen import SweepScreen
 
 _STYLE_SHEETS = Path(__file__).parent
 

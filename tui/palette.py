@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import Screen
 
 from dlmon.records.record import record
-from tui.requests import Export
+from tui.messages import Export
 
 if TYPE_CHECKING:
     from tui.app import DlmonApp

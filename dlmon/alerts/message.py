@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
-from dlmon.alerts.settings import Address, Service
+from dlmon.alerts.alert_settings import Address, Service
 from dlmon.log.folder import LogError, log_directory, log_directory_of, place_options
 from dlmon.records import Alert, AlertEvent, SessionHeader
 from dlmon.records.record import record

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from statistics import median
 from typing import NamedTuple
 
-from dlmon.alerts.settings import AlertSettings
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.comparison.peaks import MEASURED
 from dlmon.records import (
     Alert,
@@ -26,10 +26,10 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.records.xid import xid_text
+from dlmon.session.framework_memory import amount
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.seen import is_below
 from dlmon.session.loops import Loop
-from dlmon.session.memory import amount
 from dlmon.session.session import STEADY_PHASES, Session
 
 Key = tuple[AlertEvent, int | None]

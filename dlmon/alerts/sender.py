@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from dlmon.alerts.alert_settings import Address, AlertSettings, Service, address_of
 from dlmon.alerts.message import Message, payload_of, request_of, text_of, title_of
-from dlmon.alerts.settings import Address, AlertSettings, Service, address_of
 
 MOST_WAITING = 100
 EVERY_S = 60.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from dlmon.alerts.settings import check_settings
+from dlmon.alerts.alert_settings import check_settings
 from dlmon.cli import click_options, shared
 from dlmon.exit_codes import DONE, FAILED
-from dlmon.options.run import OPTIONS
+from dlmon.options.run_options import OPTIONS
 
 
 @click.command(short_help="Say where alerts go; --test sends one of each.")
@@ -20,7 +20,7 @@ def alerts(test: bool, alert: str | None, as_json: bool) -> int:
     They are sent for runs that are started with --alert ADDRESS, or where config.toml has a table
     [alerts].
     """
-    from dlmon.render.alerts import NO_ADDRESS, print_settings, send_samples
+    from dlmon.render.alert_test import NO_ADDRESS, print_settings, send_samples
 
     settings = shared.settings_of(None)
     of_config = settings.alerts

@@ -13,7 +13,7 @@ from dlmon.cli.shared import chosen_log_directory
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.label import read_label
 from dlmon.options.option import Option
-from dlmon.options.run import ALL, OPTIONS, VARIED
+from dlmon.options.run_options import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
 
 # Imported where a shell asks: no other start needs it.
@@ -121,7 +121,7 @@ def slurm_options(context: Context, parameter: Parameter, incomplete: str) -> li
 
 def _hosts() -> dict[str, str]:
     """Return the hosts and groups that are known here, each group with its hosts."""
-    from dlmon.remote.hosts import GROUP_MARK, configured_hosts
+    from dlmon.remote.host_names import GROUP_MARK, configured_hosts
 
     hosts = {host: "" for host in configured_hosts() if re.fullmatch(_HARMLESS, host)}
     groups = {f"{GROUP_MARK}{name}": ", ".join(of) for name, of in _settings().hosts.items() if of}

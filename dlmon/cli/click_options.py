@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from dlmon.alerts.settings import OFF
+from dlmon.alerts.alert_settings import OFF
 from dlmon.cli.candidates import host_names, session_names, slurm_options, values_of
 from dlmon.cli.shared import UserError
 from dlmon.options.option import Option, UnreadableOption, as_text
 from dlmon.options.read import read_duration
-from dlmon.options.run import OPTIONS
+from dlmon.options.run_options import OPTIONS
 from dlmon.options.settings import read_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -116,7 +116,7 @@ def _checked_host(
     """Return the host that is named, where it can be one."""
     if text is None:
         return None
-    from dlmon.remote.hosts import check_host
+    from dlmon.remote.host_names import check_host
 
     return check_host(text)
 
@@ -144,7 +144,7 @@ def _checked_hosts(
     """Return the hosts that are named, one by one or as groups of the settings."""
     if not words:
         return ()
-    from dlmon.remote.hosts import hosts_from
+    from dlmon.remote.host_names import hosts_from
 
     return tuple(hosts_from(words, read_settings().hosts))
 

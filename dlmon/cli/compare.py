@@ -64,11 +64,11 @@ def compare(
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """
     from dlmon.comparison.sides import is_slower_by
-    from dlmon.figures.sides import describe_sides, sides_json, verdict, why_unlike
+    from dlmon.figures.comparison.side_rows import describe_sides, sides_json, verdict, why_unlike
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
-    from dlmon.render.progress import reading_progress
-    from dlmon.session.figures import compare_logs
+    from dlmon.render.reading_progress import reading_progress
+    from dlmon.session.run_figures import compare_logs
 
     sides = _sides(base, new, host, log_dir)
     with reading_progress() as on_read:

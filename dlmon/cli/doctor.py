@@ -52,7 +52,7 @@ def doctor(
 
 def _findings_here(calibrate: bool, quick: bool, log_dir: Path | None) -> Sequence[Finding]:
     from dlmon.comparison.peaks import CalibrationError
-    from dlmon.doctor.run import run_doctor
+    from dlmon.doctor.examination import run_doctor
 
     try:
         return run_doctor(
@@ -68,7 +68,7 @@ def _findings_here(calibrate: bool, quick: bool, log_dir: Path | None) -> Sequen
 def _findings_of(host: str, quick: bool, log_dir: str | None) -> Sequence[Finding]:
     """Return what another machine finds; what is no finding is left out."""
     from dlmon.doctor.finding import finding_of
-    from dlmon.remote.requests import examine_remote
+    from dlmon.remote.host_requests import examine_remote
 
     found = map(finding_of, result_of(examine_remote(host, quick, log_dir)))
     return [finding for finding in found if finding is not None]

@@ -11,7 +11,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, not_started, start_in_slurm, start_session
-from dlmon.options.run import OPTIONS
+from dlmon.options.run_options import OPTIONS
 from dlmon.options.script import MOST_REPEATS
 
 if TYPE_CHECKING:

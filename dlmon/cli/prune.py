@@ -17,7 +17,7 @@ from dlmon.records.sanitize import clean
 
 # Help and completion import nothing that reads logs.
 if TYPE_CHECKING:
-    from dlmon.figures.sessions import Recorded
+    from dlmon.figures.session.session_list import Recorded
 
 
 @click.command(short_help="Remove sessions that were recorded long ago.")
@@ -78,7 +78,7 @@ def _found(directory: Path, keep: int | None, before: float | None, named: bool)
 
 def _row(entry: Recorded, size: int) -> str:
     from dlmon.figures import units
-    from dlmon.figures.sessions import called, workload_of
+    from dlmon.figures.session.session_list import called, workload_of
 
     when = units.day_and_time(entry.header.wall)
     name = called(id_of(entry.path), entry.label)

@@ -163,7 +163,7 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
     from dlmon.comparison.publish import write_published_row
     from dlmon.log.directory import read_entry
-    from dlmon.session.figures import figures_of_entry
+    from dlmon.session.run_figures import figures_of_entry
 
     if sweeps or len(logs) != 1:
         raise shared.UserError("--as-published takes one session, and no sweep")
@@ -216,8 +216,8 @@ def _parts(
     base: Sequence[Path],
 ) -> Iterable[str]:
     """Return what is written, part by part; what can't be reported is refused before any."""
-    from dlmon.figures.report import make_report
-    from dlmon.render.progress import reading_progress
+    from dlmon.figures.report.report import make_report
+    from dlmon.render.reading_progress import reading_progress
 
     is_table = form == "csv" or table is not None
     if is_table and charts is None:

@@ -7,7 +7,7 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import workload_names
 from dlmon.cli.show import View, start_in_slurm, start_session
-from dlmon.options.run import OPTIONS
+from dlmon.options.run_options import OPTIONS
 from workloads.catalog import find
 
 

@@ -26,7 +26,7 @@ from dlmon.records import SweepHeader
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
-    from dlmon.figures.sessions import Recorded
+    from dlmon.figures.session.session_list import Recorded
     from dlmon.log.directory import SessionEntry
     from dlmon.sweep.log import SweepEntry
 
@@ -74,11 +74,11 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
-    from dlmon.figures.sessions import after_the_batch
+    from dlmon.figures.session.session_list import after_the_batch
     from dlmon.log.directory import read_entry, stop_session
 
     if host is not None:
-        from dlmon.remote.requests import stop_remote
+        from dlmon.remote.host_requests import stop_remote
 
         stopped, said = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
         said = said or f"is stopping{after_the_batch(stopped)}"
@@ -124,7 +124,7 @@ def name(
         )
 
     if host is not None:
-        from dlmon.remote.requests import name_remote
+        from dlmon.remote.host_requests import name_remote
 
         of_host = name_remote(host, session, changed, shared.on_host(log_dir))
         id, after = shared.result_of(of_host)
@@ -190,7 +190,7 @@ def sessions(
     since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
 ) -> int:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
-    from dlmon.figures.sessions import describe_recorded, runs_of_sweeps, session_json
+    from dlmon.figures.session.session_list import describe_recorded, runs_of_sweeps, session_json
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 
@@ -234,9 +234,9 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
         if os.path.lexists(directory) and not directory.is_dir():
             raise shared.UserError(f"{directory} is not a directory")
         return [(None, directory, list_with_queue(directory), list_sweeps(directory))], DONE
-    from dlmon.figures.sessions import sweeps_of_host
-    from dlmon.remote.follower import copies_directory
-    from dlmon.remote.requests import ask_each, list_remote
+    from dlmon.figures.session.session_list import sweeps_of_host
+    from dlmon.remote.host_requests import ask_each, list_remote
+    from dlmon.remote.session_follower import copies_directory
 
     there = shared.on_host(log_dir)
     answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, there)))

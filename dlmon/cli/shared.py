@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlmon.alerts.settings import AddressError
+from dlmon.alerts.alert_settings import AddressError
 from dlmon.exit_codes import DONE, FAILED, WRONG_ARGUMENTS
 from dlmon.log.folder import LogError, log_directory, place_options
 from dlmon.options.option import UnreadableOption
@@ -19,7 +19,7 @@ from dlmon.records.sanitize import clean
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
-    from dlmon.options.run import RunOptions
+    from dlmon.options.run_options import RunOptions
     from workloads.catalog import Workload
 
 Answer = TypeVar("Answer")
@@ -39,7 +39,7 @@ def user_errors() -> tuple[type[Exception], ...]:
     from dlmon.comparison.sides import NotComparable
     from dlmon.log.directory import NoSuchLog
     from dlmon.protocol.control import NotControlled
-    from dlmon.remote.hosts import HostError
+    from dlmon.remote.host_names import HostError
     from dlmon.remote.ssh import RefusedRequest, SshError
     from dlmon.render.files import ReportError
     from dlmon.render.script import ScriptRefused
@@ -162,8 +162,8 @@ def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False)
         RefusedRequest: none is meant there.
         LogError: the copies can't be kept.
     """
-    from dlmon.remote.requests import copy_remote
-    from dlmon.render.progress import reading_progress
+    from dlmon.remote.host_requests import copy_remote
+    from dlmon.render.reading_progress import reading_progress
 
     with reading_progress() as on_read:
         return result_of(copy_remote(host, meant, on_host(log_dir), on_read, traces))

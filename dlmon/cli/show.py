@@ -115,7 +115,7 @@ def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> 
     options = read_slurm_options(text)
     if host is not None:
         return _start_on_host(job, view, host, text)
-    from dlmon.slurm.start import submit_session
+    from dlmon.slurm.submit_session import submit_session
 
     log = submit_session(job, options, text)
     if job.outlives_viewer:
@@ -161,14 +161,14 @@ def show_session(
 
 def show_remote(start: RemoteStart, view: View) -> int:
     """Show a session of another machine as `show_session` does."""
-    from dlmon.remote.follower import copies_directory
+    from dlmon.remote.session_follower import copies_directory
 
     return show_session(view, copies_directory(start.host), remote=start)
 
 
 def _start_on_host(job: Job, view: View, host: str, slurm: str | None = None) -> int | None:
     from dlmon.protocol.job import RemoteStart
-    from dlmon.remote.requests import start_remote
+    from dlmon.remote.host_requests import start_remote
 
     if not job.outlives_viewer:
         start = RemoteStart(host, log_dir=view.log_dir, job=job, slurm=slurm)

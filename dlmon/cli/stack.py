@@ -31,7 +31,7 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
     """
     from rich.text import Text
 
-    from dlmon.figures.stacks import stack_lines
+    from dlmon.figures.session.stack_lines import stack_lines
     from dlmon.render.console import line_console
     from dlmon.session.gaps import in_order
 
@@ -66,7 +66,7 @@ def profile(
     took the time, and leaves a trace beside the log that ui.perfetto.dev opens. The steps that are
     profiled count in no figure.
     """
-    from dlmon.figures.tables import describe_profile
+    from dlmon.figures.session.tables import describe_profile
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 
@@ -94,7 +94,7 @@ def ask_session_of(
     from dlmon.log.directory import ask_session, read_entry
 
     if host is not None:
-        from dlmon.remote.requests import ask_remote
+        from dlmon.remote.host_requests import ask_remote
 
         return shared.result_of(ask_remote(host, session, request, shared.on_host(log_dir)))
     entry = read_entry(shared.log_of(session, log_dir))

@@ -43,7 +43,7 @@ def _follow(path: Path, **more: Any) -> SessionFollower:
 
     # Other sessions need none of Slurm's modules.
     if is_of_slurm(path):
-        from dlmon.slurm.watch import follow_session as follow
+        from dlmon.slurm.job_follower import follow_session as follow
     else:
         from dlmon.session.follower import SessionFollower as follow
     return follow(path, by_index=True, **more)

@@ -14,13 +14,13 @@ from dlmon.cli.candidates import sweep_names, swept_names, variations
 from dlmon.cli.show import View
 from dlmon.log.folder import place_options
 from dlmon.options.read import read_arguments
-from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
+from dlmon.options.run_options import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
 from dlmon.options.settings import Settings
 from dlmon.records import SweepHeader
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
-    from dlmon.alerts.settings import AlertSettings
+    from dlmon.alerts.alert_settings import AlertSettings
     from dlmon.sweep.runner import SweepRun
 
 HELP = f"""Run every combination of some options, one after another; one table, one chart.
@@ -126,7 +126,7 @@ def sweep(
     view = View(settings, plain=plain, as_json=as_json)
     if view.on_screen:
         return view.open(run.directory, sweep=run)
-    from dlmon.render.sweep import show_sweep
+    from dlmon.render.sweep_lines import show_sweep
 
     return show_sweep(run, as_json=as_json, log_dir=log_dir)
 
@@ -142,7 +142,7 @@ def _new_sweep(
     in_slurm: tuple[str | None, int | None],
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
-    from dlmon.options.sweep import begin_sweep, make_plan, new_seed
+    from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
 
     seed = new_seed()
     name = shared.read_checked({"name": texts["name"]}, settings).name
@@ -167,7 +167,7 @@ def _resumed_sweep(
 ) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.log.directory import find_log
-    from dlmon.options.sweep import check_plan, run_of
+    from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
 
     path = find_log(SweepHeader, name, directory, place_options(log_dir))

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from dlmon.alerts.settings import AlertSettings
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import host_names, job_numbers
 from dlmon.cli.show import View, say_running, start_session
-from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.options.run_options import OPTIONS, RunOptions
 
 _ALONE = ("interval", "pcie")
 _OF_A_RECORDING = ("detach", "name", "alert", "log_dir")
@@ -104,7 +104,7 @@ def watch(
     if not view.on_screen:
         import asyncio
 
-        from dlmon.render.watch import watch_here
+        from dlmon.render.watch_lines import watch_here
 
         return asyncio.run(watch_here(options.interval, options.pcie, as_json))
     return _open_watch(view, options)
@@ -115,8 +115,8 @@ def _record_hosts(
 ) -> int:
     """Have each host record itself, which goes on without us; then show them, unless detached."""
     from dlmon.options.jobs import make_recording
-    from dlmon.remote.hosts import hosts_from
-    from dlmon.remote.requests import ask_each, start_remote
+    from dlmon.remote.host_names import hosts_from
+    from dlmon.remote.host_requests import ask_each, start_remote
 
     hosts = hosts_from(words, view.settings.hosts)
     job = make_recording(Path(), options, for_s, view.settings.alerts)
@@ -133,7 +133,7 @@ def _record_hosts(
 
 def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     """Watch other machines, on the screen or line by line."""
-    from dlmon.remote.hosts import hosts_from
+    from dlmon.remote.host_names import hosts_from
     from dlmon.slurm.step import node_of
 
     is_of_jobs = any(node_of(word) is not None for word in words)
@@ -144,7 +144,7 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
         return _open_watch(replace(view, settings=settings), options, hosts=hosts)
     import asyncio
 
-    from dlmon.render.watch import watch_hosts
+    from dlmon.render.watch_lines import watch_hosts
 
     return asyncio.run(watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compare import missing_part
+from dlmon.comparison.compared_run import RunFigures, cpus_of
 from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.comparison.published import (
     COLUMNS,
@@ -25,7 +25,7 @@ from dlmon.comparison.published import (
     published,
     read_own_published,
 )
-from dlmon.comparison.run import RunFigures, cpus_of
+from dlmon.comparison.references import missing_part
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean
 from dlmon.system.files import read_regular
 from dlmon.system.private_files import FILE_MODE, make_private_folder

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
-from dlmon.comparison.run import (
+from dlmon.comparison.compared_run import (
     BACKEND,
     MEASURED_PEAK_PCT,
     PRINTED_PEAK_PCT,

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from dlmon.doctor.run import run_doctor
+from dlmon.doctor.examination import run_doctor
 from dlmon.log.folder import log_directory
 from dlmon.system.children import print_answer
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dlmon.comparison.run import Timing
+from dlmon.comparison.compared_run import Timing
 from dlmon.figures import units
-from dlmon.figures.comparison import mode_of, timed_unit, timing_of_result
-from dlmon.figures.sessions import outcome
+from dlmon.figures.comparison.earlier_runs import mode_of, timed_unit, timing_of_result
+from dlmon.figures.session.session_list import outcome
 from dlmon.log.directory import SessionEntry
-from dlmon.options.run import OPTIONS, RunOptions, in_words
+from dlmon.options.run_options import OPTIONS, RunOptions, in_words
 from dlmon.records import WITHOUT_EPOCHS, Status
 from workloads.catalog import Workload
 

@@ -9,12 +9,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlmon.figures import tokens, units, verdicts
-from dlmon.figures.comparison import epoch_text, share_text
-from dlmon.figures.machine import busy_texts
-from dlmon.figures.phases import phase_text
-from dlmon.figures.redact import Redaction
-from dlmon.figures.sections import (
+from dlmon.figures import units
+from dlmon.figures.comparison import verdicts
+from dlmon.figures.comparison.earlier_runs import epoch_text, share_text
+from dlmon.figures.comparison.verdicts import doubts_of_results
+from dlmon.figures.machine.readings import busy_texts
+from dlmon.figures.report.redact import Redaction
+from dlmon.figures.report.sections import (
     Bar,
     Bars,
     Chart,
@@ -26,10 +27,11 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
-from dlmon.figures.verdicts import doubts_of_results
+from dlmon.figures.session import tokens
+from dlmon.figures.session.phases import phase_text
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
-from dlmon.options.run import in_words, option_name
+from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean

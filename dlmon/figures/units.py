@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlmon.comparison.compare import ComparisonRow
-    from dlmon.comparison.run import Timing
+    from dlmon.comparison.compared_run import Timing
+    from dlmon.comparison.references import ComparisonRow
     from dlmon.records import SamplesPerSecond, SecondsPerEpoch
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.descriptors import is_same
-from dlmon.instrument.memory import MemoryReader
+from dlmon.instrument.framework_memory import MemoryReader
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Requests

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.log.folder import LogError, id_of, log_of
-from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
+from dlmon.log.log_follower import Header, LogFollower, RecordFollower
 from dlmon.log.submitted import read_submitted, submitted_beside
 from dlmon.protocol.control import ANSWER_S, WAIT_S, NotControlled, ask
 from dlmon.protocol.stop import BY_COMMAND

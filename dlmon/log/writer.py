@@ -16,8 +16,8 @@ from collections import deque
 from pathlib import Path
 
 from dlmon.log.folder import LogError, reason_of
-from dlmon.log.follower import Header, is_known_by_inode, loss_of
 from dlmon.log.index import Place, place_after
+from dlmon.log.log_follower import Header, is_known_by_inode, loss_of
 from dlmon.records import (
     Batches,
     BatchSummary,

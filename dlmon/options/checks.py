@@ -103,14 +103,14 @@ def check_name(name: str, here: bool) -> str | None:
 
 def check_host(host: str, here: bool) -> str | None:
     """Say why nothing can be a host of that name."""
-    from dlmon.remote import hosts
+    from dlmon.remote import host_names as hosts
 
     return _refusal(hosts.check_host, host)
 
 
 def check_alert(address: str, here: bool) -> str | None:
     """Say why nothing can be sent to an address; it may hold a secret, so it is not repeated."""
-    from dlmon.alerts.settings import OFF, address_of
+    from dlmon.alerts.alert_settings import OFF, address_of
 
     return None if address == OFF else _refusal(partial(address_of, here=here), address)
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dlmon.alerts.settings import AlertSettings
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.log.folder import log_directory
-from dlmon.options.run import SETTINGS, RunOptions, known_options
+from dlmon.options.run_options import SETTINGS, RunOptions, known_options
 from dlmon.protocol.job import Job
 from dlmon.records import SessionHeader
 from dlmon.script_name import script_name

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dlmon.options.option import UnreadableOption
-from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 

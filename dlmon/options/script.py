@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlmon.numbers import whole_number
 from dlmon.options.read import read_options
-from dlmon.options.run import RunOptions, as_typed
+from dlmon.options.run_options import RunOptions, as_typed
 from dlmon.script_name import missing_command
 
 MOST_REPEATS = 1000

@@ -12,9 +12,9 @@ from typing import Any, get_args, get_type_hints
 
 import platformdirs
 
-from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
+from dlmon.alerts.alert_settings import AddressError, AlertSettings, check_settings
 from dlmon.options.checks import NO_DIRECTORY
-from dlmon.options.run import SETTINGS, RunOptions
+from dlmon.options.run_options import SETTINGS, RunOptions
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.system.files import MIB, read_regular
@@ -162,7 +162,7 @@ def _groups(table: object) -> dict[str, tuple[str, ...]]:
 
 def _group(name: str, hosts: object) -> tuple[str, ...]:
     # A start without groups needs nothing that checks them.
-    from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
+    from dlmon.remote.host_names import GROUP_MARK, HostError, hosts_from
 
     if not re.fullmatch(_GROUP, name):
         raise SettingsError(

@@ -39,9 +39,9 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, LogError, id_of, is_trace, log_directory
-from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
+from dlmon.log.log_follower import LogFollower, RecordFollower
 from dlmon.log.submitted import is_of_slurm, read_submitted
 from dlmon.protocol.control import NotControlled
 from dlmon.protocol.job import Job, Refused
@@ -60,11 +60,11 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.ending import job_of
+from dlmon.slurm.job_follower import JobLife, Waiting
 from dlmon.slurm.standing import stop_submitted, with_queue
-from dlmon.slurm.start import submit_session
 from dlmon.slurm.step import logs_of_job
 from dlmon.slurm.submit import read_slurm_options
-from dlmon.slurm.watch import JobLife, Waiting
+from dlmon.slurm.submit_session import submit_session
 from dlmon.system.children import answer_in, end_group, python_command
 from dlmon.system.files import open_regular
 from dlmon.system.this_host import boot_id, host_name

@@ -28,7 +28,7 @@ from dlmon.launch.bundle import BundleError, package_files
 from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.remote.hosts import HostError
+from dlmon.remote.host_names import HostError
 from dlmon.remote.ssh import (
     JobEnded,
     RefusedRequest,

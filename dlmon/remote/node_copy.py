@@ -18,7 +18,7 @@ from dlmon.log.folder import LogError, id_of
 from dlmon.log.submitted import read_submitted, write_submitted
 from dlmon.records import Status
 from dlmon.remote.connection import Connection, connected
-from dlmon.remote.follower import LogCopy, find_remote
+from dlmon.remote.session_follower import LogCopy, find_remote
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import host_names, read_job

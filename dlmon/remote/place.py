@@ -13,8 +13,8 @@ from dlmon.log.folder import id_of
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Status
 from dlmon.remote.connection import Connection
-from dlmon.remote.follower import RemoteFollower, follow_remote, listed_sessions
-from dlmon.remote.requests import launch_remote
+from dlmon.remote.host_requests import launch_remote
+from dlmon.remote.session_follower import RemoteFollower, follow_remote, listed_sessions
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 

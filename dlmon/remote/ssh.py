@@ -14,7 +14,7 @@ from pathlib import Path
 from dlmon.exit_codes import UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
-from dlmon.remote.hosts import check_host
+from dlmon.remote.host_names import check_host
 
 CONNECT_S = 15
 

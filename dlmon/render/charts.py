@@ -14,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlmon.figures import units
-from dlmon.figures.curves import Mark
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.report.curves import Mark
+from dlmon.figures.report.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from dlmon.comparison.compare import missing_part
+from dlmon.comparison.references import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.comparison import epoch_text, epoch_word
-from dlmon.figures.machine import busy_texts, identity, machine_line
-from dlmon.figures.phases import doing_text, overdue_text, phase_text, reading_text
-from dlmon.figures.progress import job_end_text
-from dlmon.figures.sessions import after_the_batch, called
-from dlmon.figures.stacks import stack_text
-from dlmon.figures.tokens import now_text
+from dlmon.figures.comparison.earlier_runs import epoch_text, epoch_word
+from dlmon.figures.machine.readings import busy_texts, identity, machine_line
+from dlmon.figures.session.phases import doing_text, overdue_text, phase_text, reading_text
+from dlmon.figures.session.progress import job_end_text
+from dlmon.figures.session.session_list import after_the_batch, called
+from dlmon.figures.session.stack_lines import stack_text
+from dlmon.figures.session.tokens import now_text
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
@@ -44,7 +44,7 @@ from dlmon.records import (
 from dlmon.records.changes import merge
 from dlmon.records.sanitize import shown_path
 from dlmon.render.console import line_console, print_error
-from dlmon.render.progress import reading_progress
+from dlmon.render.reading_progress import reading_progress
 from dlmon.render.summary import leaving_running_on_error, print_outcome, print_problem, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS
@@ -81,8 +81,8 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
         LogError: the copy of the log can't be kept.
     """
     from dlmon.remote.connection import connected
-    from dlmon.remote.follower import follow_remote
-    from dlmon.remote.requests import launch_remote
+    from dlmon.remote.host_requests import launch_remote
+    from dlmon.remote.session_follower import follow_remote
     from dlmon.render.queue import QueueLines, say_left_in_queue
 
     async with connected(start.host) as link:

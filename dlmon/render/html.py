@@ -11,9 +11,9 @@ from base64 import b64encode
 
 from markupsafe import Markup
 
-from dlmon.figures.curves import chart_json
-from dlmon.figures.report import Report
-from dlmon.figures.sections import Bar, Bars
+from dlmon.figures.report.curves import chart_json
+from dlmon.figures.report.report import Report
+from dlmon.figures.report.sections import Bar, Bars
 from dlmon.figures.value_axis import bar_lengths
 from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
 

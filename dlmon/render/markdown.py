@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from dlmon.figures.report import Report
-from dlmon.figures.sections import (
+from dlmon.figures.report.report import Report
+from dlmon.figures.report.sections import (
     Bars,
     Chart,
     Code,

@@ -14,15 +14,15 @@ from rich.text import Text
 
 from dlmon.exit_codes import FAILED
 from dlmon.figures import units
-from dlmon.figures.slurm import queued_text
+from dlmon.figures.session.slurm_queue import queued_text
 from dlmon.log.folder import id_of, place_options
 from dlmon.log.submitted import read_submitted
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
 from dlmon.render.follow import follow_to_end
 from dlmon.session.follower import SessionFollower
+from dlmon.slurm.job_follower import Waiting, follow_session, next_session
 from dlmon.slurm.queue import Queued
-from dlmon.slurm.watch import Waiting, follow_session, next_session
 from dlmon.system.signals import done_or_signalled
 
 POLL_S = 0.25

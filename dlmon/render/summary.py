@@ -12,9 +12,9 @@ from rich.text import Text
 
 from dlmon.comparison.published import own_published
 from dlmon.figures import units
-from dlmon.figures.sections import with_texts
-from dlmon.figures.sessions import called
-from dlmon.figures.summary import Outcome, describe_outcome
+from dlmon.figures.report.sections import with_texts
+from dlmon.figures.session.session_list import called
+from dlmon.figures.session.summary import Outcome, describe_outcome
 from dlmon.figures.sweeps import findings, problems_of, resumed_by
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import list_sessions

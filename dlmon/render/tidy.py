@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.published import is_formula
-from dlmon.figures.redact import Redaction
-from dlmon.figures.session_report import records_of
-from dlmon.figures.summary import Cell, Outcome, summary_numbers
+from dlmon.figures.report.redact import Redaction
+from dlmon.figures.report.session_report import records_of
+from dlmon.figures.session.summary import Cell, Outcome, summary_numbers
 from dlmon.figures.sweeps import sweep_report
 from dlmon.log.directory import read_entry
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -38,8 +38,8 @@ from dlmon.records import (
 from dlmon.records.changes import merge
 from dlmon.records.sanitize import clean
 from dlmon.render.files import ReportError
-from dlmon.session.figures import read_session
 from dlmon.session.learning import MetricReadings, Pass
+from dlmon.session.run_figures import read_session
 from dlmon.session.session import Session
 
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")

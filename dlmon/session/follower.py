@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.protocol.control import NotControlled
 from dlmon.protocol.stop import BY_OTHER_SCREEN, FROM_SCREEN
 from dlmon.records import Notice, Record, Result, Status

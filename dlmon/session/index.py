@@ -16,8 +16,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place, read_index, write_index
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import (
     Alert,
     Epoch,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from dlmon.comparison.run import lower_is_better
+from dlmon.comparison.compared_run import lower_is_better
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
 from dlmon.records.record import record
 from dlmon.statistics.series import LARGEST, SMALLEST, Series

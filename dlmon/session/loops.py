@@ -20,7 +20,7 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.records.record import record
-from dlmon.session.account import DataWait, StepMean, StepPartSums
+from dlmon.session.time_breakdown import DataWait, StepMean, StepPartSums
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
 

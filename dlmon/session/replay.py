@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dlmon.log.directory import status_without_result
 from dlmon.log.folder import LogError, reason_of
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import Record, Status
 from dlmon.session.index import Index, end_of
 from dlmon.session.marks import Mark

@@ -51,9 +51,9 @@ from dlmon.records import (
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session import reasons
-from dlmon.session.account import DataWait, StepPartSums, TimeAccount
 from dlmon.session.effective import effective_of
 from dlmon.session.epoch_comparison import EpochUses, slow_epochs
+from dlmon.session.framework_memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.gaps import MIN_GAP_NS, NEWEST_PAUSES, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
 from dlmon.session.limits.find import (
@@ -73,9 +73,9 @@ from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
-from dlmon.session.memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
+from dlmon.session.time_breakdown import DataWait, StepPartSums, TimeAccount
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS

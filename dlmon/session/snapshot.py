@@ -33,10 +33,10 @@ from dlmon.records import (
 from dlmon.records.record import record
 from dlmon.records.words import gpu_name
 from dlmon.session.effective import Effective
+from dlmon.session.framework_memory import MemoryUse
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
 from dlmon.session.loops import Shares, TrainerRate
-from dlmon.session.memory import MemoryUse
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.steady_state import SteadyState

@@ -13,8 +13,8 @@ from dlmon.protocol.control import NotControlled
 from dlmon.protocol.stop import BY_COMMAND
 from dlmon.records import Status
 from dlmon.slurm.commands import SlurmError
+from dlmon.slurm.job_follower import stop_signal
 from dlmon.slurm.queue import QueuedJob, cancel, read_queue
-from dlmon.slurm.watch import stop_signal
 
 _UNSURE = (Status.QUEUED, Status.UNKNOWN)
 

@@ -27,7 +27,7 @@ from typing import NoReturn
 from dlmon.log.folder import LogError
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Record, encode
-from dlmon.slurm.start import SUBMITTED_FLAG, submitted_job
+from dlmon.slurm.submit_session import SUBMITTED_FLAG, submitted_job
 from dlmon.supervisor.supervisor import Supervisor
 from dlmon.system.children import become_subreaper
 from dlmon.system.this_host import host_name

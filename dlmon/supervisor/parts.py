@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.log.folder import LogError
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.log.parts import parts_in
 from dlmon.records import (
     NUMBERS_OF_A_PART,

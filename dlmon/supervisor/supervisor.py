@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dlmon
-from dlmon.alerts.alerts import SessionAlerts
-from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
+from dlmon.alerts.alert_settings import AddressError, AlertSettings, check_settings
+from dlmon.alerts.dispatch import SessionAlerts
 from dlmon.comparison.peaks import with_peak
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, WRONG_ARGUMENTS, code_of_script
 from dlmon.launch.bundle import BundleError, bundle_folder
@@ -41,8 +41,8 @@ from dlmon.launch.interpreter import (
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.launch.step import Task, task_of
 from dlmon.log.folder import LOG_NAME, LogError, new_session_id
-from dlmon.log.follower import MOVED_AWAY
 from dlmon.log.label import Label, write_label
+from dlmon.log.log_follower import MOVED_AWAY
 from dlmon.log.parts import STOP, announce, announced, part_name
 from dlmon.log.writer import LogWriter
 from dlmon.protocol.job import Job, Refused, Started

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlmon.comparison.compared_run import cpus_of
 from dlmon.comparison.price import parse_price
-from dlmon.comparison.run import cpus_of
 from dlmon.protocol.job import Job
 from dlmon.protocol.stop import signal_name
 from dlmon.records import (

@@ -16,9 +16,9 @@ from dlmon.log.submitted import read_submitted
 from dlmon.protocol.job import Job
 from dlmon.records import Began, Ended, Outcome, Result, RunStatus
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.start import submit_array
+from dlmon.slurm.job_follower import JobWatch, SharedQueue, SlurmFollower, Waiting, next_session
 from dlmon.slurm.submit import read_slurm_options
-from dlmon.slurm.watch import JobWatch, SharedQueue, SlurmFollower, Waiting, next_session
+from dlmon.slurm.submit_session import submit_array
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import outcome_of

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from dlmon.log.directory import SessionEntry, log_paths, read_logs, status_without_result
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
-from dlmon.log.follower import RecordFollower, writer_pid
 from dlmon.log.label import Label, read_label, write_label
+from dlmon.log.log_follower import RecordFollower, writer_pid
 from dlmon.log.writer import make_log
 from dlmon.records import (
     SCHEMA,

@@ -14,8 +14,8 @@ from fakes.hook import HANGS, Hook
 from fakes.sessions import Log, Printing, eventually, the_log_in
 from fakes.sshd import lacks_sshd
 
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.sender import CLOSE_S
-from dlmon.alerts.settings import AlertSettings
 from dlmon.exit_codes import NOT_STARTED
 from dlmon.log.directory import list_sessions
 from dlmon.records import Alert, AlertEvent, Result

@@ -12,7 +12,7 @@ from fakes.sessions import DEADLINE_S, Log, Session
 
 from dlmon.log.folder import log_directory
 from dlmon.options.jobs import make_job
-from dlmon.options.run import RunOptions
+from dlmon.options.run_options import RunOptions
 from dlmon.records import Batches, Epoch, Evaluation, Machine, Model, Phase
 from workloads.catalog import find
 

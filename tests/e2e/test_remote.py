@@ -26,8 +26,8 @@ from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
 from dlmon.remote.connection import connect, connected, packed, sent_files
-from dlmon.remote.follower import find_remote, follow_remote, listed_sessions
 from dlmon.remote.host import WatchedHost
+from dlmon.remote.session_follower import find_remote, follow_remote, listed_sessions
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.system.children import end_process
 

@@ -12,7 +12,7 @@ from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE
 from dlmon.log.directory import list_sessions
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import Batches, RunStatus, Status
 from dlmon.sweep.log import SWEEP_NAME, read_sweep
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dlmon.comparison.compare import compare
-from dlmon.comparison.run import RunFigures
+from dlmon.comparison.compared_run import RunFigures
+from dlmon.comparison.references import compare
 from dlmon.log.directory import SessionEntry
 from dlmon.records import MachineFacts, SessionHeader, Status
-from dlmon.session.figures import figures_of_entry
+from dlmon.session.run_figures import figures_of_entry
 
 THIS = RunFigures(
     session="this",

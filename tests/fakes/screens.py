@@ -25,7 +25,7 @@ from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from dlmon.system.this_host import boot_id, host_name
 from tui.app import DlmonApp
-from tui.requests import GoBack, Request, TellAlert, TellEnd
+from tui.messages import GoBack, Request, TellAlert, TellEnd
 from tui.sessions.session_list import SessionList
 
 from .sessions import DEADLINE_S

@@ -15,7 +15,7 @@ import psutil
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LOG_NAME
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.protocol.job import Refused
 from dlmon.records import Batches, BatchSummary, Notice, Result
 

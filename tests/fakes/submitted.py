@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.submitted import Submitted, write_submitted
+from dlmon.slurm.job_follower import JobWatch
 from dlmon.slurm.queue import JobState, QueuedJob
-from dlmon.slurm.watch import JobWatch
 from dlmon.system.private_files import make_private_folder
 
 SUBMITTED_WALL = 1_795_806_000.0

@@ -15,7 +15,7 @@ from fakes.sessions import FAKE_WORKLOAD
 from fakes.sweeps import plan_of
 
 from dlmon.protocol.job import Job
-from dlmon.render.sweep import show_sweep
+from dlmon.render.sweep_lines import show_sweep
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun
 

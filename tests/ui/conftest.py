@@ -24,10 +24,10 @@ from textual.app import App
 from dlmon.cli.start import Sources
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
-from tui.live.screen import LiveScreen
+from tui.live.live_screen import LiveScreen
 from tui.machine import machine
-from tui.requests import TrainAgain
-from tui.screens import charts
+from tui.messages import TrainAgain
+from tui.screens import chart_screen as charts
 
 
 @pytest.fixture(autouse=True)

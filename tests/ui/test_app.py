@@ -20,25 +20,25 @@ import dlmon.render.follow
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import FAILED
 from dlmon.log.label import Label, read_label, write_label
-from dlmon.options.run import RunOptions
+from dlmon.options.run_options import RunOptions
 from dlmon.options.settings import Settings, remember
 from dlmon.protocol.job import Refused, Started
 from dlmon.records import Output
 from dlmon.render.follow import follow
 from tui.drawing.themes import theme_names
-from tui.home.screen import HomeScreen
+from tui.home.home_screen import HomeScreen
 from tui.live.comparison import ComparisonBars
+from tui.live.live_screen import LiveScreen
 from tui.live.replay_screen import ReplayScreen
-from tui.live.screen import LiveScreen
+from tui.messages import TrainSeveral
 from tui.palette import commands_of
-from tui.requests import TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.screens.list_dialog import ThemesScreen
 from tui.screens.session_controls import AgainScreen, QuitScreen
 from tui.screens.starting import StartingScreen
-from tui.sessions.compare import CompareScreen
-from tui.sessions.screen import SessionsScreen
-from tui.watch.screen import WatchScreen
+from tui.sessions.compare_screen import CompareScreen
+from tui.sessions.sessions_screen import SessionsScreen
+from tui.watch.watch_screen import WatchScreen
 from workloads.catalog import WORKLOADS
 
 ID = "20261120-145600-cifar10-cnn-7f3a"
@@ -174,7 +174,7 @@ def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_t
     log, result = running
     lifeline = FakeLaunch()
     # One record a tick, as on a busy machine; a worker reads the rest.
-    monkeypatch.setattr("tui.live.screen.SLICE_S", 0.0)
+    monkeypatch.setattr("tui.live.live_screen.SLICE_S", 0.0)
 
     async def stop_and_leave(pilot):
         await pilot.pause()

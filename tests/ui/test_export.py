@@ -4,10 +4,10 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import of_this_boot, screen_text, until
 
+from tui.live.live_screen import LiveScreen
 from tui.live.replay_screen import ReplayScreen
-from tui.live.screen import LiveScreen
-from tui.requests import Replay
-from tui.sessions.screen import SessionsScreen
+from tui.messages import Replay
+from tui.sessions.sessions_screen import SessionsScreen
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from textual import events
 from dlmon.cli.doctor import print_findings
 from dlmon.cli.start import Sources, Start
 from dlmon.doctor.finding import Finding
-from dlmon.figures.sessions import describe_recorded, describe_workloads
+from dlmon.figures.session.session_list import describe_recorded, describe_workloads
 from dlmon.log.directory import list_sessions
 from dlmon.protocol.job import Refused
 from dlmon.records import Output, Phase, Record, Result

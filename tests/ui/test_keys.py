@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 import tui
 from tui.app import DlmonApp
-from tui.live.screen import SAID
+from tui.live.live_screen import SAID
 
 # What an action means to whoever presses its key. An action without a meaning of its own here
 # means what its name says: two of those on one key are two meanings.

@@ -12,7 +12,7 @@ from fakes.states import NAMED_SESSIONS, RECORDINGS, SIZES, STATES, pictures, st
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.phases import phase_text
+from dlmon.figures.session.phases import phase_text
 from dlmon.render.ascii import plain
 
 OVER_ANOTHER = ("help", "palette", "starting")

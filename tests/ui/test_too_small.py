@@ -9,8 +9,8 @@ from textual import events
 from textual.command import CommandPalette
 
 from dlmon.cli.start import Sources
-from tui.home.screen import HomeScreen
-from tui.live.screen import LiveScreen
+from tui.home.home_screen import HomeScreen
+from tui.live.live_screen import LiveScreen
 from tui.screens.session_controls import QuitScreen
 from tui.widgets.text_field import TextField
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlmon import exit_codes
-from dlmon.options.run import OPTIONS, SETTINGS
+from dlmon.options.run_options import OPTIONS, SETTINGS
 from dlmon.options.settings import Settings, read_settings
 
 DOCS = Path(__file__).parents[2] / "docs"

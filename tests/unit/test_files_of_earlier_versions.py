@@ -11,8 +11,8 @@ from dlmon.comparison.sides import NotComparable, compare_sides
 from dlmon.log.directory import find_log, find_session, list_sessions
 from dlmon.options.settings import read_settings
 from dlmon.records import Slot, SweepHeader, decode
-from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
+from dlmon.session.run_figures import read_figures
 from dlmon.sweep.log import list_sweeps
 
 DATA = Path(__file__).parents[1] / "data"

@@ -100,11 +100,14 @@ def test_a_module_imports_no_more_than_where_it_runs_has():
     ("names", "without"),
     [
         (
-            "dlmon.cli.main, dlmon.cli.shared, tui.app, tui.home.screen",
+            "dlmon.cli.main, dlmon.cli.shared, tui.app, tui.home.home_screen",
             {"click", "jinja2", "dlmon.records.codec", "dlmon.session.session"},
         ),
         # What `dlmon attach` shows while it reads the log.
-        ("tui.app, dlmon.figures.sessions", {"dlmon.session.snapshot", "dlmon.session.loops"}),
+        (
+            "tui.app, dlmon.figures.session.session_list",
+            {"dlmon.session.snapshot", "dlmon.session.loops"},
+        ),
     ],
     ids=["home", "attach"],
 )

@@ -1,6 +1,6 @@
 """What the app does for a person: functions that take the app, show screens and wait for them.
 
-A screen posts what it asks for (`tui.requests`); `tui.app` says which function answers it. Each
+A screen posts what it asks for (`tui.messages`); `tui.app` says which function answers it. Each
 module is imported when it is first needed: a start needs few of them.
 """
 

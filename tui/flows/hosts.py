@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
-from dlmon.figures.phases import reading_text
+from dlmon.figures.session.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
@@ -21,7 +21,7 @@ from tui.flows.stack import (
     replace_waiting,
     session_on,
 )
-from tui.requests import (
+from tui.messages import (
     ListHostSessions,
     ShowHost,
     ShowHostSession,
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from dlmon.protocol.job import RemoteStart
     from dlmon.remote.connection import Connection
-    from dlmon.remote.follower import RemoteFollower
+    from dlmon.remote.session_follower import RemoteFollower
     from dlmon.sweep.log import SweepEntry
     from tui.app import DlmonApp
-    from tui.hosts.screen import HostsScreen
+    from tui.hosts.hosts_screen import HostsScreen
     from tui.screens.starting import StartingScreen
 
 
 def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
     """Return the cards of machines, by their names."""
-    from dlmon.alerts.alerts import HostAlerts
-    from tui.hosts.screen import HostsScreen
+    from dlmon.alerts.dispatch import HostAlerts
+    from tui.hosts.hosts_screen import HostsScreen
 
     interval_s = app.start.watch_interval_s or app.settings.run.interval
     hosts = [app.sources.hosts(name, interval_s, app.settings.run.pcie) for name in names]
@@ -54,7 +54,7 @@ def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
 
 def pick_hosts(app: DlmonApp) -> None:
     """Ask which of the hosts that are known here are to be watched."""
-    from dlmon.remote.hosts import configured_hosts
+    from dlmon.remote.host_names import configured_hosts
     from tui.hosts.pick import HostPicker
 
     app.push_screen(HostPicker(app.settings.hosts, configured_hosts()))
@@ -62,7 +62,7 @@ def pick_hosts(app: DlmonApp) -> None:
 
 def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
     """Show the cards of what was picked, in place of the choice."""
-    from dlmon.remote.hosts import HostError, hosts_from
+    from dlmon.remote.host_names import HostError, hosts_from
 
     try:
         # A host of a group may be picked beside it.
@@ -76,7 +76,7 @@ def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
 
 def show_host(app: DlmonApp, request: ShowHost) -> None:
     """Show one of the machines in full."""
-    from tui.hosts.screen import HostScreen
+    from tui.hosts.hosts_screen import HostScreen
 
     app.push_screen(HostScreen(request.host))
 
@@ -98,8 +98,8 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
     from tui.sessions.of_host import HostSessionsScreen
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
-        from dlmon.figures.sessions import sweeps_of_host
-        from dlmon.remote.follower import copies_directory, listed_sessions, listed_sweeps
+        from dlmon.figures.session.session_list import sweeps_of_host
+        from dlmon.remote.session_follower import copies_directory, listed_sessions, listed_sweeps
 
         directory = copies_directory(link.host)
         sessions = await listed_sessions(link, log_dir, directory=directory)
@@ -170,7 +170,7 @@ async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
     """Show the next start of a session whose job Slurm queued again, in its place."""
     from dlmon.log.directory import read_entry
     from dlmon.protocol.job import RemoteStart
-    from dlmon.slurm.watch import next_session
+    from dlmon.slurm.job_follower import next_session
 
     follower, link = shown.follower, shown.link
     if link is not None:
@@ -193,8 +193,8 @@ async def _session_of(
     app: DlmonApp, link: Connection, start: RemoteStart, waiting: StartingScreen
 ) -> RemoteFollower:
     """Return a session of another machine, started there where that is asked for."""
-    from dlmon.remote.follower import follow_remote
-    from dlmon.remote.requests import launch_remote
+    from dlmon.remote.host_requests import launch_remote
+    from dlmon.remote.session_follower import follow_remote
 
     link.start()
     await link.wait_until_up()

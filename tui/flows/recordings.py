@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import shown_path
 from tui.flows.stack import read_sessions, read_sessions_for_home
-from tui.requests import Compare, Delete, Export, Rename, Replay, ReplayHost, ShowMetrics
+from tui.messages import Compare, Delete, Export, Rename, Replay, ReplayHost, ShowMetrics
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from dlmon.figures.report import Report
+    from dlmon.figures.report.report import Report
     from dlmon.remote.fleet import Fleet
-    from dlmon.session.figures import OnRead
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
+    from dlmon.session.run_figures import OnRead
     from tui.app import DlmonApp
-    from tui.hosts.screen import FleetScreen
+    from tui.hosts.hosts_screen import FleetScreen
     from tui.live.replay_screen import ReplayScreen
 
 
@@ -53,7 +53,7 @@ def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
 
 def fleet_screen(fleet: Fleet) -> FleetScreen:
     """Return the screen that plays several machines at once."""
-    from tui.hosts.screen import FleetScreen
+    from tui.hosts.hosts_screen import FleetScreen
 
     return FleetScreen(fleet)
 
@@ -67,16 +67,16 @@ def replay_host(app: DlmonApp, request: ReplayHost) -> None:
 
 def compare(app: DlmonApp, request: Compare) -> None:
     """Put two sides of recorded sessions beside each other."""
-    from tui.sessions.compare import CompareScreen
+    from tui.sessions.compare_screen import CompareScreen
 
     app.push_screen(CompareScreen(request.base, request.new))
 
 
 def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
     """Show every metric of recorded sessions, or of running ones, over each other."""
-    from dlmon.figures.sessions import called
+    from dlmon.figures.session.session_list import called
     from dlmon.log.label import read_label
-    from tui.metrics.screen import MetricsScreen
+    from tui.metrics.metrics_screen import MetricsScreen
 
     followers: list[SessionFollower] = []
     try:
@@ -156,7 +156,7 @@ async def _copy_markdown(app: DlmonApp, logs: Sequence[Path]) -> None:
 
 async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
     """Make a report in a thread and have it used there; return whether that went well."""
-    from dlmon.figures.report import make_report
+    from dlmon.figures.report.report import make_report
     from dlmon.render.files import ReportError
     from tui.screens.starting import read_in_thread
 
@@ -205,7 +205,7 @@ async def delete(app: DlmonApp, request: Delete) -> None:
 
 def _show_recordings_again(app: DlmonApp) -> None:
     """Let the screens that show what is recorded show it as it is now."""
-    from tui.sessions.screen import SessionsScreen
+    from tui.sessions.sessions_screen import SessionsScreen
 
     for screen in app.screen_stack:
         if isinstance(screen, SessionsScreen):

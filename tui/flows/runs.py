@@ -15,16 +15,16 @@ from dlmon.log.folder import LogError, log_directory
 from tui.flows.hosts import show_remote
 from tui.flows.sessions import how_to_repeat, script_job, session_screen, show_session
 from tui.flows.stack import ShownSession, is_busy, is_swept, refuse_waiting, replace_waiting
-from tui.requests import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
+from tui.messages import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
 
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.options.run import RunOptions
+    from dlmon.options.run_options import RunOptions
     from dlmon.protocol.job import Job
     from dlmon.sweep.runner import SweepRun
     from tui.app import DlmonApp
     from tui.screens.starting import StartingScreen
-    from tui.sweep.screen import SweepScreen
+    from tui.sweep.sweep_screen import SweepScreen
     from workloads.catalog import Workload
 
 # How often to look whether a person is back at the run whose next one waits.
@@ -208,7 +208,7 @@ def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: Startin
 
 def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
     """Make the screen of a sweep, which begins to make its runs."""
-    from tui.sweep.screen import SweepScreen
+    from tui.sweep.sweep_screen import SweepScreen
 
     screen = SweepScreen(run, usual_directory=app.usual_directory)
 
@@ -224,9 +224,9 @@ def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
 
 async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
     """Ask what is to be varied in runs of a workload, and begin to make them."""
-    from dlmon.options.sweep import begin_sweep, make_plan, new_seed
+    from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
     from dlmon.sweep.plan import Plan, SweepError
-    from tui.sweep.screen import SweepForm
+    from tui.sweep.sweep_screen import SweepForm
 
     # A key that comes twice at once asks only once.
     if isinstance(app.screen, ModalScreen) or is_busy(app):
@@ -252,7 +252,7 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
 
 def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
     """Go on with a recorded sweep, or go back to it where it is shown already."""
-    from dlmon.options.sweep import check_plan, run_of
+    from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
     from dlmon.sweep.plan import SweepError
 
@@ -276,7 +276,7 @@ def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
     """Show a session of a sweep; the copy of one of another machine that is over."""
     from dlmon.log.folder import log_of
     from dlmon.protocol.job import RemoteStart
-    from dlmon.remote.follower import copies_directory
+    from dlmon.remote.session_follower import copies_directory
 
     log, host, session = request.log, request.host, request.session
     if host is not None:

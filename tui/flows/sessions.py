@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import DONE, FAILED
-from dlmon.figures.phases import reading_text
+from dlmon.figures.session.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
-from dlmon.options.run import RunOptions
+from dlmon.options.run_options import RunOptions
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from dlmon.records.sanitize import clean
 from dlmon.records.words import Status
@@ -23,7 +23,7 @@ from tui.flows.stack import (
     refuse_waiting,
     replace_waiting,
 )
-from tui.requests import ShowSession
+from tui.messages import ShowSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dlmon.session.follower import SessionFollower
     from dlmon.slurm.queue import Queued
     from tui.app import DlmonApp
-    from tui.live.screen import LiveScreen
+    from tui.live.live_screen import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.watch.recording import RecordingScreen
     from workloads.catalog import Workload
@@ -49,7 +49,7 @@ def list_sessions(app: DlmonApp) -> None:
     """List the sessions where the one that is shown was recorded."""
     from dlmon.slurm.standing import list_with_queue
     from dlmon.sweep.log import list_sweeps
-    from tui.sessions.screen import SessionsScreen
+    from tui.sessions.sessions_screen import SessionsScreen
 
     where = app.shown[-1].follower.directory if app.shown else app.directory
     sessions = partial(list_with_queue, where)
@@ -134,7 +134,7 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     """
     from dlmon.log.submitted import read_submitted
     from dlmon.render.queue import wait_for_log
-    from dlmon.slurm.watch import Waiting
+    from dlmon.slurm.job_follower import Waiting
 
     submitted = read_submitted(entry.path)
     if submitted is None:
@@ -210,7 +210,7 @@ def _live_screen(
 ) -> LiveScreen:
     from dlmon.comparison.published import own_published
     from dlmon.log.label import read_label
-    from tui.live.screen import LiveScreen
+    from tui.live.live_screen import LiveScreen
 
     _, problem = own_published()
     if problem is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dlmon.options.settings import HIDDEN_COLUMNS, remember
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
+from tui.messages import KeepColumns, TellAlert, TellEnd
 from tui.palette import keys_of
-from tui.requests import KeepColumns, TellAlert, TellEnd
 from tui.textual_internals import write_to_terminal
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textual.screen import Screen
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
-from tui.requests import GoBack
+from tui.messages import GoBack
 
 # Each screen, and what it shows, is imported when it is first shown: a start pays for one only.
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
     from tui.app import DlmonApp
-    from tui.home.screen import HomeScreen
-    from tui.live.screen import LiveScreen
+    from tui.home.home_screen import HomeScreen
+    from tui.live.live_screen import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.watch.recording import RecordingScreen
-    from tui.watch.screen import WatchScreen
+    from tui.watch.watch_screen import WatchScreen
 
 _SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
 
@@ -190,7 +190,7 @@ def read_sessions_for_home(app: DlmonApp) -> None:
 
 def home_screen(app: DlmonApp) -> HomeScreen:
     """Return the home screen, which is the first one or none."""
-    from tui.home.screen import HomeScreen
+    from tui.home.home_screen import HomeScreen
 
     options = app.settings.run
     app.home = HomeScreen(partial(app.sources.machine, pcie=options.pcie), options)
@@ -201,6 +201,6 @@ def home_screen(app: DlmonApp) -> HomeScreen:
 
 def machine_screen(app: DlmonApp, interval_s: float) -> WatchScreen:
     """Return the screen of this machine alone."""
-    from tui.watch.screen import WatchScreen
+    from tui.watch.watch_screen import WatchScreen
 
     return WatchScreen(app.sources.machine(interval_s, pcie=app.settings.run.pcie))

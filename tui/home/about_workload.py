@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets.option_list import Option
 
 from dlmon.figures import units
-from dlmon.figures.sessions import outcome, workload_name
+from dlmon.figures.session.session_list import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from tui.textual_internals import SteadyOptionList

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from dlmon.figures import units
 from dlmon.options.option import NO, YES, Option, as_text
 from dlmon.options.read import TypedOptions, read_options
-from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean

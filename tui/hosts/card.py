@@ -9,10 +9,10 @@ from typing import ClassVar
 from textual import events
 from textual.message import Message
 
-from dlmon.figures import hosts as words
 from dlmon.figures import units
-from dlmon.figures.hosts import ORDERS, in_order, matching
-from dlmon.figures.machine import BUSY_PCT, LEVELS, Level, cpu_figures, memory_figures
+from dlmon.figures.machine import host_rows as words
+from dlmon.figures.machine.host_rows import ORDERS, in_order, matching
+from dlmon.figures.machine.readings import BUSY_PCT, LEVELS, Level, cpu_figures, memory_figures
 from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
 from tui.drawing.time_axis import TimeAxis

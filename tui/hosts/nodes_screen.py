@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from dlmon.remote.nodes import NodeSource, node_snapshots
 from dlmon.session.source import SLICE_S, SessionSource
-from tui.hosts.screen import MOVES, CardsScreen
+from tui.hosts.hosts_screen import MOVES, CardsScreen
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
 
@@ -62,7 +62,7 @@ class NodesScreen(CardsScreen):
         self.show_hosts(node_snapshots(self._source))
 
     def action_open(self) -> None:
-        from tui.watch.screen import WatchScreen
+        from tui.watch.watch_screen import WatchScreen
 
         chosen, nodes = self.chosen_host, self._source.session.nodes
         if chosen is not None:

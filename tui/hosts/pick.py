@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 
 from dlmon.records.sanitize import clean
-from dlmon.remote.hosts import GROUP_MARK
-from tui.requests import WatchHosts
+from dlmon.remote.host_names import GROUP_MARK
+from tui.messages import WatchHosts
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
 from tui.textual_internals import SteadyOptionList
 from tui.widgets.lines import fit

@@ -12,8 +12,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from dlmon.figures.stacks import stack_lines
-from dlmon.figures.tables import describe_profile
+from dlmon.figures.session.stack_lines import stack_lines
+from dlmon.figures.session.tables import describe_profile
 from dlmon.protocol.control import NotControlled
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import lines_of

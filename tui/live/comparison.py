@@ -14,13 +14,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
-from dlmon.comparison.compare import ComparisonRow
+from dlmon.comparison.references import ComparisonRow
 from dlmon.figures import units
-from dlmon.figures.comparison import (
+from dlmon.figures.comparison.earlier_runs import (
     timing_of,
     why_no_time,
 )
-from dlmon.figures.run_comparison import (
+from dlmon.figures.comparison.run_rows import (
     Comparison,
     SessionComparison,
     basis_of,
@@ -28,9 +28,9 @@ from dlmon.figures.run_comparison import (
     facts_of_epoch,
     row_details,
 )
-from dlmon.figures.sections import Bar, Figures
+from dlmon.figures.comparison.verdicts import in_doubt
+from dlmon.figures.report.sections import Bar, Figures
 from dlmon.figures.value_axis import bar_lengths
-from dlmon.figures.verdicts import in_doubt
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.plot import thick_bar

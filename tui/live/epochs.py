@@ -8,9 +8,10 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 
-from dlmon.figures import tokens, units
-from dlmon.figures.comparison import epoch_word
-from dlmon.figures.epochs import (
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session import tokens
+from dlmon.figures.session.epochs import (
     epoch_text_of,
     metric_text,
     metrics_of,
@@ -24,8 +25,8 @@ from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.plot import thick_bar
 from tui.drawing.time_axis import TimeAxis, TimeWindow
-from tui.live.charts import TimeChartsScreen
-from tui.live.lines import LimitLine
+from tui.live.session_charts import TimeChartsScreen
+from tui.live.session_lines import LimitLine
 from tui.screens.base import hidden
 from tui.widgets.lines import (
     BAR,

@@ -8,7 +8,7 @@ from itertools import takewhile
 from rich.cells import chop_cells
 from textual import events
 
-from dlmon.figures.output import fold_startup
+from dlmon.figures.session.output import fold_startup
 from dlmon.records import Alert, Notice, Output
 from tui.widgets.lines import MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
 from tui.widgets.tables import FollowingLines

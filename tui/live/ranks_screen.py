@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.figures.ranks import CELLS, RankRow, rank_rows, rank_unit
+from dlmon.figures.session.ranks import CELLS, RankRow, rank_rows, rank_unit
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
 from tui.screens.filtered import (

@@ -8,13 +8,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.comparison.compare import Reference
-from dlmon.figures.comparison import epoch_word
-from dlmon.figures.playback import mark_text
+from dlmon.comparison.references import Reference
+from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session.playback import mark_text
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
-from tui.live.screen import LiveScreen
+from tui.live.live_screen import LiveScreen
 from tui.screens.base import topics_of
 from tui.screens.transport import (
     FAST_REFRESH_S,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
+from dlmon.figures.machine.readings import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows

@@ -19,7 +19,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from dlmon.figures.machine import (
+from dlmon.figures.machine.readings import (
     NO_GPU,
     Figure,
     cpu_figures,

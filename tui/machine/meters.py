@@ -7,7 +7,7 @@ from itertools import groupby, zip_longest
 
 from rich.cells import cell_len
 
-from dlmon.figures.machine import BUSY_PCT, NO_READING_YET, Figure, busy_level
+from dlmon.figures.machine.readings import BUSY_PCT, NO_READING_YET, Figure, busy_level
 from dlmon.records import Cpu
 from tui.drawing.plot import bar
 from tui.widgets.lines import (

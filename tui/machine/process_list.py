@@ -8,7 +8,7 @@ from operator import attrgetter
 from rich.cells import cell_len
 from textual import events
 
-from dlmon.figures.processes import (
+from dlmon.figures.machine.processes import (
     cell_text,
     command_text,
     gpus_text,

@@ -9,7 +9,7 @@ from functools import partial
 from textual import events
 
 from dlmon.figures import units
-from dlmon.figures.machine import (
+from dlmon.figures.machine.readings import (
     LEVELS,
     Figure,
     Level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
+from dlmon.figures.machine.readings import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
 from dlmon.launch.device import ALL
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory
 from dlmon.records.record import record

@@ -8,9 +8,9 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from dlmon.comparison.run import Curve
+from dlmon.comparison.compared_run import Curve
 from dlmon.figures import units
-from dlmon.figures.curves import metric_in_words
+from dlmon.figures.report.curves import metric_in_words
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from dlmon.exit_codes import DONE
 from dlmon.figures import units
-from tui.requests import GoBack
+from tui.messages import GoBack
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
 

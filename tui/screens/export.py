@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from tui.requests import Export, Form
+from tui.messages import Export, Form
 from tui.screens.base import BaseScreen
 from tui.screens.question import Answer, QuestionScreen, stay
 

@@ -9,7 +9,7 @@ from dlmon.notification import NewAlerts
 from dlmon.records import SessionHeader
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
-from tui.requests import GoBack, TellAlert
+from tui.messages import GoBack, TellAlert
 from tui.screens.base import BaseScreen
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from textual.binding import Binding
 
 from dlmon.figures import units
-from dlmon.figures.phases import reading_text
-from dlmon.figures.playback import HOW_TO_SAY, read_moment, speed_text
+from dlmon.figures.session.phases import reading_text
+from dlmon.figures.session.playback import HOW_TO_SAY, read_moment, speed_text
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
 from tui.drawing.time_axis import ZOOM_NOTE_S

@@ -13,9 +13,9 @@ from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.sweep.log import SweepEntry
-from tui.requests import ShowHostSession
+from tui.messages import ShowHostSession
 from tui.screens.base import topics_of
-from tui.sessions.screen import SessionsScreen
+from tui.sessions.sessions_screen import SessionsScreen
 
 _ABOUT = Path(__file__).with_name("of_host.md")
 # What needs a log of this machine.

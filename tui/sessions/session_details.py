@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.figures.sessions import (
+from dlmon.figures.session.session_list import (
     Recorded,
     RunOfSweep,
     called,

@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.sessions import (
+from dlmon.figures.session.session_list import (
     Recorded,
     RunOfSweep,
     batch_size_of,

@@ -13,7 +13,14 @@ from textual.binding import Binding, BindingType
 
 from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
-from dlmon.figures.machine import (
+from dlmon.figures.machine.processes import (
+    command_text,
+    instance_rows,
+    users_of,
+    users_of_gpus,
+    why_users_unknown,
+)
+from dlmon.figures.machine.readings import (
     NOT_READ,
     Figure,
     Part,
@@ -23,13 +30,6 @@ from dlmon.figures.machine import (
     memory_figures,
     no_utilization,
     run_figures,
-)
-from dlmon.figures.processes import (
-    command_text,
-    instance_rows,
-    users_of,
-    users_of_gpus,
-    why_users_unknown,
 )
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.records.record import record

@@ -11,8 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
-from dlmon.figures.phases import reading_text
-from dlmon.figures.sessions import recording_text
+from dlmon.figures.session.phases import reading_text
+from dlmon.figures.session.session_list import recording_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
@@ -20,7 +20,7 @@ from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, THEME, TickingScreen
 from tui.screens.panes import ALONE, PANE_KEYS
 from tui.screens.session_controls import SessionControls
-from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
+from tui.watch.watch_screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
 from tui.widgets.lines import (
     ACCENT,
     APART,

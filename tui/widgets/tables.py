@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.figures.sections import Section
+from dlmon.figures.report.sections import Section
 from dlmon.records.record import record
 from dlmon.render.lines import lines_of
 from tui.widgets.lines import (

@@ -20,11 +20,11 @@ from dlmon.protocol.job import Refused, Started
 from tui.app import DlmonApp
 from tui.flows.runs import start_run
 from tui.flows.stack import session_on
+from tui.home.home_screen import HomeScreen
 from tui.home.run_form import ScriptForm
-from tui.home.screen import HomeScreen
-from tui.live.screen import LiveScreen
-from tui.requests import ShowSession
-from tui.sessions.screen import SessionsScreen
+from tui.live.live_screen import LiveScreen
+from tui.messages import ShowSession
+from tui.sessions.sessions_screen import SessionsScreen
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from fakes.screens import Clock, Shown, dlmon_app_with, screen_text, until
 from dlmon.cli.start import Sources
 from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import ReplaySource
-from tui.hosts.screen import FleetScreen
+from tui.hosts.hosts_screen import FleetScreen
 from tui.live.replay_screen import ReplayScreen
-from tui.sessions.screen import SessionsScreen
+from tui.sessions.sessions_screen import SessionsScreen
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -9,14 +9,14 @@ from fakes.screens import OneScreen, screen_text
 from fakes.scripts import script_session
 from rich.cells import cell_len
 
-from dlmon.figures.ranks import CELLS, RankRow, why_no_ranks
+from dlmon.figures.session.ranks import CELLS, RankRow, why_no_ranks
 from dlmon.records import Batches, Machine, Model, Node, Trainer
 from dlmon.session.follower import SessionFollower
 from tui.hosts.nodes_screen import NodesScreen
+from tui.live.live_screen import LiveScreen
 from tui.live.ranks_screen import RankList, RanksScreen
-from tui.live.screen import LiveScreen
-from tui.requests import ShowNodes
-from tui.watch.screen import WatchScreen
+from tui.messages import ShowNodes
+from tui.watch.watch_screen import WatchScreen
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.curves import curve_of
+from dlmon.figures.report.curves import curve_of
 from dlmon.records import Metrics
 from dlmon.session.learning import Metric
 from tui.drawing.time_axis import TimeAxis

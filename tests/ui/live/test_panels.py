@@ -12,7 +12,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.figures import units
-from dlmon.figures.progress import WAITING
+from dlmon.figures.session.progress import WAITING
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
@@ -31,8 +31,8 @@ from dlmon.session.limits.seen import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
-from tui.live.lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.live.output_pane import OutputPane
+from tui.live.session_lines import AccountLine, LimitLine, ProgressLine, TopLine
 from tui.widgets.lines import Lines, cut_inside, wrapped
 
 TRAINING = folded(recorded_session("training")).snapshot()

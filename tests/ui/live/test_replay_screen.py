@@ -9,7 +9,7 @@ from textual import events
 
 from dlmon.session.replay import ReplaySource
 from tui.live.replay_screen import ReplayScreen
-from tui.requests import GoBack
+from tui.messages import GoBack
 
 RECORDS = recorded_session(epochs=3)
 

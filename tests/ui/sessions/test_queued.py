@@ -12,11 +12,12 @@ from dlmon.cli.start import Sources
 from dlmon.log.submitted import read_submitted
 from dlmon.protocol.job import RemoteStart
 from dlmon.records import Status, StopCause, to_json
-from dlmon.slurm import standing, watch
+from dlmon.slurm import job_follower as watch
+from dlmon.slurm import standing
 from dlmon.slurm.queue import JobState, Queued, QueuedJob
-from tui.home.screen import HomeScreen
-from tui.live.screen import LiveScreen
-from tui.sessions.screen import SessionsScreen
+from tui.home.home_screen import HomeScreen
+from tui.live.live_screen import LiveScreen
+from tui.sessions.sessions_screen import SessionsScreen
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from textual.widgets import Input
 
 from dlmon.records import Machine, Process
 from dlmon.system.foreign_processes import NoSignal
-from tui.home.screen import HomeScreen
-from tui.live.screen import LiveScreen
+from tui.home.home_screen import HomeScreen
+from tui.live.live_screen import LiveScreen
 from tui.machine.machine import MachinePanel
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen, SignalScreen
-from tui.watch.screen import WatchScreen
+from tui.watch.watch_screen import WatchScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
 

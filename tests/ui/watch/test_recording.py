@@ -10,7 +10,7 @@ from fakes.screens import FakeLaunch, Shown, of_this_boot, until
 from dlmon.records import Notice
 from dlmon.session.follower import SessionFollower
 from tui.machine.machine import MachinePanel
-from tui.requests import GoBack
+from tui.messages import GoBack
 from tui.watch.detail_screens import GpusScreen
 from tui.watch.recording import RecordingScreen
 

@@ -13,8 +13,8 @@ from dlmon.comparison.price import parse_price
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_arguments, read_options
-from dlmon.options.run import RunOptions
-from dlmon.options.sweep import make_plan
+from dlmon.options.run_options import RunOptions
+from dlmon.options.sweep_options import make_plan
 from dlmon.sweep.plan import SweepError
 
 # Of each, Python's own int or float takes some.

@@ -3,8 +3,8 @@
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.comparison.compare import ComparisonRow
-from dlmon.figures.run_comparison import Comparison
+from dlmon.comparison.references import ComparisonRow
+from dlmon.figures.comparison.run_rows import Comparison
 from tui.live.comparison import ComparisonBars
 
 

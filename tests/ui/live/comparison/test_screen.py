@@ -7,9 +7,9 @@ from fakes.recorded import BEGIN_WALL, recorded_session
 from fakes.states import STATES, staged
 
 from tui.live.comparison import ComparisonBars, ComparisonScreen
+from tui.live.live_screen import LiveScreen
 from tui.live.replay_screen import ReplayScreen
-from tui.live.screen import LiveScreen
-from tui.requests import Replay
+from tui.messages import Replay
 from tui.widgets.tables import SectionLines
 
 NARROW, WIDE = (80, 24), (120, 40)

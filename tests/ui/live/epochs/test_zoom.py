@@ -6,7 +6,7 @@ from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.records import Epoch, Notice
 from tui.live.epochs import EpochLine, EpochTable
-from tui.live.lines import LimitLine
+from tui.live.session_lines import LimitLine
 
 SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)
 (SLOW_EPOCH,) = (record for record in SLOW if isinstance(record, Epoch) and record.epoch == 7)

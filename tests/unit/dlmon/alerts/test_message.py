@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
+from dlmon.alerts.alert_settings import EVENTS, address_of
 from dlmon.alerts.message import (
     LONGEST_BODY,
     MOST_LINES,
@@ -18,9 +19,8 @@ from dlmon.alerts.message import (
     title_of,
     without_paths,
 )
-from dlmon.alerts.settings import EVENTS, address_of
 from dlmon.records import Alert, AlertEvent
-from dlmon.render.alerts import samples
+from dlmon.render.alert_test import samples
 
 ABOUT = About("box", 1.7e9, "20261120-145600-train-py-7f3a", "train.py", None, "dlmon attach 7f3a")
 ALERT = Alert(

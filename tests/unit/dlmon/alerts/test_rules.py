@@ -8,6 +8,7 @@ from fakes.recorded import folded, recorded_machine, recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.rules import (
     GIB,
     Cause,
@@ -18,7 +19,6 @@ from dlmon.alerts.rules import (
     look,
     of_result,
 )
-from dlmon.alerts.settings import AlertSettings
 from dlmon.records import (
     Alert,
     AlertEvent,

@@ -9,9 +9,9 @@ import pytest
 from fakes.hook import A_MEGABYTE, HANGS, NO_HTTP, TRICKLES, Hook
 from fakes.sessions import eventually
 
+from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.message import About, message_of
 from dlmon.alerts.sender import MOST_WAITING, Destination, Sender, SendQueue, destinations_of
-from dlmon.alerts.settings import AlertSettings
 from dlmon.records import Alert, AlertEvent
 
 ABOUT = About("box", 0.0, "a-session", "train.py", None, "dlmon attach a-session")

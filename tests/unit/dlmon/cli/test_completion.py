@@ -13,7 +13,7 @@ from dlmon.cli.completion import complete
 from dlmon.cli.main import _run
 from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
-from dlmon.options.run import OPTIONS, VARIED
+from dlmon.options.run_options import OPTIONS, VARIED
 from dlmon.sweep.log import SWEEP_NAME
 from workloads.catalog import WORKLOADS
 

@@ -3,7 +3,7 @@
 from dlmon.cli.show import View, start_in_slurm
 from dlmon.options.settings import Settings
 from dlmon.protocol.job import Job
-from dlmon.slurm import start
+from dlmon.slurm import submit_session as start
 
 
 def test_what_config_toml_asks_of_slurm_comes_before_what_is_typed(tmp_path, monkeypatch, capsys):

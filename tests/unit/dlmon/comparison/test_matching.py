@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from fakes.compared import compared as compare
 
-from dlmon.comparison.compare import find_match
 from dlmon.comparison.published import STEP_MS
-from dlmon.figures.comparison import (
+from dlmon.comparison.references import find_match
+from dlmon.figures.comparison.earlier_runs import (
     comparable_text,
     default_conditions,
     match_of_options,
 )
-from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.options.run_options import OPTIONS, RunOptions
 from workloads.catalog import WORKLOADS
 
 

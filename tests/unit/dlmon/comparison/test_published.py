@@ -14,8 +14,8 @@ from dlmon.comparison.published import (
     find_device,
     published,
 )
-from dlmon.figures.comparison import default_conditions
-from dlmon.figures.run_comparison import operations, peak_share
+from dlmon.figures.comparison.earlier_runs import default_conditions
+from dlmon.figures.comparison.run_rows import operations, peak_share
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_option
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison.run import RunFigures
+from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.same_script import Script
 from dlmon.comparison.sides import (
     FIGURES,

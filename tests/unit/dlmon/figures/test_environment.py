@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fakes.recorded import recorded_session
 
-from dlmon.figures.session_report import environment_rows
+from dlmon.figures.report.session_report import environment_rows
 from dlmon.records import Model, Trainer
 
 HEADER = recorded_session()[0]

@@ -1,6 +1,6 @@
 """The parts of a divided GPU in words: their memory, and who computes on them."""
 
-from dlmon.figures.processes import instance_rows
+from dlmon.figures.machine.processes import instance_rows
 from dlmon.records import Gpu, Machine, MigInstance, Process
 
 NAME = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"

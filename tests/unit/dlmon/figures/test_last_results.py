@@ -14,7 +14,7 @@ from dlmon.figures.last_results import (
     timing_of_run,
 )
 from dlmon.log.directory import list_sessions
-from dlmon.options.run import RunOptions
+from dlmon.options.run_options import RunOptions
 from dlmon.records import Requirement
 from workloads.catalog import WORKLOADS
 

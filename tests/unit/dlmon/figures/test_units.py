@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.comparison.compared_run import timing_of_step
 from dlmon.comparison.conditions import cores
-from dlmon.comparison.run import timing_of_step
 from dlmon.figures import units
-from dlmon.figures.phases import phase_text
+from dlmon.figures.session.phases import phase_text
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 
 # What writes a figure, and what it writes of each value; several arguments are a tuple.

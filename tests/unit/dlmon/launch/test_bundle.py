@@ -36,7 +36,7 @@ def few_files(monkeypatch):
 
     What all of them are, and that they are written, is tested above.
     """
-    kept = ("__init__.py", "host.py", "instrument/fits.py", "comparison/devices.csv")
+    kept = ("__init__.py", "exit_codes.py", "instrument/fits.py", "comparison/devices.csv")
     files = {
         name: content for name, content in package_files().items() if name.partition("/")[2] in kept
     }
@@ -46,7 +46,7 @@ def few_files(monkeypatch):
 
 def test_one_that_somebody_changed_is_written_anew(tmp_path, few_files):
     folder = bundle_folder(tmp_path / "bundles")
-    (folder / "dlmon" / "host.py").write_text("raise SystemExit('planted')\n")
+    (folder / "dlmon" / "exit_codes.py").write_text("raise SystemExit('planted')\n")
     (folder / "numpy.py").write_text("raise SystemExit('planted')\n")
     assert bundle_folder(tmp_path / "bundles") == folder
     assert names_in(folder) == set(few_files) > {"workloads/__init__.py"}
@@ -81,7 +81,7 @@ def test_all_that_is_made_is_its_owners_alone_whatever_the_umask(tmp_path, umask
         os.umask(before)
     for path in (tmp_path / "cache", *(tmp_path / "cache").rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
-    assert (folder / "dlmon" / "host.py").stat().st_mode & 0o777 == 0o600
+    assert (folder / "dlmon" / "exit_codes.py").stat().st_mode & 0o777 == 0o600
 
 
 # ---- bundles of other versions ----

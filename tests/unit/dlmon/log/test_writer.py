@@ -13,7 +13,7 @@ from fakes.strategies import header
 
 from dlmon.log import writer as writer_module
 from dlmon.log.folder import LogError
-from dlmon.log.follower import LogFollower, writer_pid
+from dlmon.log.log_follower import LogFollower, writer_pid
 from dlmon.log.writer import LogWriter
 from dlmon.records import Batches, Epoch, Machine, Notice, Output, Result, encode
 

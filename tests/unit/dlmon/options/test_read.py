@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dlmon.options.option import UnreadableOption, as_text
 from dlmon.options.read import read_arguments, read_duration, read_options
-from dlmon.options.run import OPTIONS, SETTINGS, RunOptions
+from dlmon.options.run_options import OPTIONS, SETTINGS, RunOptions
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.options.run import SETTINGS, RunOptions
+from dlmon.options.run_options import SETTINGS, RunOptions
 from dlmon.options.settings import (
     Settings,
     SettingsError,

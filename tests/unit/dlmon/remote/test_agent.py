@@ -19,7 +19,8 @@ from dlmon.records.codec import encode
 from dlmon.remote import agent
 from dlmon.remote.agent import running_logs
 from dlmon.remote.ssh import RefusedRequest
-from dlmon.slurm import standing, watch
+from dlmon.slurm import job_follower as watch
+from dlmon.slurm import standing
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, Queued
 from dlmon.system.this_host import boot_id, host_name

@@ -7,7 +7,7 @@ from fakes.screens import Clock
 
 from dlmon.remote import connection as links
 from dlmon.remote.connection import SILENCE_S, Connection, Standing
-from dlmon.remote.hosts import HostError
+from dlmon.remote.host_names import HostError
 from dlmon.remote.ssh import JobEnded, SshError
 
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from fakes.sweeps import completed, plan_of
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Began, Ended, Slot, Status, encode, to_json
-from dlmon.remote.follower import listed_sessions, listed_sweeps
+from dlmon.remote.session_follower import listed_sessions, listed_sweeps
 from dlmon.sweep.log import new_header
 
 HEADER, *_, RESULT = recorded_session()
@@ -120,5 +120,5 @@ async def test_what_is_no_sweep_is_left_out(answer):
 
 
 async def test_a_host_that_lists_without_an_end_is_kept_to_what_there_can_be(monkeypatch):
-    monkeypatch.setattr("dlmon.remote.follower.MOST_SWEEPS", 3)
+    monkeypatch.setattr("dlmon.remote.session_follower.MOST_SWEEPS", 3)
     assert len(await listed_sweeps(Asked(*[said(SWEEP)] * 9))) == 3

@@ -15,7 +15,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.index import Place, place_after
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.remote.follower import LogCopy, copies_directory
+from dlmon.remote.session_follower import LogCopy, copies_directory
 from dlmon.remote.ssh import RefusedRequest, SshError
 
 HEADER, *_ = recorded_session()
@@ -178,7 +178,7 @@ def test_a_log_that_is_larger_than_any_is_refused_before_any_of_it_is_sent(make)
 
 
 def test_what_a_host_sends_beyond_what_may_be_copied_is_not_written(make, monkeypatch):
-    monkeypatch.setattr("dlmon.remote.follower.LARGEST_LOG_BYTES", 1100)
+    monkeypatch.setattr("dlmon.remote.session_follower.LARGEST_LOG_BYTES", 1100)
     copy = make()
     (standing,) = copy.link.standing
     for each in ({"file": "session.jsonl", "at": 0, "size": 1000}, *texts(LOG, 0)):

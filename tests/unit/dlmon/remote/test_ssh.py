@@ -8,7 +8,7 @@ import pytest
 
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
-from dlmon.remote.hosts import HostError
+from dlmon.remote.host_names import HostError
 from dlmon.remote.ssh import JobEnded, SshError, bootstrap_line, explain, ssh_command
 
 # What sh, csh, tcsh, fish or zsh read as their own even within single quotes (history, an escape,

@@ -8,7 +8,7 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.log.folder import MOST_TRACE_BYTES, LogError
 from dlmon.remote import agent
-from dlmon.remote import requests as traces
+from dlmon.remote import host_requests as traces
 from dlmon.remote.ssh import RefusedRequest
 
 TRACE = bytes(range(256)) * 40

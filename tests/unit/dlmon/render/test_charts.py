@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.figures.curves import Mark
-from dlmon.figures.report import make_report
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.report.curves import Mark
+from dlmon.figures.report.report import make_report
+from dlmon.figures.report.sections import Chart, Line
 from dlmon.render.charts import (
     draw_chart,
     draw_sweep,

@@ -10,7 +10,7 @@ import pytest
 from fakes.recorded import BEGIN_NS, BEGIN_WALL, recorded_session, write_log
 from fakes.sections import under
 
-from dlmon.figures.report import make_report
+from dlmon.figures.report.report import make_report
 from dlmon.records import Batches, Cpu, Gpu, Machine, Memory, ProcessTree, Result
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of

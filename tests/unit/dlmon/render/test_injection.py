@@ -11,7 +11,7 @@ import pytest
 from fakes.hostile_log import ATTACK, hostile_log
 from markdown_it import MarkdownIt
 
-from dlmon.figures.report import make_report
+from dlmon.figures.report.report import make_report
 from dlmon.render.charts import draw_chart, svg_of
 from dlmon.render.html import html_of
 from dlmon.render.markdown import inline, markdown_of

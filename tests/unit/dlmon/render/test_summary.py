@@ -16,7 +16,7 @@ from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 from fakes.sweeps import plan_of
 
-from dlmon.figures.summary import Outcome, summary_rows
+from dlmon.figures.session.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
 from dlmon.records import AccountPart, Ended, Machine, NamedPause, RunStatus, Status
 from dlmon.records import Outcome as RunOutcome

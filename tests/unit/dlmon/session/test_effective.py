@@ -6,8 +6,8 @@ import pytest
 from fakes.recorded import folded
 from fakes.scripts import script_session
 
-from dlmon.figures.run_comparison import facts_of_epoch
-from dlmon.figures.summary import Outcome, summary_rows
+from dlmon.figures.comparison.run_rows import facts_of_epoch
+from dlmon.figures.session.summary import Outcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SamplesPerSecond, Status
 from dlmon.session.effective import effective_of

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_machine, recorded_session, write_log
 
-from dlmon.log.follower import LogFollower
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import Notice, Status, encode
 from dlmon.session import follower as follower_module
 from dlmon.session.follower import SessionFollower

@@ -16,8 +16,8 @@ from fakes.scripts import Script, script_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place, index_of, place_after, read_index, write_index
+from dlmon.log.log_follower import LogFollower
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     Batches,
@@ -30,10 +30,10 @@ from dlmon.records import (
     Output,
     encode,
 )
-from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
 from dlmon.session.index import Index, _Pickler, end_of
 from dlmon.session.replay import ReplaySource
+from dlmon.session.run_figures import read_figures
 from dlmon.session.session import EARLIER_OUTPUT, OUTPUT_LINES_IN_INDEX, Session, time_of
 from dlmon.statistics.series import Series
 

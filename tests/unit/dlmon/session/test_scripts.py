@@ -18,10 +18,10 @@ from dlmon.records import (
     StepParts,
     Trainer,
 )
-from dlmon.session.account import DataWait, StepPartSums
 from dlmon.session.loops import Loop, Trainers
 from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 from dlmon.session.session import Session
+from dlmon.session.time_breakdown import DataWait, StepPartSums
 
 
 def test_before_anything_trains_nothing_is_claimed():

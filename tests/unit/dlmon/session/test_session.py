@@ -8,8 +8,8 @@ from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlmon.figures.phases import doing_text
-from dlmon.figures.progress import waiting_texts
+from dlmon.figures.session.phases import doing_text
+from dlmon.figures.session.progress import waiting_texts
 from dlmon.records import (
     PHASES,
     Batches,

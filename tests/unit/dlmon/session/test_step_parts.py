@@ -7,11 +7,11 @@ import pytest
 from fakes.recorded import folded, write_log
 from fakes.scripts import script_session
 
-from dlmon.figures.account import step_parts_text, step_rows
-from dlmon.figures.report import make_report
-from dlmon.figures.summary import step_section
+from dlmon.figures.report.report import make_report
+from dlmon.figures.session.summary import step_section
+from dlmon.figures.session.time_breakdown import step_parts_text, step_rows
 from dlmon.records import StepParts
-from dlmon.session.account import StepPartSums
+from dlmon.session.time_breakdown import StepPartSums
 
 SECOND = 10**9
 ONE = StepParts(

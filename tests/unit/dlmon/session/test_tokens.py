@@ -6,9 +6,9 @@ import pytest
 from fakes.recorded import folded
 from fakes.scripts import script_session
 
-from dlmon.comparison.run import TOKENS_PER_SECOND, metric_of_script, timing_by
-from dlmon.figures.ranks import rank_rows, rank_table
-from dlmon.figures.tokens import rate_text, shares_text, tokens_text
+from dlmon.comparison.compared_run import TOKENS_PER_SECOND, metric_of_script, timing_by
+from dlmon.figures.session.ranks import rank_rows, rank_table
+from dlmon.figures.session.tokens import rate_text, shares_text, tokens_text
 from dlmon.protocol.job import Job
 from dlmon.records import Model, TokenShares
 from dlmon.session.machine_history import EnergyMeter

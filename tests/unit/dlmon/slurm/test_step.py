@@ -1,6 +1,6 @@
 import pytest
 
-from dlmon.remote.hosts import HostError, check_host
+from dlmon.remote.host_names import HostError, check_host
 from dlmon.remote.ssh import agent_command
 from dlmon.slurm import step
 from dlmon.slurm.commands import SlurmError

@@ -242,7 +242,7 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     writer = begin()
     assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
     refuse_another_sweep(log_dir)
-    asked = "import sys; from pathlib import Path; from dlmon.log.follower import writer_pid; "
+    asked = "import sys; from pathlib import Path; from dlmon.log.log_follower import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
     reported = subprocess.run(
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True

@@ -13,7 +13,7 @@ import pytest
 from dlmon.comparison.peaks import CalibrationError, read_peaks
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LogError
-from dlmon.log.follower import LogFollower, writer_pid
+from dlmon.log.log_follower import LogFollower, writer_pid
 from dlmon.options.settings import SettingsError, read_settings, remember, remembered
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
 from dlmon.system.files import open_regular, read_regular

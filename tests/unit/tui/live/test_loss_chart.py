@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.live.charts import small_curve
+from tui.live.session_charts import small_curve
 
 values = st.floats(-1e99, 1e99)
 gaps = st.none() | values

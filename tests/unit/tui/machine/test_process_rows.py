@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.processes import cell_text, command_text, gpus_text, matching
+from dlmon.figures.machine.processes import cell_text, command_text, gpus_text, matching
 from dlmon.records import Process
 from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order, reasons
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
-from dlmon.figures.machine import Figure
+from dlmon.figures.machine.readings import Figure
 from dlmon.records import Cpu
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows

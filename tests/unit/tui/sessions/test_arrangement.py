@@ -9,7 +9,7 @@ from fakes.sweeps import plan_of, sweep_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.sessions import matching, sides_of
+from dlmon.figures.session.session_list import matching, sides_of
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status

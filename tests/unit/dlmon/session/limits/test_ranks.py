@@ -3,9 +3,9 @@
 import pytest
 
 from dlmon.records import Trainer
-from dlmon.session.account import StepMean
 from dlmon.session.limits.ranks import rank_holds_up, straggler_of
 from dlmon.session.loops import TrainerRate
+from dlmon.session.time_breakdown import StepMean
 
 SPREAD_MS = 0.5
 

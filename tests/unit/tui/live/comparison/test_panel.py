@@ -2,9 +2,9 @@
 
 import pytest
 
-from dlmon.figures.verdicts import DOUBT_NAMES
+from dlmon.figures.comparison.verdicts import DOUBT_NAMES
 from dlmon.records import Doubt
-from tui.live.screen import LIVE
+from tui.live.live_screen import LIVE
 from tui.screens.base import topics_of
 
 

@@ -1,0 +1,157 @@
+"""The alerts of a session that runs, of hosts that are watched, and of a sweep."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlmon.alerts.alert_settings import AlertSettings
+from dlmon.alerts.message import About, message_of
+from dlmon.alerts.rules import (
+    Key,
+    Known,
+    RuleState,
+    advance,
+    host_cause,
+    lasted,
+    look,
+    of_result,
+)
+from dlmon.alerts.sender import CLOSE_S, Sender
+from dlmon.log.label import read_label
+from dlmon.records import Alert, AlertEvent, Result
+from dlmon.session.session import Session
+from dlmon.system.this_host import host_name
+
+_LINES = 10
+UNSENT = f"an alert was not sent within {CLOSE_S:g} s of the end, and no more tries are made"
+
+
+class SessionAlerts:
+    """Tells what becomes of a session: has each alert written to its log, and sent.
+
+    Why one could not be sent is a notice.
+    """
+
+    def __init__(
+        self,
+        settings: AlertSettings,
+        session: Session,
+        path: Path,
+        write: Callable[[Alert], None],
+        notice: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._path = path
+        self._write = write
+        self._notice = notice
+        self._loop = asyncio.get_running_loop()
+        self._states: dict[Key, RuleState] = {}
+        self._is_over = False
+        self._sender = Sender(settings, self._failed)
+
+    def look(self) -> None:
+        """Tell what has happened since the last look."""
+        now, disk = time.monotonic_ns(), None
+        with contextlib.suppress(OSError):
+            disk = shutil.disk_usage(self._path.parent)
+        known = Known(self._session, now, self._settings, self._states, disk)
+        self._states, alerts = look(known)
+        for alert in alerts:
+            self._tell(alert)
+
+    async def end(self, result: Result, now: int, hurry: asyncio.Event) -> None:
+        """Tell how it ended, and wait a while until all is sent, or for as long as one may."""
+        for alert in of_result(self._session, result, now, self._settings):
+            self._tell(alert)
+        is_all_sent = await self._sender.finish(hurry)
+        # What was said of the last tries meanwhile.
+        await asyncio.sleep(0)
+        self._is_over = True
+        if not is_all_sent:
+            self._notice(UNSENT)
+
+    def _tell(self, alert: Alert) -> None:
+        self._write(alert)
+        settings, name = self._settings, read_label(self._path).name
+        about = About.of(self._session.header, self._path, name, settings.host)
+        details = self._details() if settings.detail == "full" else None
+        self._sender.put(message_of(alert, about, settings.detail, details))
+
+    def _details(self) -> dict[str, Any]:
+        header = self._session.header
+        lines = [line.text for line in self._session.last_output(_LINES)]
+        return {
+            "command": list(header.command or ()),
+            "directory": header.directory,
+            "log": str(self._path),
+            "output": lines,
+        }
+
+    def _failed(self, sentence: str) -> None:
+        """Take why a message could not be sent, from a thread that may outlive the session."""
+
+        def take() -> None:
+            if not self._is_over:
+                self._notice(sentence)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(take)
+
+
+class HostAlerts:
+    """Tells which hosts are lost, and that they are back."""
+
+    def __init__(self, settings: AlertSettings) -> None:
+        self._settings = settings
+        self._states: dict[str, RuleState] = {}
+        self._failures: deque[str] = deque(maxlen=10)
+        self._sender = Sender(settings, self._failures.append)
+
+    def look(self, host: str, is_up: bool, problem: str | None) -> None:
+        """Take whether a host is connected, and if not, why; both are unknown at first."""
+        if not is_up and problem is None:
+            return
+        now = time.monotonic_ns()
+        cause = host_cause(host, None if is_up else problem, self._settings)
+        if cause.event not in self._settings.events:
+            return
+        before = self._states.get(host, RuleState())
+        self._states[host], alert = advance(before, cause, now, self._settings)
+        if alert is not None:
+            about = About(host, time.time() - time.monotonic_ns() / 1e9)
+            self._sender.put(message_of(alert, about, self._settings.detail))
+
+    def failures(self) -> list[str]:
+        """Return why messages could not be sent since this was last asked."""
+        return [self._failures.popleft() for _ in range(len(self._failures))]
+
+
+def of_runs(settings: AlertSettings) -> AlertSettings:
+    """Return the settings for a run of a sweep: all but that it has finished."""
+    events = tuple(event for event in settings.events if event != AlertEvent.FINISHED)
+    return replace(settings, events=events)
+
+
+async def tell_end(
+    settings: AlertSettings, sweep: str, name: str | None, took_s: float, counts: str
+) -> str | None:
+    """Tell that a sweep is over, and what its runs came to; return why that could not be sent."""
+    if AlertEvent.FINISHED not in settings.events:
+        return None
+    failures: list[str] = []
+    sender = Sender(settings, failures.append)
+    text = f"The sweep has finished after {lasted(took_s)}"
+    alert = Alert(0, AlertEvent.FINISHED, text, 0, False, (counts,))
+    about = About(host_name(), time.time(), sweep, name=name or sweep)
+    sender.put(message_of(alert, about, settings.detail))
+    await sender.finish()
+    return "; ".join(failures) or None

@@ -1,0 +1,1 @@
+"""Figures of two runs or sides beside each other, and the sentences about them."""

@@ -1,0 +1,445 @@
+"""Two sides of runs beside each other, as sections and as JSON. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os.path import commonprefix
+from typing import Any
+
+from dlmon.comparison.arguments import is_secret
+from dlmon.comparison.compared_run import (
+    MEASURED_PEAK_PCT,
+    PRINTED_PEAK_PCT,
+    RATE_UNITS,
+    TOKENS_PER_SECOND,
+    RunFigures,
+)
+from dlmon.comparison.sides import (
+    ACCOUNT,
+    METRIC,
+    OTHER_CORES,
+    RUN_CORES,
+    THROUGHPUT,
+    Difference,
+    NotComparable,
+    SidesComparison,
+    SidesFigure,
+    compare_sides,
+    failed_text,
+    without_throughput,
+)
+from dlmon.figures import units
+from dlmon.figures.comparison import verdicts
+from dlmon.figures.comparison.verdicts import doubts_of_all
+from dlmon.figures.report.redact import Redaction
+from dlmon.figures.report.sections import (
+    Figures,
+    Heading,
+    Kind,
+    Level,
+    Note,
+    Section,
+    Table,
+    as_sentence,
+    with_texts,
+)
+from dlmon.figures.session.time_breakdown import part_name
+from dlmon.records import AccountPart, Status
+from dlmon.records.record import record
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
+from dlmon.statistics.ratios import Basis, Ratio
+from workloads.catalog import WORKLOADS
+
+COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
+_CHANGE = COLUMNS.index("change")
+_LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
+
+NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
+LEGENDS = {
+    NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
+    "holds 0 %",
+    NOT_TESTED: "not tested: one run a side, or runs of a side that don't differ at all, can't "
+    "show how much runs differ from time to time",
+}
+"""What the signs before a change mean."""
+UNKNOWN = "–"
+
+_SHOWN_BEFORE = 8
+"""How many characters that two long values share are shown before what differs."""
+
+_LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
+_NAMES = {
+    "seconds_per_epoch": "seconds per epoch",
+    "step_ms.median": "median step, ms",
+    "step_ms.p95": "95 % of steps, ms",
+    "compile_s": "compile, s",
+    "gpu_pct": "GPU busy, %",
+    "sm_active_pct": "SM active, %",
+    "tensor_pct": "tensor cores, %",
+    "dram_pct": "GPU memory bandwidth, %",
+    "memory_busy_pct": "GPU memory busy, %",
+    "cpu_pct": "CPU busy, %",
+    RUN_CORES: "this run, cores",
+    OTHER_CORES: "other programs, cores",
+    "gpu_power_w": "GPU power, W",
+    "cpu_power_w": "CPU power, W",
+    "energy_j_per_epoch.gpu": "GPU, J per epoch",
+    "energy_j_per_epoch.cpu": "CPU, J per epoch",
+    "memory_mib": "memory, GiB",
+    "gpu_memory_mib": "GPU memory, GiB",
+    "cost_usd_per_epoch": "USD per epoch",
+    "cost_usd": "USD",
+    MEASURED_PEAK_PCT: "of the measured peak, %",
+    PRINTED_PEAK_PCT: "of the maker's peak, %",
+}
+
+
+def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section]:
+    """Yield two sides beside each other: what may be said of them, their figures, what differs.
+
+    The figures of unlike runs are shown only `anyway`.
+    """
+    names = tuple(run.name or run.session for run in (*it.base, *it.new, *it.left_out))
+    yield Figures("", (("base", clean(side_name(it.base))), ("new", clean(side_name(it.new)))))
+
+    def note(sentences: Sequence[str], kind: Kind = "plain") -> Iterator[Note]:
+        if sentences:
+            yield Note(tuple(clean(as_sentence(one, names)) for one in sentences), kind)
+
+    is_refused = bool(it.unlike) and not anyway
+    yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
+    differing = (
+        ("Different arguments", it.arguments),
+        ("Different options", it.options),
+        ("Different environment", it.environment),
+    )
+    of_arguments, *of_others = (
+        Figures(heading, tuple((each.name, changed_text(each)) for each in found))
+        for heading, found in differing
+    )
+    if not is_refused:
+        yield from note(doubts(it), "warning")
+    if of_arguments.rows:
+        # What a person gave to a script is what they compare.
+        yield of_arguments
+    if not is_refused:
+        table = figure_table(it)
+        yield table
+        yield from note([*legends(table), *notes(it)])
+    yield from (section for section in of_others if section.rows)
+
+
+def figure_table(comparison: SidesComparison) -> Table:
+    """Return the figures of both sides; of a row in which new is better or worse, its level."""
+    names = _names_of(comparison)
+    rows = tuple(_row(figure, names(figure.name)) for figure in comparison.figures)
+    levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
+    numeric = (False, *(True,) * (len(COLUMNS) - 1))
+    return Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
+
+
+def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
+    """Return what names a figure, with its unit; some have other names where all are scripts."""
+    runs = (*comparison.base, *comparison.new)
+    compiled = all(run.compiles for run in runs)
+    is_script = all(run.command is not None for run in runs)
+    # Where one side counts samples and the other steps, the verdict says so.
+    rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
+    names = {**_NAMES, THROUGHPUT: rate, TOKENS_PER_SECOND: RATE_UNITS[TOKENS_PER_SECOND]}
+    if not compiled:
+        names["compile_s"] = "first batches, extra s"
+
+    def name(figure: str) -> str:
+        if figure.startswith(ACCOUNT):
+            part = AccountPart(figure.removeprefix(ACCOUNT))
+            return f"{part_name(part, is_script, compiled)}, s"
+        if figure.startswith(METRIC):
+            return f"last {clean(figure.removeprefix(METRIC), _LONGEST_METRIC)}"
+        return names.get(figure, figure)
+
+    return name
+
+
+def _row(figure: SidesFigure, name: str) -> tuple[str, ...]:
+    ratio = figure.ratio
+    base, new = (
+        UNKNOWN if value is None else _number(figure.name, value, other)
+        for value, other in ((figure.base, figure.new), (figure.new, figure.base))
+    )
+    interval = ""
+    if ratio is not None and ratio.low is not None and ratio.high is not None:
+        low, high = map(verdicts.signed_pct, (ratio.low, ratio.high))
+        interval = f"{low} to {high} %"
+    return (
+        name,
+        base,
+        new,
+        "" if ratio is None else change_text(ratio),
+        interval,
+        "" if ratio is None or ratio.p is None else p_text(ratio.p),
+        "+".join(map(str, figure.runs)),
+    )
+
+
+def change_text(ratio: Ratio) -> str:
+    """Write by how much new differs from base: +4.9 %; ~ +0.4 % where it isn't significant.
+
+    ? +4.9 % is one of which that can't be tested.
+    """
+    mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
+    return f"{mark} {verdicts.signed_pct(ratio.value)} %".lstrip()
+
+
+def p_text(p: float) -> str:
+    """Write a probability: 0.41, 0.003 or <0.001."""
+    if p < 0.001:
+        return "<0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _number(name: str, value: float, other: float | None) -> str:
+    """Write one side of a figure, to the same digit as the other side where both are small."""
+    if name.startswith(METRIC):
+        return units.metric(value)
+    if name.endswith("_mib"):
+        return f"{value / 1024:.2f}"
+    if "usd" in name:
+        return units.dollars(value).removesuffix(" USD")
+    if name in (MEASURED_PEAK_PCT, PRINTED_PEAK_PCT):
+        return units.share(value / 100).removesuffix(" %")
+    if name.endswith("_pct"):
+        return f"{value:.0f}"
+    if name in (RUN_CORES, OTHER_CORES):
+        return f"{value:.2f}"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    smallest = min((abs(side) for side in (value, other) if side), default=1.0)
+    if smallest < 0.01 and abs(value) < 1:
+        return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
+    return f"{value:.2f}"
+
+
+def side_name(runs: Sequence[RunFigures]) -> str:
+    """Return what to call a side: by the one name of its runs, by both, or by the first of them."""
+    names = {run.name for run in runs}
+    name = names.pop() if len(names) == 1 else None
+    if len(runs) == 1:
+        return name or runs[0].session
+    if name:
+        return f"{name}, {len(runs)} runs"
+    first, second = (run.name or run.session for run in runs[:2])
+    return f"{first} and {second if len(runs) == 2 else f'{len(runs) - 1} more'}"
+
+
+def verdict(comparison: SidesComparison) -> str:
+    """Say what may be said of the new side's throughput beside the base's."""
+    throughput = comparison.throughput
+    found = throughput.ratio or throughput.why or "a side has no throughput"
+    if not isinstance(found, Ratio) or found.p is not None:
+        return verdicts.verdict(found, "base", subject="new is ")
+    fewest = min(throughput.runs)
+    unsure = (
+        "the runs of a side do not differ at all"
+        if fewest > 1
+        else "1 run each"
+        if throughput.runs == (1, 1)
+        else "1 run on a side"
+    )
+    said = verdicts.verdict(found, "base", unsure, subject="new is ")
+    return said if fewest > 1 else f"{said}; {_advice(comparison)}"
+
+
+def _advice(comparison: SidesComparison) -> str:
+    """Return what to do, with the command, so that it is known how much runs differ."""
+    workload = comparison.new[0].workload
+    command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
+    return f"repeat each 3 times to see how much runs differ ({command} --repeat 3)"
+
+
+def legends(table: Table) -> list[str]:
+    """Say what the signs in a table mean, as far as they are in it."""
+    signs = {row[_CHANGE][:1] for row in table.rows}
+    return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
+
+
+def doubts(comparison: SidesComparison) -> list[str]:
+    """Say what speaks against comparing these runs by these figures."""
+    said = [f"not comparable: {difference}" for difference in comparison.unlike]
+    more = comparison.others_took_more
+    if more is not None:
+        side = "new" if more > 0 else "base"
+        said.append(f"other programs took {abs(more):.1f} cores more in {side}")
+    epoch = comparison.epoch_time_against_throughput
+    if epoch is not None:
+        direction = "more" if epoch > 1 else "less"
+        share = verdicts.pct(abs(epoch - 1))
+        said.append(f"an epoch took {share} % {direction} time in new even so")
+    runs = (*comparison.base, *comparison.new)
+    of_all = doubts_of_all([run.against if run.valid is False else {} for run in runs])
+    every = "both" if len(runs) == 2 else f"all {len(runs)}"
+    said.extend(f"{every} runs: {text}" for text in of_all.values())
+    for run in runs:
+        name = run.name or run.session
+        if run.status == Status.FAILED:
+            said.append(f"{name} {failed_text(run)}: its figures are those up to then")
+        if run.status == Status.RUNNING:
+            said.append(f"{name} is still running: its figures are those so far")
+        if run.status == Status.UNKNOWN:
+            said.append(f"whether {name} still runs on {run.host} can't be seen from here")
+        if run.valid is False and (not run.against or run.against.keys() - of_all.keys()):
+            own = (text for doubt, text in run.against.items() if doubt not in of_all)
+            reasons = "; ".join(own) or "its figures may be off"
+            said.append(f"{name}: {reasons}")
+        for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
+            said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
+    said.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
+    return said
+
+
+def notes(comparison: SidesComparison) -> list[str]:
+    """Say what the figures rest on, and which are not compared beside the throughput."""
+    name = _names_of(comparison)
+    unlike: dict[str, list[str]] = {}
+    for figure in comparison.figures:
+        if figure.why is not None and figure.name != THROUGHPUT:
+            text = name(figure.name)
+            if figure.name.startswith(ACCOUNT):
+                text = "what each batch adds to the time"
+            elif figure.name.startswith(METRIC):
+                text = "what the metrics came to"
+            unlike.setdefault(figure.why, []).append(text)
+    said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
+    ratio = comparison.throughput.ratio
+    if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
+        said.append("how runs differ is taken from other runs of the same conditions here")
+    if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
+        said.append("the interval is of how these runs varied by themselves, not of how runs do")
+    return said
+
+
+def _not_compared(names: Sequence[str], why: str) -> str:
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} {'are' if others else 'is'} not compared: {why}"
+
+
+def changed_text(difference: Difference) -> str:
+    """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
+    texts = difference.base, difference.new
+    skipped = len(commonprefix(texts)) - _SHOWN_BEFORE  # noqa: RUF071 - characters are meant
+    if max(map(len, texts)) > SHOWN_LENGTH and skipped > 1:
+        texts = f"…{texts[0][skipped:]}", f"…{texts[1][skipped:]}"
+    return " → ".join(clean(text, SHOWN_LENGTH) for text in texts)
+
+
+def why_unlike(comparison: SidesComparison) -> str:
+    """Say why two sides don't compare."""
+    return f"these runs do not compare: {'; '.join(comparison.unlike)}"
+
+
+def sides_json(comparison: SidesComparison) -> dict[str, Any]:
+    """Return a comparison as `compare --json` prints it."""
+    return {
+        "verdict": str(comparison.claim),
+        "unlike": list(comparison.unlike),
+        "base": [_run_json(run) for run in comparison.base],
+        "new": [_run_json(run) for run in comparison.new],
+        "figures": {figure.name: _figure_json(figure) for figure in comparison.figures},
+        "arguments": _differences_json(comparison.arguments),
+        "options": _differences_json(comparison.options),
+        "environment": _differences_json(comparison.environment),
+        "doubts": doubts(comparison),
+        "notes": notes(comparison),
+    }
+
+
+def _figure_json(figure: SidesFigure) -> dict[str, Any]:
+    ratio = figure.ratio
+    return {
+        "base": figure.base,
+        "new": figure.new,
+        "change_pct": None if ratio is None else _change_pct(ratio.value),
+        "low_pct": None if ratio is None else _change_pct(ratio.low),
+        "high_pct": None if ratio is None else _change_pct(ratio.high),
+        "p": None if ratio is None else ratio.p,
+        "basis": None if ratio is None else ratio.basis,
+        "significant": ratio is not None and ratio.is_significant,
+        "runs": list(figure.runs),
+        "why": figure.why,
+    }
+
+
+def _change_pct(ratio: float | None) -> float | None:
+    return None if ratio is None else 100 * (ratio - 1)
+
+
+def _run_json(run: RunFigures) -> dict[str, Any]:
+    return {
+        "session": run.session,
+        "name": run.name,
+        "log": run.log,
+        "workload": run.workload,
+        "status": run.status,
+        "wall": run.wall,
+        "figures": dict(run.values),
+        "counts_steps": run.counts_steps,
+        "valid": run.valid,
+        "against": dict(run.against),
+    }
+
+
+def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
+    return {each.name: {"base": each.base, "new": each.new} for each in found}
+
+
+@record(frozen=True)
+class Compared:
+    """One session, or several, beside others in a report; without numbers where unlike."""
+
+    sections: tuple[Section, ...]
+    as_json: Mapping[str, Any] | None = None
+
+
+def compared(
+    base: tuple[Sequence[RunFigures], str],
+    new: tuple[Sequence[RunFigures], str],
+    earlier: Sequence[RunFigures] = (),
+    full: bool = False,
+) -> Compared:
+    """Put one side of a report beside another: what was read of its sessions, and its name."""
+    (base_runs, base_name), (new_runs, new_name) = base, new
+    heading = Heading(f"{new_name} (new) beside {base_name} (base)")
+    redaction = Redaction(full)
+    try:
+        sides = compare_sides(base_runs, new_runs, earlier)
+    except NotComparable as refused:
+        names = tuple(run.name or run.session for run in (*base_runs, *new_runs))
+        said = as_sentence(redaction.text(str(refused)), names)
+        return Compared((heading, Note((said,), "verdict")))
+    for run in (*sides.base, *sides.new):
+        redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
+    if not full:
+        sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
+    # What speaks against a run stands with it, from records without other people's programs.
+    base_runs, new_runs = (
+        tuple(replace(one, valid=None, against={}, log=one.log if full else None) for one in side)
+        for side in (sides.base, sides.new)
+    )
+    sides = replace(sides, base=base_runs, new=new_runs)
+    # The heading has the names of both.
+    _, *sections = describe_sides(sides, anyway=False)
+    return Compared(
+        (heading, *with_texts(tuple(sections), redaction.text)),
+        None if sides.unlike else redaction.value(sides_json(sides)),
+    )
+
+
+def _without_secret(difference: Difference) -> Difference:
+    """Return what differs without the values of an option that is called as secrets are."""
+    if not is_secret(difference.name):
+        return difference
+    return replace(difference, base="(left out)", new="(another)")

@@ -1,0 +1,1 @@
+"""Reports as sections that have no format yet."""

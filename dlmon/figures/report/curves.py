@@ -1,0 +1,372 @@
+"""What a report draws over time: throughput and hardware of one session, or of several aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from statistics import fmean
+
+from dlmon.comparison.compared_run import Curve
+from dlmon.figures.machine.readings import activity_name
+from dlmon.figures.report.sections import Chart, Line, Values
+from dlmon.figures.session import tokens
+from dlmon.figures.units import rate_unit
+from dlmon.figures.value_axis import value_range
+from dlmon.records import Record, SessionHeader
+from dlmon.records.record import record
+from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, drawable, importance
+from dlmon.session.session import Session
+from dlmon.statistics.series import Series
+
+# A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
+_VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
+_LONGEST_H = 24.0
+_MOST_MARKS = 200
+_MOST_LINES = 16
+_FINEST_NS = 1_000_000_000
+
+THROUGHPUT, IN_STEPS, CPU, GPU, POWER, MEMORY = (
+    "Throughput", "Throughput in steps", "CPU", "GPU utilisation", "Power", "Memory in use",
+)  # fmt: skip
+_CHARTS = {
+    THROUGHPUT: rate_unit(counts_steps=False),
+    IN_STEPS: rate_unit(counts_steps=True),
+    CPU: "%",
+    GPU: "%",
+    POWER: "W",
+    MEMORY: "GiB",
+}
+_OWN = "this run"
+
+
+@record(frozen=True)
+class Mark:
+    """A moment to know, in seconds from the start of the session."""
+
+    at_s: float
+    text: str
+
+
+@record(frozen=True)
+class _Quantity:
+    """One quantity of a session from its start on.
+
+    Attributes:
+        chart: in which it is drawn.
+        divisor: by what its values are divided.
+    """
+
+    chart: str
+    label: str
+    series: Series
+    begin_ns: int
+    divisor: float = 1.0
+
+    @property
+    def length_ns(self) -> int:
+        return max(0, (self.series.end_ns or 0) - self.begin_ns)
+
+    def line(self, width_ns: int) -> Line:
+        count = -(-self.length_ns // width_ns)
+        values: list[Values] = []
+        for number, mean in enumerate(self.series.columns(self.begin_ns, width_ns, count)):
+            start_ns = self.begin_ns + number * width_ns
+            # Within a column of the finest width, nothing is known to differ.
+            found = width_ns > _FINEST_NS and self.series.extremes(start_ns, start_ns + width_ns)
+            ends = () if mean is None else (mean, *(found or ()))
+            known = [end / self.divisor for end in ends]
+            values.append((known[0], min(known), max(known)) if known else (None, None, None))
+        xs = tuple((number + 0.5) * width_ns / 1e9 for number in range(count))
+        means, lows, highs = zip(*values, strict=True)
+        return Line(self.label, xs, means, lows, highs)
+
+
+def epoch_marks(session: Session) -> list[Mark]:
+    """Return where the epochs of a session began."""
+    return [
+        Mark(max(0, start - session.header.t) / 1e9, f"epoch {epoch + 1}")
+        for epoch, start in islice(session.epoch_starts, _MOST_MARKS)
+    ]
+
+
+def _quantities_of(session: Session) -> Iterator[_Quantity]:
+    """Yield all that is drawn of a session: this run, then the machine, then its GPUs."""
+    machine, latest, begin_ns = session.machine, session.machine.latest, session.header.t
+    yield _Quantity(THROUGHPUT, _OWN, session.samples_rate, begin_ns)
+    yield _Quantity(IN_STEPS, _OWN, session.steps_rate, begin_ns)
+    # The machine's percentage is of all cores, of which the run may use but some.
+    each = latest.cpu.cores if latest is not None and latest.cpu is not None else None
+    cores = len(each or ()) or session.header.machine.cores
+    if cores:
+        yield _Quantity(CPU, _OWN, machine.run_cpu_pct, begin_ns, cores)
+    yield _Quantity(CPU, "machine", machine.cpu_pct, begin_ns)
+    yield _Quantity(POWER, "CPU", machine.cpu_power_w, begin_ns)
+    yield _Quantity(MEMORY, "machine", machine.memory_mib, begin_ns, 1024)
+    for chart, of_gpus, divisor in (
+        (GPU, machine.gpu_utilization_pct, 1),
+        (POWER, machine.gpu_power_w, 1),
+        (MEMORY, machine.gpu_memory_mib, 1024),
+    ):
+        for index in sorted(of_gpus):
+            yield _Quantity(chart, f"GPU {index}", of_gpus[index], begin_ns, divisor)
+
+
+def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
+    """Yield the one quantity of each chart that stands for a session among others."""
+    gpu = session.gpus[0] if session.gpus else None
+    labels = {
+        THROUGHPUT: _OWN,
+        IN_STEPS: _OWN,
+        CPU: "machine",
+        GPU: f"GPU {gpu or 0}",
+        POWER: "CPU" if gpu is None else f"GPU {gpu}",
+        MEMORY: "machine" if gpu is None else f"GPU {gpu}",
+    }
+    for each in _quantities_of(session):
+        if labels[each.chart] == each.label:
+            yield replace(each, label=name)
+
+
+def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart, ...]:
+    """Return the charts of one session, or those of several from their starts on.
+
+    Sessions that count steps have a chart of throughput of their own.
+    """
+    if len(sessions) == 1:
+        found = list(_quantities_of(sessions[0]))
+    else:
+        found = [each for pair in zip(sessions, names, strict=True) for each in _overlaid(*pair)]
+    drawn = {
+        title: [each for each in found if each.chart == title and each.length_ns][:_MOST_LINES]
+        for title in _CHARTS
+    }
+    width_ns = _width_of([each.length_ns for of in drawn.values() for each in of])
+    return tuple(
+        Chart(
+            title=THROUGHPUT if title == IN_STEPS and not drawn[THROUGHPUT] else title,
+            unit=unit,
+            lines=tuple(each.line(width_ns) for each in drawn[title]),
+            top=100.0 if unit == "%" else None,
+            width_s=width_ns / 1e9,
+        )
+        for title, unit in _CHARTS.items()
+        if drawn[title]
+    )
+
+
+def _width_of(lengths_ns: Sequence[int]) -> int:
+    """Return how wide columns must be for a report that isn't too large."""
+    hours = min(max(lengths_ns, default=0) / 3.6e12, _LONGEST_H)
+    room = _VALUES + _VALUES_OF_AN_HOUR * hours
+    width_ns = _FINEST_NS
+    while sum(3 * length_ns / width_ns for length_ns in lengths_ns) > room:
+        width_ns *= 2
+    return width_ns
+
+
+def chart_json(chart: Chart) -> dict[str, object]:
+    """Return the numbers of a chart, to a few digits; where nothing varied, its mean alone."""
+    if chart.metric:
+        about: dict[str, object] = {"metric": chart.metric, "bottom": chart.bottom}
+    else:
+        about = {"unit": chart.unit, "width_s": chart.width_s}
+    return {
+        "title": chart.title,
+        "top": chart.top,
+        **about,
+        "lines": [_line_json(line, bool(chart.metric)) for line in chart.lines],
+    }
+
+
+def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
+    # A loss may change little.
+    digits = 5 if is_metric else 4
+    about = {
+        "session": line.session,
+        "is_validation": line.is_validation,
+        "at_s": [round(at_s, 2) for at_s in line.xs],
+    }
+    extremes = {"low": _short(line.low, digits), "high": _short(line.high, digits)}
+    return {
+        "label": line.label,
+        **(about if is_metric else {}),
+        "mean": _short(line.mean, digits),
+        **(extremes if line.varies else {}),
+    }
+
+
+def _short(values: Values, digits: int) -> list[float | int | None]:
+    """Return values rounded to a number of digits; None for what is unknown or JSON can't have."""
+    known = (None if value is None or not abs(value) < 1e100 else value for value in values)
+    rounded = (None if value is None else float(f"{value:.{digits}g}") for value in known)
+    return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]
+
+
+_IN_WORDS = {"learning_rate": "learning rate", "grad_norm": "gradient norm"}
+
+
+def metric_in_words(name: str) -> str:
+    """Return what a chart calls a metric: one that dlmon itself reads in words, others as they are.
+
+    `name` is foreign.
+    """
+    return _IN_WORDS.get(name, name)
+
+
+def curve_of(metric: Metric, start_ns: int) -> Curve:
+    """Return a metric over the time that begins at `start_ns`."""
+    return Curve(
+        metric.series,
+        start_ns,
+        validations=metric.validations,
+        newest=metric.newest,
+        why=metric.why,
+        why_validation=metric.why_validation,
+    )
+
+
+def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
+    """Return what a run reported of itself, its throughput, and what its machine did."""
+    learning, machine = session.learning, session.machine
+    curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
+
+    def add(name: str, unit: str, series: Series, factor: float = 1.0) -> None:
+        if series.end_ns is not None:
+            curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor))
+
+    # Steps and samples per second are not drawn over each other.
+    of_steps = " of steps" if session.counts_steps else ""
+    add(f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput)
+    add("tokens", tokens.UNIT, session.tokens_rate)
+    if (share := _share_of_peak(session)) is not None:
+        add("share of the peak", "%", *share)
+    add("CPU", "%", machine.cpu_pct)
+    add("CPU power", "W", machine.cpu_power_w)
+    add("memory", "MiB", machine.memory_mib)
+    for index in sorted(machine.gpu_utilization_pct.keys() | machine.gpu_memory_mib.keys()):
+        for name, unit, of_gpus in (
+            ("", "%", machine.gpu_utilization_pct),
+            (" memory", "MiB", machine.gpu_memory_mib),
+            (" power", "W", machine.gpu_power_w),
+            (" temperature", "°C", machine.gpu_temperature_c),
+        ):
+            if index in of_gpus:
+                add(f"GPU {index}{name}", unit, of_gpus[index])
+    add("memory of tensors", "MiB", session.memory.allocated_mib)
+    for name, of_gpus in machine.gpu_activity.items():
+        for index in sorted(of_gpus):
+            add(f"GPU {index} {activity_name(name)}", "%", of_gpus[index])
+    return curves
+
+
+def _share_of_peak(session: Session) -> tuple[Series, float] | None:
+    """Return the rate that the share of the peak follows, and how many percent each of it is.
+
+    None where the share isn't known, or unlike networks train one after the other.
+    """
+    model = session.loops.longest.model
+    if model is None or model.peak_flop_s is None or len(session.loops.seen) > 1:
+        return None
+    snapshot = session.snapshot()
+    series, rate = session.throughput, snapshot.samples_per_second
+    if model.flops_per_sample is None:
+        series, rate = session.tokens_rate, snapshot.tokens_per_second
+    share = snapshot.effective.peak_share
+    return None if share is None or rate is None else (series, 100 * share / rate.mean)
+
+
+# ---- the metrics of training, each at its own times ----
+
+# The limits of all lines together, and of one: a point takes some forty characters of a page.
+_ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
+_FEWEST_POINTS = 30
+_MOST_SESSIONS = 16
+Points = list[tuple[int, float | None]]
+"""When each value was known, from the start of the session, and None where it is no number."""
+_TRAINING = "training"
+_VALIDATION = "validation, at the end of each epoch"
+
+
+@dataclass
+class MetricCurves:
+    """Folds the records of one session into its metrics over time."""
+
+    header: SessionHeader
+    lines: dict[str, dict[Pass, Points]] = field(default_factory=dict)
+    _readings: MetricReadings = field(default_factory=MetricReadings)
+
+    def fold(self, record: Record) -> None:
+        for reading in self._readings.fold(record):
+            is_drawn = not reading.trainer and reading.of is not Pass.EVALUATION
+            is_known = reading.metric in self.lines
+            if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
+                line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
+                line.append((max(0, reading.t - self.header.t), drawable(reading.value)))
+
+    def renamed(self, text: Callable[[str], str]) -> MetricCurves:
+        """Return the same with other names of the metrics."""
+        return replace(self, lines={text(name): lines for name, lines in self.lines.items()})
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have a value: the loss, other losses, then the others as they came."""
+        known = [name for name, lines in self.lines.items() if any(map(_is_drawn, lines.values()))]
+        return sorted(known, key=importance)
+
+
+def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tuple[Chart, ...]:
+    """Return a chart of each metric, with a line, or two, of each session."""
+    sessions = sessions[:_MOST_SESSIONS]
+    metrics = list(dict.fromkeys(name for session in sessions for name in session.names))
+    metrics.sort(key=importance)
+    found: dict[str, list[tuple[Points, str, int, bool]]] = {}
+    for metric in metrics[:MOST_METRICS]:
+        for number, session in enumerate(sessions):
+            lines = session.lines.get(metric, {})
+            for of in (Pass.TRAINING, Pass.VALIDATION):
+                if _is_drawn(lines.get(of, [])):
+                    label = _label(of, names[number] if len(sessions) > 1 else None)
+                    line = (lines[of], label, number, of is Pass.VALIDATION)
+                    found.setdefault(metric, []).append(line)
+    count = sum(map(len, found.values()))
+    most = max(_FEWEST_POINTS, min(_POINTS_OF_A_LINE, _ALL_POINTS // max(1, count)))
+    return tuple(
+        _chart(metric, [_line(most, *line) for line in lines]) for metric, lines in found.items()
+    )
+
+
+def _label(of: Pass, session: str | None) -> str:
+    if session is None:
+        return _VALIDATION if of is Pass.VALIDATION else _TRAINING
+    return f"{session}, validation" if of is Pass.VALIDATION else session
+
+
+def _is_drawn(points: Points) -> bool:
+    return any(value is not None for _, value in points)
+
+
+def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
+    """Return at most `most` points, each the mean and the extremes of equally many neighbours."""
+    each = 1
+    while -(-len(points) // each) > most:
+        each *= 2
+    shown = [points[at : at + each] for at in range(0, len(points), each)]
+    numbers = [[value for _, value in one if value is not None] for one in shown]
+    return Line(
+        label,
+        tuple(fmean(t for t, _ in one) / 1e9 for one in shown),
+        tuple(fmean(known) if known else None for known in numbers),
+        tuple(min(known, default=None) for known in numbers),
+        tuple(max(known, default=None) for known in numbers),
+        session,
+        is_validation,
+    )
+
+
+def _chart(metric: str, lines: Sequence[Line]) -> Chart:
+    known = [value for line in lines for value in (*line.low, *line.high) if value is not None]
+    name = metric_in_words(metric)
+    title = name[:1].upper() + name[1:]
+    bottom, top = value_range(min(known), max(known))
+    return Chart(title, "", tuple(lines), bottom, top, metric=metric)

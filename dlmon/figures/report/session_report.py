@@ -1,0 +1,451 @@
+"""What a report says of one session: sections of no format yet, redacted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import (
+    earlier_sessions,
+    epoch_word,
+    metric_of,
+    timed_unit,
+    timing_of,
+)
+from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.machine.readings import identity
+from dlmon.figures.report.curves import Mark, MetricCurves, epoch_marks
+from dlmon.figures.report.redact import Redaction
+from dlmon.figures.report.sections import (
+    Code,
+    Figures,
+    Heading,
+    Note,
+    OverTime,
+    Row,
+    Section,
+    Table,
+    as_sentence,
+    with_texts,
+)
+from dlmon.figures.session.framework_memory import (
+    against_failure,
+    explain_failure,
+    failed_for_memory,
+    memory_numbers,
+)
+from dlmon.figures.session.ranks import rank_table
+from dlmon.figures.session.session_list import status_text
+from dlmon.figures.session.summary import (
+    COMMAND,
+    IN_DOUBT,
+    METRICS,
+    VALID,
+    Outcome,
+    account_section,
+    step_section,
+    summary_numbers,
+    summary_rows,
+)
+from dlmon.figures.session.tables import (
+    MOST_LOOPS,
+    describe_profile,
+    epoch_table,
+    evaluation_json,
+    loop_table,
+    metric_table,
+)
+from dlmon.figures.session.time_breakdown import gap_of_session, longest_gaps, step_rows
+from dlmon.figures.session.tokens import band_text
+from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.folder import LogError, log_directory_of, reason_of
+from dlmon.log.label import read_label
+from dlmon.log.log_follower import LogFollower
+from dlmon.options.jobs import recorded_options
+from dlmon.options.option import as_text
+from dlmon.records import (
+    FRAMEWORKS,
+    Epoch,
+    Model,
+    Process,
+    Profile,
+    Record,
+    SessionHeader,
+    Status,
+    Trainer,
+    to_json,
+)
+from dlmon.records.record import record
+from dlmon.session.learning import figures_json, metric_figures
+from dlmon.session.run_figures import OnRead, ignore
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
+from workloads.catalog import WORKLOADS
+
+SHOWN_OUTPUT, SHOWN_GAPS = 40, 10
+_READ_AT_ONCE_BYTES = 1 << 20
+NO_WORKLOAD = "the machine alone"
+# A report says these above its figures, a sentence each.
+_JUDGED = (VALID, IN_DOUBT)
+# What counts the batches is dlmon itself where a script reports them.
+_OWN = "dlmon"
+_CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
+_SHOWN_DIGITS = 12
+_OF_ROW = (
+    *("kind", "metric", "value", "low", "high", "projected", "comparable", "badges", "year"),
+    "session",
+)
+
+
+@record(frozen=True)
+class SessionReport:
+    """One session.
+
+    Attributes:
+        title: its name, or its id.
+        sections: what ran, what it found, itself among published and earlier times, and all else.
+        figures: a row each, with what speaks against them.
+        session: what was read, of which the machine is drawn over time.
+        metric_curves: what training said of itself, over time too.
+        marks: on its axis.
+        as_json: all of this as numbers and words.
+    """
+
+    id: str
+    title: str
+    sections: tuple[Section, ...]
+    figures: tuple[Row, ...]
+    session: Session
+    metric_curves: MetricCurves
+    marks: tuple[Mark, ...]
+    as_json: Mapping[str, Any]
+
+    def under(self, heading: str) -> Any:
+        """Return the section under a heading; None where there is none."""
+        found = (one for one in self.sections if getattr(one, "heading", "") == heading)
+        return next(found, None)
+
+
+def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
+    """Read a log, and return what a report says of it.
+
+    A full one leaves nothing out: processes, users, host, paths and output.
+
+    Raises:
+        LogError: it can't be read.
+    """
+    status = read_entry(path).status
+    redaction = Redaction(full)
+    with contextlib.closing(LogFollower(path)) as follower:
+        redaction.learn_names(follower.header.host, follower.header.options)
+        session = Session(follower.header)
+        metric_curves = MetricCurves(follower.header)
+        for record in records_of(follower, on_read):
+            kept = redaction.record(record)
+            session.fold(kept)
+            metric_curves.fold(kept)
+    snapshot = session.snapshot(ended=status == Status.INTERRUPTED)
+    if snapshot.header.is_machine_recording:
+        # Nothing ran whose time or whose figures there is anything to say of.
+        snapshot = replace(snapshot, account={}, validity=None)
+    it = Outcome(session, snapshot, status, read_label(path))
+    header, text = snapshot.header, redaction.text
+    entries = list_sessions(log_directory_of(path))
+    earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
+    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, header))
+    longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
+    gaps = [Mark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
+    left_out = (METRICS,) if full else (METRICS, COMMAND)
+    figures = with_texts(tuple(row for row in summary_rows(it) if row[0] not in left_out), text)
+    heading, command = _heading(it), _command(snapshot)
+    output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
+    trainers = session.trainers.known.values()
+    environment = environment_rows(header, snapshot.model, trainers)
+    environment += [("host", header.host), ("log", str(path))] if full else []
+    options = redaction.options(header.options)
+    sections = (
+        heading,
+        *_verdict(snapshot, comparison),
+        comparison_bars(comparison) if comparison.rows else None,
+        OverTime(),
+        account_section(snapshot),
+        step_section(snapshot),
+        _under(
+            "The longest times without a batch",
+            [(units.clock(mark.at_s), mark.text) for mark in gaps],
+        ),
+        Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
+        metric_table(
+            metric_figures(snapshot.epochs, session.learning, session.loops.of), epoch_word(header)
+        ),
+        loop_table(snapshot),
+        rank_table(session, snapshot),
+        epoch_table(snapshot.epochs, snapshot.model),
+        *(
+            section
+            for number, profile in enumerate(session.profiles)
+            for section in describe_profile(profile, "" if number else "Profiles")
+        ),
+        _under("Notices", [(units.clock(_at_s(n.t, it)), n.text) for n in snapshot.notices]),
+        _under("Environment", environment),
+        _under(
+            "Options",
+            [
+                (name.replace("_", " "), as_word(value))
+                for name, value in options.items()
+                if value not in (None, "", False) and name != "backend"
+            ],
+        ),
+        Code("To run it again", (command,)) if command is not None else None,
+        _processes(snapshot) if full else None,
+        Code("Output", output) if full and output else None,
+    )
+    return SessionReport(
+        id=text(header.id),
+        title=text(heading.text),
+        sections=with_texts(tuple(one for one in sections if one is not None), text),
+        figures=figures,
+        session=session,
+        metric_curves=metric_curves.renamed(text),
+        marks=(*epoch_marks(session), *gaps),
+        as_json=redaction.value({**_json(it, comparison, full), "options": options}),
+    )
+
+
+def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
+    """Yield the records of a log behind its header, up to its end as it is now.
+
+    Raises:
+        LogError: it can't be read any more.
+    """
+    try:
+        while (share := follower.read_share) is not None:
+            on_read(share)
+            yield from follower.new_records(_READ_AT_ONCE_BYTES)
+    except OSError as error:
+        raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
+
+
+def _at_s(t: int, it: Outcome) -> float:
+    return (t - it.session.header.t) / 1e9
+
+
+def _heading(it: Outcome) -> Heading:
+    header = it.snapshot.header
+    workload = WORKLOADS.get(header.workload)
+    ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
+    ended = status_text(it.status, it.snapshot.result)
+    facts = f"{ran} · {units.day_and_time(header.wall)} · {ended}"
+    return Heading(it.label.name or header.id, (facts, ", ".join(identity(it.session.facts))))
+
+
+def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
+    """Yield what it found, and what speaks for its figures or against them."""
+    limit = snapshot.limit
+    limited, advice = (limit.text, limit.advice) if limit else ("", "")
+    if failed_for_memory(snapshot) is not None:
+        limited, advice = "", against_failure(snapshot)
+    found = (
+        _headline(snapshot),
+        comparison.against_nearest(),
+        comparison.against_before(),
+        limited,
+        f"Try: {advice}" if advice else "",
+    )
+    yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
+    if snapshot.validity is not None and snapshot.validity.is_valid:
+        yield Note(("Nothing casts doubt on these figures.",), "good")
+    elif snapshot.validity is not None:
+        yield Note(("Take these figures with care.",), "warning")
+        yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
+
+
+def _headline(snapshot: Snapshot) -> str:
+    result, timing = snapshot.result, timing_of(snapshot)
+    if result is not None and result.error:
+        explained = explain_failure(snapshot)
+        return f"failed: {f'GPU memory ran out: {explained}' if explained else result.error}"
+    if timing is not None and snapshot.header.workload in WORKLOADS:
+        return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
+    if snapshot.samples_per_second is not None:
+        unit = units.rate_unit(snapshot.counts_steps)
+        tokens = band_text(snapshot.tokens_per_second)
+        return tokens or units.throughput(snapshot.samples_per_second, unit=unit)
+    return ""
+
+
+def _command(snapshot: Snapshot) -> str | None:
+    header = snapshot.header
+    options, workload = recorded_options(header), WORKLOADS.get(header.workload)
+    if options is None or workload is None:
+        return None
+    if options.batch_size == workload.batch_size:
+        options = replace(options, batch_size=None)
+    if options.epochs == workload.epochs:
+        options = replace(options, epochs=None)
+    return options.command_line(workload)
+
+
+def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
+    session, snapshot, label = it.session, it.snapshot, it.label
+    header, result, validity = snapshot.header, snapshot.result, snapshot.validity
+    evaluation = snapshot.evaluation
+    # What stands beside it here, made of what is not left out.
+    hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
+    hidden += [] if full else ["log"]
+    machine, gpus = to_json(session.facts), session.facts.gpus
+    if not full and gpus is not None:
+        # Without what tells one from all others of its kind.
+        machine["gpus"] = [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
+    return {
+        "session": header.id,
+        "name": label.name,
+        "note": label.note,
+        "workload": header.workload,
+        "status": str(it.status),
+        "wall": header.wall,
+        "host": header.host if full else None,
+        "versions": header.versions,
+        "machine": machine,
+        "model": to_json(snapshot.model) if snapshot.model is not None else None,
+        "result": None
+        if result is None
+        else {name: value for name, value in to_json(result).items() if name not in hidden},
+        "figures": {**summary_numbers(it), **memory_numbers(snapshot)},
+        "limit": None if snapshot.limit is None else snapshot.limit.text,
+        "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
+        "account": {str(part): seconds for part, seconds in snapshot.account.items()},
+        **_step_json(snapshot),
+        "valid": None if validity is None else validity.is_valid,
+        "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
+        "comparison": [
+            {
+                # The label of a row may hold a whole command, with its secrets.
+                "label": comparison.names.get(row.session or "", row.label),
+                **{name: getattr(row, name) for name in _OF_ROW},
+            }
+            for row in comparison.rows
+        ],
+        "metrics": figures_json(
+            metric_figures(snapshot.epochs, session.learning, session.loops.of)
+        ),
+        "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
+        "evaluation": None if evaluation is None else evaluation_json(evaluation),
+        "epochs": [_epoch_json(epoch, it) for epoch in snapshot.epochs],
+        "profiles": [_profile_json(profile, it) for profile in session.profiles],
+        "notices": [
+            {"at_s": _at_s(notice.t, it), "text": notice.text} for notice in snapshot.notices
+        ],
+        "command": _command(snapshot),
+    }
+
+
+def _step_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what a step is made of, or why that could not be measured, where it was tried."""
+    if snapshot.step_parts is None:
+        return {"step_parts": None, "why_no_parts": snapshot.why_no_parts}
+    rows = step_rows(snapshot.step_parts)
+    parts = {name.replace("_us", "_ms"): ms for name, ms, _ in rows}
+    return {"step_parts": {"batches": snapshot.step_parts.steps, **parts}}
+
+
+def _profile_json(profile: Profile, it: Outcome) -> dict[str, Any]:
+    hidden = ("t", "request", "begin", "end")
+    known = {name: value for name, value in to_json(profile).items() if name not in hidden}
+    return {"at_s": _at_s(profile.begin or profile.t, it), **known}
+
+
+def _epoch_json(epoch: Epoch, it: Outcome) -> dict[str, Any]:
+    return {
+        "epoch": epoch.epoch + 1,
+        "begin_s": _at_s(epoch.begin, it),
+        "seconds": (epoch.end - epoch.begin) / 1e9,
+        "train_s": (epoch.train_end - epoch.begin) / 1e9,
+        "whole": epoch.whole,
+        "samples": epoch.samples,
+        "tokens": epoch.tokens,
+        "metrics": epoch.metrics,
+    }
+
+
+def _under(heading: str, rows: Sequence[Row]) -> Figures | None:
+    return Figures(heading, tuple(rows)) if rows else None
+
+
+def _processes(snapshot: Snapshot) -> Table | None:
+    rows: Sequence[Process] = (snapshot.machine and snapshot.machine.processes) or ()
+    if not rows:
+        return None
+    return Table(
+        ("pid", "user", "of the run", "CPU", "memory", "command"),
+        tuple(
+            (
+                str(row.pid),
+                row.user or "–",
+                "yes" if row.of_run else "",
+                units.percent(row.cpu_pct),
+                units.gibibytes(row.rss_mib),
+                row.command or "–",
+            )
+            for row in rows
+        ),
+        (True, False, False, True, True, False),
+        heading="Processes at the end",
+    )
+
+
+def environment_rows(
+    header: SessionHeader, model: Model | None, trainers: Iterable[Trainer]
+) -> list[Row]:
+    """Return names and versions; of what the log could not have, why."""
+    versions, why, facts = dict(header.versions), header.why, header.machine
+    backend, version = versions.pop("backend", None), versions.pop("backend_version", None)
+    rows = [(name, _known(value, why.get(f"versions.{name}"))) for name, value in versions.items()]
+    if backend:
+        reason = why.get("versions.backend_version")
+        known = _known(version, reason) if version is not None or reason else ""
+        rows.append(("backend", f"{as_word(backend)} {known}".rstrip()))
+    if header.is_script:
+        rows += _of_script(header, model, list(trainers))
+    if facts.load_1m is not None or "load_1m" in facts.why:
+        load = None if facts.load_1m is None else f"{facts.load_1m:.2f}"
+        rows.append(("load at the start", _known(load, facts.why.get("load_1m"))))
+    if facts.governor:
+        rows.append(("governor", facts.governor))
+    return list(dict.fromkeys(rows))
+
+
+def _of_script(
+    header: SessionHeader, model: Model | None, trainers: list[Trainer]
+) -> Iterator[Row]:
+    for name, title in _CODE.items():
+        digits = getattr(header, name)
+        if digits is not None or name in header.why:
+            known = None if digits is None else digits[:_SHOWN_DIGITS]
+            yield title, _known(known, header.why.get(name))
+    for one in trainers:
+        if one.framework != _OWN:
+            name = FRAMEWORKS.get(one.framework, one.framework)
+            yield "framework", f"{name} {one.framework_version or ''}".rstrip()
+    seen = [model.backend if model is not None else None, *(one.backend for one in trainers)]
+    if backend := next(filter(None, seen), None):
+        version = model.backend_version if model is not None else None
+        yield "backend", f"{FRAMEWORKS.get(backend, backend)} {version or ''}".rstrip()
+    for one in trainers:
+        if one.python is not None and one.python != header.versions.get("python"):
+            yield "python of the script", one.python
+
+
+def _known(value: object, why: str | None) -> str:
+    if value is None:
+        return "–" if why is None else f"– ({why})"
+    return as_word(value)
+
+
+def as_word(value: object) -> str:
+    """Return the value of an option or a version as text."""
+    return as_text(value) if isinstance(value, (bool, int, float, str)) else str(value)

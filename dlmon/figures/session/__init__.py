@@ -1,0 +1,1 @@
+"""Figures of one session or of a list of them, and the sentences about them."""

@@ -1,0 +1,147 @@
+"""The processes that train together, a row each, and the one that the others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dlmon.figures import units
+from dlmon.figures.machine.processes import gpus_text
+from dlmon.figures.report.sections import Table
+from dlmon.figures.session.tokens import UNIT
+from dlmon.records.record import record
+from dlmon.session.limits.ranks import straggler_of
+
+if TYPE_CHECKING:
+    from dlmon.session.machine_history import MachineHistory
+    from dlmon.session.session import Session
+    from dlmon.session.snapshot import Snapshot
+
+MOST_RANKS = 64
+"""A report lists at most this many."""
+
+
+@record(frozen=True)
+class RankRow:
+    """One process that trains.
+
+    Attributes:
+        name: its rank, else its task or its number.
+        order: what ranks are in order by.
+        host: the machine that it is on.
+        per_second: tokens, samples, or steps, as `rank_unit` says.
+        wait_ms: how long the newest of its steps waited for data.
+        memory_mib: what is in use of the memory of its GPUs.
+        share: its part of the throughput of all.
+        holds_up: whether the others wait for it.
+        work_ms: how long its steps took outside of backward and the optimiser.
+    """
+
+    name: str
+    order: int
+    host: str
+    gpus: tuple[int, ...]
+    per_second: float | None
+    step_ms: float | None
+    wait_ms: float | None
+    memory_mib: float | None
+    share: float | None
+    holds_up: bool
+    work_ms: float | None = None
+
+
+def rank_unit(snapshot: Snapshot) -> str:
+    """Return what ranks are compared by: tokens where samples of all hold any."""
+    in_tokens = all(one.tokens_per_second is not None for one in snapshot.trainers)
+    return UNIT if in_tokens else units.rate_unit(snapshot.counts_steps)
+
+
+def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
+    """Return the processes of a session that train, by rank; none where only one does."""
+    ranks = snapshot.trainers
+    if len(ranks) < 2:
+        return ()
+    in_tokens = rank_unit(snapshot) == UNIT
+    rates = [one.tokens_per_second if in_tokens else one.samples_per_second for one in ranks]
+    total = sum(rate for rate in rates if rate is not None) if None not in rates else None
+    straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
+    machines: dict[str | None, MachineHistory] = {None: session.machine}
+    machines |= {host: node.history for host, node in session.nodes.items()}
+    rows = [
+        RankRow(
+            name=one.name,
+            order=one.trainer.number if one.trainer.rank is None else one.trainer.rank,
+            host=one.trainer.host or own_host,
+            gpus=one.gpus,
+            per_second=rate,
+            step_ms=one.step_ms,
+            wait_ms=None if one.wait is None else one.wait.mean_ms,
+            work_ms=None if one.work is None else one.work.mean_ms,
+            memory_mib=_memory_mib(machines.get(one.trainer.host), one.gpus),
+            share=rate / total if rate is not None and total else None,
+            holds_up=straggler is not None and straggler.rank is one,
+        )
+        for one, rate in zip(ranks, rates, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
+
+
+def why_no_ranks(session: Session, running: bool) -> str:
+    """Say why the processes of a session that train are not listed, and when they may be."""
+    ranks = session.trainers.known.values()
+    world_size = max((one.world_size or 1 for one in ranks), default=1)
+    if not session.header.is_script:
+        return "a workload trains in one process: it has no ranks"
+    if running and not ranks:
+        return "ranks are known once their processes have trained a first batch: none has yet"
+    if running and world_size > 1:
+        return f"1 of {world_size} processes trains so far: ranks are shown once another does"
+    if not ranks:
+        return "no process was seen to train: there are no ranks to show"
+    return "one process trains: only a run of several has ranks to show"
+
+
+def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
+    """Return what is in use of the memory of some GPUs of a machine."""
+    gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
+    used = {gpu.index: gpu.memory_used_mib for gpu in gpus or ()}
+    known = [used.get(number) for number in numbers]
+    return sum(each or 0 for each in known) if known and None not in known else None
+
+
+def _text(write: Callable[[float], str], value: float | None) -> str:
+    return "–" if value is None else write(value)
+
+
+CELLS: dict[str, Callable[[RankRow], str]] = {
+    "rank": lambda row: row.name.removeprefix("rank "),
+    "machine": lambda row: row.host,
+    "GPU": lambda row: gpus_text(row.gpus) or "–",
+    "rate": lambda row: _text(units.rate, row.per_second),
+    "step": lambda row: _text(units.step_time, row.step_ms),
+    "data wait": lambda row: _text(units.step_time, row.wait_ms),
+    "own work": lambda row: _text(units.step_time, row.work_ms),
+    "GPU memory": lambda row: _text(units.gibibytes, row.memory_mib),
+    "share": lambda row: _text(units.share, row.share),
+}
+"""What stands under each heading."""
+
+
+def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
+    """Return the table of a report; None where only one process trains."""
+    rows = rank_rows(session, snapshot)
+    if not rows:
+        return None
+    unit = rank_unit(snapshot)
+    cells = {unit if name == "rate" else name: of for name, of in CELLS.items()}
+    # The one that the others wait for is always among them.
+    shown = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
+    return Table(
+        tuple(cells),
+        tuple(tuple(of(row) for of in cells.values()) for row in shown),
+        (False, False, False, *(True,) * (len(cells) - 3)),
+        left_out=len(rows) - len(shown),
+        heading="Ranks",
+        levels=tuple("bad" if row.holds_up else "" for row in shown),
+        dropped=("GPU memory", "GPU"),
+    )

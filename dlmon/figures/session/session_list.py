@@ -1,0 +1,582 @@
+"""What came of recorded sessions and sweeps, in words, as sections and as JSON. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlmon.comparison.compared_run import pace_of
+from dlmon.comparison.conditions import compiled_by
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import (
+    compared_metric,
+    compile_text,
+    cost_text,
+    effective_text,
+    energy_text,
+    mode_of,
+    timed_unit,
+    timing_of_result,
+    unusual_settings,
+)
+from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
+from dlmon.figures.machine.readings import without_detail
+from dlmon.figures.report.sections import Note, Section, Table
+from dlmon.figures.session import tokens
+from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
+from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import place_options
+from dlmon.log.label import Label
+from dlmon.options.run_options import in_words
+from dlmon.protocol.stop import CAUSE_TEXT
+from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause, to_json
+from dlmon.records.record import record
+from dlmon.records.sanitize import clean, shown_path
+from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
+from dlmon.sweep.log import SweepEntry, entry_of
+from dlmon.sweep.plan import SweepError
+from workloads.catalog import Workload
+
+if TYPE_CHECKING:
+    from dlmon.remote.session_follower import ListedSweep
+    from dlmon.session.snapshot import Snapshot
+
+# The whole reason stands in the details.
+_IN_BRIEF = {
+    Requirement.STEADY_STATE: TOO_SHORT,
+    Requirement.MODEL: "ended before training",
+}
+
+WHY_NO_RESULT = {
+    Status.INTERRUPTED: "left no result",
+    Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
+}
+
+_NOT_ASKED = {
+    StopCause.TERMINAL_CLOSED,
+    StopCause.VIEWER_TERMINATED,
+    StopCause.VIEWER_GONE,
+    StopCause.SIGNAL,
+    StopCause.TIME_LIMIT,
+    StopCause.PREEMPTED,
+    StopCause.REQUEUED,
+    StopCause.CANCELLED,
+}
+
+_WITH_ITS_VIEWER = (
+    StopCause.TERMINAL_CLOSED,
+    StopCause.VIEWER_TERMINATED,
+    StopCause.VIEWER_GONE,
+)
+_HOW_TO_KEEP = " (--detach, or d before that, keeps a run going)"
+
+Recorded = SessionEntry | SweepEntry
+"""What a log directory holds."""
+
+
+@record(frozen=True)
+class RunOfSweep:
+    """Which sweep a session was run for, and which of its combinations it was, in words."""
+
+    sweep: SweepEntry
+    text: str
+
+
+# In a list, which says that it failed, the error that follows is worth the room.
+_EXIT_CODE_FIRST = re.compile(r"the (?:script|workload) ended with exit code \d+: (?=.)")
+
+
+def status_text(status: Status, result: Result | None = None) -> str:
+    """Return how a session stands, and why nothing more is known, or who stopped it."""
+    if status in WHY_NO_RESULT:
+        return f"{status}: {WHY_NO_RESULT[status]}"
+    return str(status) if result is None else f"{status}{_cause_text(result)}"
+
+
+def ended_text(result: Result) -> str:
+    """Return how a session ended, after how long, and who stopped it."""
+    return f"{result.status} after {units.seconds(result.wall_s)}{_cause_text(result)}"
+
+
+def _cause_text(result: Result) -> str:
+    text = None if result.stopped_by is None else CAUSE_TEXT.get(result.stopped_by)
+    how_to_keep = _HOW_TO_KEEP if result.stopped_by in _WITH_ITS_VIEWER else ""
+    return "" if text is None else f": {text}{how_to_keep}"
+
+
+def stopped_unasked_text(result: Result) -> str:
+    """Return what stopped a session that nobody asked to stop; empty of all others."""
+    cause = result.stopped_by
+    if cause is None or cause not in _NOT_ASKED:
+        return ""
+    return status_text(result.status, result)
+
+
+def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
+    """Return what sessions were run for, by their ids; those that no sweep ran are not there."""
+    runs = {}
+    for entry in sweeps:
+        plan = entry.plan
+        for session, slot in entry.sweep.sessions.items():
+            text = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
+            runs[session] = RunOfSweep(entry, text)
+    return runs
+
+
+def sweeps_of_host(listed: Iterable[ListedSweep]) -> list[SweepEntry]:
+    """Return the sweeps that a host lists, oldest first."""
+    entries = []
+    for each in listed:
+        # What another machine calls a sweep may be none.
+        with contextlib.suppress(SweepError):
+            entries.append(entry_of(*each))
+    return sorted(entries, key=lambda entry: entry.header.wall)
+
+
+def grouped(
+    recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep], oldest_first: bool = False
+) -> list[Recorded]:
+    """Return what was recorded newest first, or oldest, the runs of a sweep right below it.
+
+    A sweep stands where its newest run would, whatever else was run between two of its runs.
+    """
+    of_sweep: dict[str, list[Recorded]] = {
+        entry.header.id: [entry] for entry in recorded if not isinstance(entry, SessionEntry)
+    }
+    groups = list(of_sweep.values())
+    for entry in sorted(recorded, key=_began, reverse=not oldest_first):
+        if isinstance(entry, SessionEntry):
+            run = runs.get(entry.header.id)
+            group = of_sweep.get(run.sweep.header.id) if run is not None else None
+            if group is not None:
+                group.append(entry)
+            else:
+                groups.append([entry])
+    groups.sort(key=lambda group: max(map(_began, group)), reverse=not oldest_first)
+    return [entry for group in groups for entry in group]
+
+
+def _began(entry: Recorded) -> float:
+    return entry.header.wall
+
+
+def device_of(entry: SessionEntry) -> tuple[str, str]:
+    """Return a session's device and its name; until it is over, the one requested."""
+    result, header = entry.result, entry.header
+    if result is not None:
+        return result.device or "", result.device_name or ""
+    requested = str(header.options.get("device") or "")
+    if requested == "cpu":
+        return requested, header.machine.cpu_model or ""
+    gpus = header.machine.gpus or ()
+    return requested, next((gpu.name for gpu in gpus if requested == f"gpu:{gpu.index}"), "")
+
+
+def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = ()) -> str:
+    """Return what came of a session: its time, its error, or why there is neither.
+
+    A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
+    What is `unsaid` of what speaks against it stands elsewhere.
+    """
+    result = entry.result
+    came = _outcome(entry, whole, unsaid)
+    if whole or result is None or result.error or result.stopped_by not in _WITH_ITS_VIEWER:
+        return came
+    return f"{came}; {CAUSE_TEXT[result.stopped_by]}"
+
+
+def _outcome(entry: SessionEntry, whole: bool, unsaid: Container[str]) -> str:
+    result = entry.result
+    if result is None:
+        why = WHY_NO_RESULT.get(entry.status, f"still {entry.status}")
+        return why if whole else why.partition(";")[0]
+    if result.error:
+        return result.error if whole else _EXIT_CODE_FIRST.sub("", result.error)
+    if entry.header.is_machine_recording:
+        return f"{units.clock(result.wall_s)}  {use_text(result.machine)}".rstrip()
+    metric = compared_metric(entry.header.workload, mode_of(result.options), result)
+    timing = timing_of_result(result, entry.header.workload)
+    if timing is None:
+        why = result.why.get(metric) or "no figure, and no reason was recorded"
+        lack = (result.lacking or {}).get(metric)
+        if whole:
+            return why
+        return _lack_in_brief(lack, entry.header) or without_detail(why, 0)
+    figure = f"{units.band(timing)} {timed_unit(metric)}".rstrip()
+    against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
+    doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
+    return f"{figure}, {doubts}" if against else figure
+
+
+def _lack_in_brief(lack: Requirement | None, header: SessionHeader) -> str | None:
+    if lack == Requirement.MODEL and header.is_script:
+        return NOTHING_SEEN
+    return None if lack is None else _IN_BRIEF.get(lack)
+
+
+def called(id: str, label: Label) -> str:
+    """Return the id of a session or a sweep, with its name where it has one."""
+    return id if label.name is None else f"{id} ({label.name})"
+
+
+def workload_of(entry: Recorded) -> str:
+    """Return what was trained; of a sweep over several workloads, how many.
+
+    It is "machine" where the machine alone was recorded.
+    """
+    if isinstance(entry, SessionEntry):
+        return workload_name(entry.header)
+    return swept_text(entry.plan)
+
+
+def workload_name(header: SessionHeader) -> str:
+    """Return what a session runs, or "machine" where it is only that which is recorded."""
+    return "machine" if header.is_machine_recording else header.workload
+
+
+def after_the_batch(header: SessionHeader) -> str:
+    """Say when a session stops that is asked to; a recording does at once, and needs no word."""
+    if header.is_script:
+        return ": the script was interrupted, as by Ctrl-C"
+    return "" if header.is_machine_recording else " after the current batch"
+
+
+def use_text(use: MachineUse | None) -> str:
+    """Say how much of a machine was used: CPU 12 %, GPU 0 97 %, 1.2 MJ; empty where unknown."""
+    if use is None:
+        return ""
+    parts = [] if use.cpu_pct is None else [f"CPU {units.percent(use.cpu_pct)}"]
+    parts += [f"{device_name(name)} {units.percent(pct)}" for name, pct in use.gpu_pct.items()]
+    if use.energy_j:
+        parts.append(energy_used(use))
+    return ", ".join(parts)
+
+
+def energy_used(use: MachineUse) -> str:
+    """Say how much energy was counted, by device: CPU 82 kJ, GPU 0 1.2 MJ."""
+    return ", ".join(f"{device_name(name)} {units.energy(j)}" for name, j in use.energy_j.items())
+
+
+def device_name(name: str) -> str:
+    """Return a device as people write it: GPU 0 of gpu:0."""
+    return name.upper().replace(":", " ")
+
+
+def sweep_outcome(entry: SweepEntry) -> str:
+    """Say how far a sweep came, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
+    progress = f"sweep, {done_text(entry)}"
+    varied = varied_text(entry.plan)
+    return f"{progress}: {varied}" if varied else progress
+
+
+def done_text(entry: SweepEntry) -> str:
+    """Say how many of a sweep's combinations have no run left: 1 of 2."""
+    return f"{entry.sweep.combinations_over} of {len(entry.plan.combinations)}"
+
+
+def can_be_resumed(entry: SweepEntry) -> bool:
+    """Return whether a sweep has runs left, and no process runs it."""
+    return entry.status != Status.RUNNING and bool(entry.sweep.left())
+
+
+def resume_command(entry: SweepEntry, by_path: bool = False) -> str:
+    """Return the command that goes on with a sweep; by its path, it holds in any log directory."""
+    return resumed_by(shlex.quote(str(entry.path.parent)) if by_path else entry.header.id)
+
+
+# ---- what `dlmon list` and `dlmon sessions` print ----
+
+_LONGEST_NAME, _LONGEST_OUTCOME = 200, 1_000
+# As the name of a folder, which it is.
+_LONGEST_ID = 255
+
+
+def describe_workloads(workloads: Sequence[Workload]) -> Iterator[Section]:
+    """Yield one row a workload, and where they come from."""
+    sources = list(dict.fromkeys(workload.source for workload in workloads))
+    headings = ("name", "parameters", "FLOP/sample", "batch", "runs for", "source", "what it is")
+    rows = tuple(
+        (
+            workload.name,
+            f"{workload.parameters:,}",
+            units.count(workload.train_flops),
+            str(workload.batch_size),
+            f"{workload.epochs} epochs" if workload.steps is None else f"{workload.steps} steps",
+            f"[{sources.index(workload.source) + 1}]",
+            workload.title,
+        )
+        for workload in workloads
+    )
+    yield Table(headings, rows, (False, True, True, True, True, False, False))
+    yield Note(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
+
+
+def describe_recorded(
+    entries: Sequence[SessionEntry],
+    sweeps: Sequence[SweepEntry],
+    directory: Path,
+    by_path: bool = False,
+    resumable: bool = True,
+) -> Iterator[Section]:
+    """Yield one row a session, newest last, and then one row a sweep.
+
+    Commands go on with sweeps that are left, and name them `by_path`; those of another machine
+    are not `resumable` here.
+    """
+    if entries:
+        yield from _sessions(entries, runs_of_sweeps(sweeps))
+    if sweeps:
+        yield _sweeps(sweeps)
+        left = [entry for entry in sweeps if resumable and can_be_resumed(entry)]
+        commands = tuple(
+            f"{units.counted(len(entry.sweep.left()), 'run')} left: "
+            f"{clean(resume_command(entry, by_path))}"
+            for entry in left
+        )
+        if commands:
+            yield Note(commands)
+    if not entries and not sweeps:
+        where = place_options(directory if by_path else None)
+        yield Note((f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one",))
+
+
+def _sessions(
+    entries: Sequence[SessionEntry], runs: Mapping[str, RunOfSweep]
+) -> Iterator[Table | Note]:
+    results = (entry.result for entry in entries)
+    of_all = doubts_of_all([result.against or {} for result in results if result is not None])
+    rows = []
+    for entry in entries:
+        device, name = device_of(entry)
+        run = runs.get(entry.header.id)
+        named = (
+            entry.label.name or "",
+            workload_of(entry),
+            entry.status,
+            name or device,
+            "" if run is None else run.text,
+        )
+        rows.append(
+            (
+                clean(entry.header.id, _LONGEST_ID),
+                units.day_and_time(entry.header.wall),
+                *(clean(text, _LONGEST_NAME) for text in named),
+                clean(outcome(entry, unsaid=of_all), _LONGEST_OUTCOME),
+            )
+        )
+    names = ("session", "started", "name", "workload", "status", "device", "in a sweep", "result")
+    dropped = ("started", "workload", "device", "in a sweep", "name")
+    yield Table(names, tuple(rows), dropped=dropped, is_cut=True).filled()
+    if of_all:
+        yield Note((f"each run shown: {'; '.join(of_all.values())}",))
+
+
+def _sweeps(sweeps: Sequence[SweepEntry]) -> Table:
+    rows = []
+    for entry in sweeps:
+        named = (
+            entry.label.name or "",
+            workload_of(entry),
+            entry.status,
+            f"{done_text(entry)} done",
+            varied_text(entry.plan) or f"{entry.plan.repeats} times each",
+        )
+        id = clean(entry.header.id, _LONGEST_ID)
+        started = units.day_and_time(entry.header.wall)
+        rows.append((id, started, *(clean(text, _LONGEST_NAME) for text in named)))
+    names = ("sweep", "started", "name", "workload", "status", "combinations", "varied")
+    dropped = ("started", "workload", "name", "combinations")
+    return Table(names, tuple(rows), dropped=dropped, is_cut=True).filled()
+
+
+def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
+    """Return a session as `sessions --json` prints it, with the sweep that it is a run of."""
+    result, name = entry.result, entry.label.name
+    return {
+        "session": entry.header.id,
+        "name": name,
+        "note": entry.label.note,
+        "workload": entry.header.workload,
+        "status": entry.status,
+        "host": entry.header.host,
+        "wall": entry.header.wall,
+        "pid": entry.pid,
+        "log": str(entry.path),
+        "options": entry.header.options,
+        "result": None if result is None else {**to_json(result), "name": name},
+        "sweep": None if run is None else sweep_entry_json(run.sweep),
+    }
+
+
+def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
+    """Return how a sweep stands: the same for each of its sessions."""
+    plan, sweep = entry.plan, entry.sweep
+    return {
+        "id": entry.header.id,
+        "name": entry.label.name,
+        "status": entry.status,
+        "wall": entry.header.wall,
+        "pid": entry.pid,
+        "log": str(entry.path),
+        "workloads": list(plan.workloads),
+        "vary": {variation.key: list(variation.values) for variation in plan.variations},
+        "repeat": plan.repeats,
+        "combinations": len(plan.combinations),
+        "combinations_done": sweep.combinations_over,
+        "runs": len(plan.order),
+        "runs_left": len(sweep.left()),
+        "resume": resume_command(entry, by_path=True) if can_be_resumed(entry) else None,
+    }
+
+
+def settings_text(entry: SessionEntry) -> str:
+    """Return how it was trained, and on what; or which machine was recorded."""
+    if entry.header.is_machine_recording:
+        cpu = units.device(entry.header.machine.cpu_model or "")
+        return f"{workload_of(entry)} {entry.header.host}  {cpu}".rstrip()
+    options, result = entry.header.options, entry.result
+    device, name = device_of(entry)
+    # An automatic choice is known once the run is over.
+    on = "" if device == "auto" else units.device(name or device)
+    parts = [entry.header.workload, f"on {on}" if on else ""]
+    length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
+    parts.extend(in_words({name: value}) for name, value in length.items() if value)
+    parts.extend(unusual_settings(options))
+    data = result.data if result is not None else None
+    parts.append(f"{data} data" if data else "")
+    return "  ".join(part for part in parts if part)
+
+
+def speed_text(result: Result, header: SessionHeader) -> str:
+    """Say how fast a session was, and what that took."""
+    parts = []
+    if result.samples_per_second is not None:
+        unit = units.rate_unit(result.counts_steps)
+        parts.append(units.throughput(result.samples_per_second, unit))
+    parts += filter(None, [tokens.band_text(result.tokens_per_second)])
+    if result.step_ms is not None:
+        parts.append(f"{units.step_time(result.step_ms.median)} per step")
+    if result.compile_s is not None:
+        compiled = compiled_by(header)
+        # Without compilation, the first batches stand apart, as they do live.
+        beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
+        parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
+    parts.append(f"took {units.seconds(result.wall_s)}")
+    parts.extend((cost_text(result), energy_text(result), effective_text(result)))
+    return "   ".join(part for part in parts if part)
+
+
+def recording_text(snapshot: Snapshot, status: str) -> str:
+    """Say since when a machine is recorded, and until when; or from when to when it was."""
+    began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
+    now = began + lasted_s
+    since = _moment(began, now)
+    if status == "stopping":
+        return f"stopping the recording since {since}"
+    if status != Status.RUNNING:
+        took = units.clock(lasted_s)
+        return f"recorded {since} to {_moment(now, began)} ({took}), {status}"
+    for_s = snapshot.header.options.get("for_s")
+    if not isinstance(for_s, (int, float)):
+        return f"recording since {since}"
+    return f"recording since {since}, until {_moment(began + for_s, now)}"
+
+
+def _moment(wall: float, other: float) -> str:
+    """Write a time of day; with its day where another moment is on another one."""
+    day = units.day_and_time(wall)
+    same = day.split()[0] == units.day_and_time(other).split()[0]
+    return units.time_of_day(wall) if same else day
+
+
+def lowered(text: str | None) -> str | None:
+    """Return a text as it is sorted by; None for none."""
+    return text.lower() if text else None
+
+
+def device_order(entry: SessionEntry) -> str | None:
+    """Return what a session is sorted by among devices."""
+    device, name = device_of(entry)
+    return lowered(name or device)
+
+
+def batch_size_of(entry: SessionEntry) -> int | None:
+    """Return the batch size that a session was launched with, where that is known."""
+    return _whole(entry.header.options, "batch_size")
+
+
+def epochs_of(entry: SessionEntry) -> int | None:
+    """Return how many epochs a session has ended; before it is over, how many were asked for."""
+    asked = _whole(entry.header.options, "epochs")
+    return asked if entry.result is None else entry.result.epochs
+
+
+def _whole(options: Mapping[str, object], name: str) -> int | None:
+    value = options.get(name)
+    return value if type(value) is int else None
+
+
+def rate_of(entry: SessionEntry) -> float | None:
+    """Return the samples per second of a session; the steps, where its samples aren't known."""
+    measured = None if entry.result is None else entry.result.samples_per_second
+    return None if measured is None else measured.mean
+
+
+def time_order(entry: SessionEntry) -> float | None:
+    """Return what a session is sorted by among times."""
+    # Where it failed, its error stands in place of a time.
+    if entry.result is None or entry.result.error:
+        return None
+    timing = timing_of_result(entry.result, entry.header.workload)
+    return None if timing is None else pace_of(timing)
+
+
+def matching(
+    entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
+) -> list[Recorded]:
+    """Return what holds every word of `typed`; `runs` are those of sweeps, by their ids."""
+    words = typed.lower().split()
+    if not words:
+        return list(entries)
+    return [
+        entry
+        for entry in entries
+        if all(word in _searched(entry, (runs or {}).get(entry.header.id)) for word in words)
+    ]
+
+
+def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
+    header = entry.header
+    texts = [header.id, workload_of(entry), entry.status, header.host]
+    texts += [entry.label.name or "", entry.label.note or ""]
+    texts.append(units.day_and_time(header.wall))
+    if isinstance(entry, SweepEntry):
+        texts.append(sweep_outcome(entry))
+    else:
+        texts += device_of(entry)
+    if run is not None:
+        texts += [run.sweep.header.id, run.sweep.label.name or "", run.text]
+    return " ".join(texts).lower()
+
+
+def sides_of(
+    sessions: Sequence[SessionEntry],
+) -> tuple[list[SessionEntry], list[SessionEntry]] | None:
+    """Part sessions into what is compared with and what is compared; None for fewer than two.
+
+    Where they bear two names, these are the sides, that of the oldest session the first. Else the
+    oldest session stands on one side, all others on the other.
+    """
+    oldest_first = sorted(sessions, key=lambda entry: entry.header.wall)
+    if len(oldest_first) < 2:
+        return None
+    names = {entry.label.name for entry in oldest_first}
+    if len(names) == 2 and None not in names:
+        base = [each for each in oldest_first if each.label.name == oldest_first[0].label.name]
+    else:
+        base = oldest_first[:1]
+    return base, [each for each in oldest_first if each not in base]

@@ -1,0 +1,387 @@
+"""What came of a session, a row a figure: its name and what there is to say of it. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from dlmon.comparison.references import find_match, missing_part
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import (
+    basis_of_epoch,
+    comparable_text,
+    conditions_of,
+    cost_text,
+    default_conditions,
+    device_text,
+    earlier_sessions,
+    effective_or_reason,
+    energy_text,
+    epoch_word,
+    metric_of,
+    timing_of,
+    trainers_text,
+    unusual_settings,
+    why_no_time,
+)
+from dlmon.figures.comparison.run_rows import comparison_bars, comparison_of, repeats_of
+from dlmon.figures.machine.readings import activity_text
+from dlmon.figures.report.sections import Bar, Bars, Figures, Note, Row, Section
+from dlmon.figures.session.epochs import epoch_text_of
+from dlmon.figures.session.framework_memory import against_failure, explain_failure, memory_text
+from dlmon.figures.session.session_list import device_name, energy_used, status_text
+from dlmon.figures.session.tables import evaluation_text, loop_table, measured_loop, metrics_line
+from dlmon.figures.session.time_breakdown import (
+    PART_NAMES,
+    STEP_NAMES,
+    account_rows,
+    gap_of_session,
+    longest_gaps,
+    names_of,
+    regular_steps_text,
+    step_rows,
+)
+from dlmon.figures.session.tokens import tokens_text
+from dlmon.log.directory import SessionEntry
+from dlmon.log.label import Label
+from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records.machine import GPU_ACTIVITY
+from dlmon.records.record import record
+from dlmon.records.words import gpu_name
+from dlmon.session.epoch_comparison import seconds_of
+from dlmon.session.learning import metric_figures
+from dlmon.session.run_figures import figures_of_snapshot
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
+from workloads.catalog import WORKLOADS
+
+Cell = str | int | float | bool | None
+"""A value in a table."""
+
+COMMAND, METRICS = "command", "metrics"
+VALID, IN_DOUBT = "valid", "in doubt"
+_SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
+# What a first batch takes beyond a usual one is worth a word from here on.
+_A_DELAY_S = 0.01
+
+
+@record(frozen=True)
+class Outcome:
+    """A session as it stands, and what a person calls it."""
+
+    session: Session
+    snapshot: Snapshot
+    status: Status
+    label: Label
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether a missing figure has to be explained: a script that never trained has none."""
+        return not self.snapshot.header.is_script or self.snapshot.batches > 0
+
+
+def summary_rows(outcome: Outcome) -> list[Row]:
+    """Return the names and texts of what came of a session, and what it is called."""
+    if outcome.snapshot.header.is_machine_recording:
+        return _machine_summary(outcome.session, outcome.snapshot, outcome.status)
+    return [row for rows in _ROWS for row in rows(outcome)]
+
+
+def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
+    """Return the numbers of a session by what they are called; None is unknown."""
+    snapshot, result = outcome.snapshot, outcome.snapshot.result
+    epoch, step = snapshot.seconds_per_epoch, snapshot.step_ms
+    # Where steps are counted, how many samples went by isn't known.
+    rate = None if snapshot.counts_steps else snapshot.samples_per_second
+    trains = not snapshot.header.is_machine_recording
+    energy = (result is not None and result.energy_j_per_epoch) or {}
+    return {
+        "run_seconds": getattr(snapshot.run_seconds, "value", None),
+        "seconds_per_epoch": getattr(epoch, "value", None),
+        "seconds_per_epoch_low": getattr(epoch, "low", None),
+        "seconds_per_epoch_high": getattr(epoch, "high", None),
+        "projected": getattr(epoch, "projected", None),
+        "samples_per_second": getattr(rate, "mean", None),
+        "samples_per_second_band": getattr(rate, "band", None),
+        "step_ms_median": getattr(step, "median", None),
+        "step_ms_p95": getattr(step, "p95", None),
+        "compile_s": snapshot.compile_s,
+        "epochs": len(snapshot.epochs) if trains else None,
+        "batches": snapshot.batches if trains else None,
+        "stalls": snapshot.stalls,
+        "wall_s": getattr(result, "wall_s", None),
+        "cost_usd": getattr(result, "cost_usd", None),
+        "energy_j_per_epoch_cpu": energy.get("cpu"),
+        "energy_j_per_epoch_gpu": energy.get("gpu"),
+        "effective_flop_s": getattr(result, "effective_flop_s", None),
+        "peak_share": getattr(result, "peak_share", None),
+        "tokens_per_second": getattr(snapshot.tokens_per_second, "mean", None),
+        "tokens_per_second_band": getattr(snapshot.tokens_per_second, "band", None),
+        "not_padding": snapshot.token_shares.of("not_padding"),
+        "trained_on": snapshot.token_shares.of("trained_on"),
+    }
+
+
+def _what_ran(outcome: Outcome) -> Iterator[Row]:
+    header, model = outcome.snapshot.header, outcome.snapshot.model
+    called = (("name", outcome.label.name), ("note", outcome.label.note))
+    yield from ((name, text) for name, text in called if text is not None)
+    if header.command is not None:
+        yield COMMAND, shlex.join(header.command)
+    else:
+        yield "workload", header.workload
+    if model is not None:
+        yield "device", device_text(outcome.snapshot) or "–"
+        if not header.is_script:
+            yield "data", model.data or "–"
+    unusual = unusual_settings(header.options)
+    if unusual:
+        yield "settings", ", ".join(unusual)
+    yield "status", status_text(outcome.status, outcome.session.result)
+    if explained := explain_failure(outcome.snapshot):
+        yield "GPU memory ran out", explained
+        if advice := against_failure(outcome.snapshot):
+            yield "to avoid it", advice
+    if model is not None and model.length_from is not None:
+        noun = "step" if model.epochs is None else "epoch"
+        length = units.counted(model.epochs or model.steps or 0, noun)
+        yield "length", f"{length}, as {model.length_from} says"
+    loop = measured_loop(outcome.snapshot)
+    if loop:
+        yield "figures of", loop
+
+
+def _compared(outcome: Outcome) -> Iterator[Row]:
+    snapshot, run = outcome.snapshot, outcome.snapshot.run_seconds
+    if run is not None and timing_of(snapshot) is run:
+        basis = f"projected{_left_out(run, snapshot)}" if run.projected else "without the start"
+        yield "whole run", f"{units.band(run)} ({basis})"
+    if snapshot.seconds_per_epoch is not None:
+        yield "seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)
+    elif metric_of(snapshot) != "step_ms":
+        yield "seconds per epoch", f"– ({why_no_time(snapshot, outcome.status)})"
+
+
+def _throughput(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    measured = snapshot.samples_per_second
+    if measured is None:
+        result = snapshot.result
+        why = snapshot.why | (result.why if result is not None else {})
+        if outcome.has_trained:
+            yield "throughput", f"– ({why.get('samples_per_second', '')})"
+        return
+    found = units.with_band(measured, units.rate_unit(snapshot.counts_steps))
+    yield "throughput", found.noted(trainers_text(snapshot))
+    if tokens := tokens_text(snapshot):
+        yield "tokens", tokens
+
+
+def _step(outcome: Outcome) -> Iterator[Row]:
+    snapshot, step = outcome.snapshot, outcome.snapshot.step_ms
+    if step is not None:
+        mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
+        within = "" if step.p95 is None else f", 95 % within {units.step_time(step.p95)}"
+        yield "step", f"{mean}median {units.step_time(step.median)}{within}"
+    if snapshot.compiled_s is not None and snapshot.compiles:
+        yield "compile", units.seconds(snapshot.compiled_s)
+        return
+    took = (("", snapshot.first_batch_s), (" in validation", snapshot.validation_compile_s))
+    more = [f"+{units.seconds(s)}{where}" for where, s in took if s and s >= _A_DELAY_S]
+    if more:
+        yield "first batch", ", ".join(more)
+
+
+def _learned(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    metrics = metric_figures(snapshot.epochs, outcome.session.learning, outcome.session.loops.of)
+    if metrics:
+        yield METRICS, metrics_line(metrics, epoch_word(snapshot.header))
+    if snapshot.evaluation is not None:
+        yield "evaluation", evaluation_text(snapshot.evaluation)
+
+
+def _memory(outcome: Outcome) -> Iterator[Row]:
+    if text := memory_text(outcome.snapshot):
+        yield "GPU memory", text
+
+
+def _held_up(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    yield from _slow_epochs(outcome.session, snapshot)
+    if snapshot.stalls:
+        word, openings = epoch_word(snapshot.header), snapshot.opening_stalls or 0
+        stalls = units.stalls(snapshot.stalls, openings, word)
+        yield "stalls", f"{stalls}: over ten times the median batch"
+    if snapshot.regular_steps is not None:
+        regular = snapshot.regular_steps
+        text = f"{regular_steps_text(regular)}, {units.counted(regular.times, 'time')}"
+        yield PART_NAMES[AccountPart.BETWEEN_STEPS], text
+
+
+def _judged(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    if snapshot.validity is not None and outcome.has_trained:
+        valid = snapshot.validity.is_valid
+        against = "; ".join(snapshot.validity.against.values())
+        yield VALID if valid else IN_DOUBT, against or "nothing casts doubt on the figures"
+    if snapshot.limit is not None:
+        yield "what limited it" if snapshot.limit.ended else "what limits it", snapshot.limit.text
+        if snapshot.limit.advice:
+            yield "try", snapshot.limit.advice
+    workload = WORKLOADS.get(snapshot.header.workload)
+    if workload is not None:
+        defaults = default_conditions(workload)
+        ours = conditions_of(figures_of_snapshot(snapshot), snapshot, defaults)
+        yield "published", comparable_text(find_match(ours, defaults), typed=True)
+
+
+def _gpu(outcome: Outcome) -> Iterator[Row]:
+    """Yield what the GPUs that are trained on really did in steady training."""
+    gpus, readings = outcome.session.gpus, outcome.session.readings
+    names = ("gpu_pct", *GPU_ACTIVITY)
+    means = {name: mean for name in names if (mean := readings.mean(name)) is not None}
+    text = activity_text(means) if gpus else ""
+    if text:
+        yield gpu_name(gpus), text
+
+
+def _of_result(outcome: Outcome) -> Iterator[Row]:
+    result = outcome.snapshot.result
+    if result is not None:
+        rows = (
+            ("wall", units.seconds(result.wall_s)),
+            ("cost", cost_text(result)),
+            ("energy", energy_text(result)),
+        )
+        yield from ((name, text) for name, text in rows if text)
+    has_tokens = outcome.snapshot.tokens_per_second is not None
+    effective = effective_or_reason(result or outcome.snapshot.effective, has_tokens)
+    if effective:
+        yield "effective", effective
+
+
+def _in_slurm(outcome: Outcome) -> Iterator[Row]:
+    if outcome.session.header.slurm is None:
+        return
+    # Other runs need none of Slurm's modules.
+    from dlmon.figures.session.slurm_queue import slurm_rows
+
+    result = outcome.snapshot.result
+    yield from slurm_rows(outcome.session, None if result is None else result.wall_s)
+
+
+_ROWS = (
+    *(_what_ran, _compared, _throughput, _step, _learned, _memory, _held_up, _gpu, _judged),
+    _of_result,
+    _in_slurm,
+)
+"""What is said of a run, in this order."""
+
+
+def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> list[tuple[str, str]]:
+    """Return what is known of a machine that was recorded, with or without a result."""
+    use = session.machine.use()
+    why = "; ".join(dict.fromkeys(text for name, text in use.why.items() if "energy" in name))
+    return [
+        ("recorded", f"the machine {snapshot.header.host}"),
+        ("status", status_text(status, session.result)),
+        ("wall", units.clock(snapshot.elapsed_s)),
+        ("mean CPU", units.percent(use.cpu_pct)),
+        *(
+            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_did(session, gpu))))
+            for gpu, pct in use.gpu_pct.items()
+        ),
+        ("energy", energy_used(use) or f"– ({why})"),
+    ]
+
+
+def _did(session: Session, gpu: str) -> Iterator[str]:
+    """Yield what a GPU, called "gpu:N", did while it was recorded."""
+    by_name, index = session.machine.gpu_activity, int(gpu.partition(":")[2])
+    series = {name: of_gpus.get(index) for name, of_gpus in by_name.items()}
+    means = {name: each.mean for name, each in series.items() if each is not None}
+    text = activity_text({name: mean for name, mean in means.items() if mean is not None})
+    if text:
+        yield text
+
+
+def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Return each epoch that was slow, and what differed in it: the slowest ones."""
+    each, slow = epoch_word(snapshot.header), session.slow_epochs(snapshot.epochs)
+    slowest = [one for one in snapshot.epochs if one.begin in slow]
+    slowest.sort(key=seconds_of, reverse=True)
+    rows = [
+        (f"slow {each} {one.epoch + 1}", epoch_text_of(one, session, snapshot))
+        for one in sorted(slowest[:_SHOWN_SLOW], key=lambda one: one.begin)
+    ]
+    left = len(slowest) - _SHOWN_SLOW
+    if left > 0:
+        rows.append((f"slow {units.plural(each)}", f"{left:,} more"))
+    return rows
+
+
+def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
+    basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
+    if units.usual(timing):
+        basis = f"{units.usual(timing)}; {basis}"
+    elif units.with_band(timing).is_very_uncertain:
+        basis = f"{units.VERY_UNCERTAIN}; {basis}"
+    return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
+
+
+def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
+    missing = missing_part(timing, snapshot.why)
+    return f", without {missing}" if missing else ""
+
+
+def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Iterator[Section]:
+    """Yield what came of a session: its figures, its loops, its time, and what it compares with."""
+    snapshot = outcome.snapshot
+    yield Figures("", tuple(summary_rows(outcome)))
+    if snapshot.header.is_machine_recording:
+        return
+    for section in (
+        loop_table(snapshot, _SHOWN_LOOPS),
+        account_section(snapshot),
+        step_section(snapshot),
+        _gaps(snapshot),
+    ):
+        if section is not None:
+            yield section
+    earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
+    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
+    # Nothing is published of a script: before its second run there is nothing to compare.
+    if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
+        yield comparison_bars(comparison)
+
+
+def account_section(snapshot: Snapshot) -> Bars | None:
+    """Return where the time went; None where that isn't known."""
+    parts = account_rows(snapshot.account, names_of(snapshot))
+    bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
+    return Bars("Where the time went", bars, are_parts=True) if bars else None
+
+
+def step_section(snapshot: Snapshot) -> Bars | Note | None:
+    """Return what a step is made of, or why that could not be measured; None without a word."""
+    parts = snapshot.step_parts
+    if parts is None:
+        why = snapshot.why_no_parts
+        return Note((f"What a step is made of is not known: {why}.",)) if why else None
+    bars = tuple(
+        Bar(STEP_NAMES[name], ms, f"{units.step_time(ms)}, {units.share(share)}")
+        for name, ms, share in step_rows(parts)
+    )
+    step = units.step_time(parts.step_us / parts.steps / 1000)
+    heading = f"A step of {step} (the mean of {parts.steps:,} that were measured)"
+    return Bars(heading, bars, are_parts=True)
+
+
+def _gaps(snapshot: Snapshot) -> Note | None:
+    longest = longest_gaps(snapshot.gaps, _SHOWN_GAPS)
+    said = [gap_of_session(gap, snapshot) for gap in longest]
+    left = len(snapshot.gaps) - len(longest)
+    if left:
+        said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
+    return Note(tuple(said), "list") if said else None

@@ -1,0 +1,52 @@
+"""Tokens per second, and what share of the tokens means something, in words. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlmon.comparison.compared_run import RATE_UNITS, TOKENS_PER_SECOND
+from dlmon.figures import units
+from dlmon.records import SamplesPerSecond
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import Snapshot
+
+UNIT = RATE_UNITS[TOKENS_PER_SECOND]
+_SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))
+
+
+def now_text(snapshot: Snapshot) -> str:
+    """Return the throughput in tokens now; empty where it isn't known."""
+    now = snapshot.tokens_per_second_now
+    return "" if now is None else f"{units.rate(now)} {UNIT}"
+
+
+def rate_text(snapshot: Snapshot) -> str:
+    """Return the steady throughput in tokens, else that of now; its interval is the samples'."""
+    measured = snapshot.tokens_per_second
+    if measured is None or measured.band is None:
+        return band_text(measured) or now_text(snapshot)
+    return f"{units.rate(measured.mean)} {UNIT}"
+
+
+def band_text(measured: SamplesPerSecond | None) -> str:
+    """Return a steady throughput in tokens with its interval; empty where there is none."""
+    return "" if measured is None else units.throughput(measured, UNIT)
+
+
+def shares_text(snapshot: Snapshot) -> str:
+    """Return the shares that are known, as "83 % not padding, 61 % trained on, sampled"."""
+    shares = [(snapshot.token_shares.of(name), words) for name, words in _SHARES]
+    known = [
+        f"{units.percent(100 * share)} {words}" for share, words in shares if share is not None
+    ]
+    return ", ".join([*known, "sampled"]) if known else ""
+
+
+def tokens_text(snapshot: Snapshot) -> str:
+    """Return the steady throughput in tokens with its interval; empty where it isn't known."""
+    if snapshot.tokens_per_second is None:
+        return ""
+    found = units.with_band(snapshot.tokens_per_second, UNIT)
+    inferred = snapshot.measured_model and snapshot.measured_model.tokens_inferred
+    return found.noted(shares_text(snapshot), inferred or "")

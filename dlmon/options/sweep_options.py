@@ -1,0 +1,321 @@
+"""Turn the arguments of `sweep` into a plan, and a combination into the options of a run."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dlmon.alerts.alert_settings import AlertSettings
+from dlmon.alerts.dispatch import of_runs, tell_end
+from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.label import Label, read_label, write_label
+from dlmon.options.jobs import make_job
+from dlmon.options.read import read_options
+from dlmon.options.run_options import (
+    ALL,
+    LEAST_TIME_IN_SWEEP_S,
+    SHARED,
+    VARIED,
+    RunOptions,
+    known_options,
+)
+from dlmon.protocol.job import Job
+from dlmon.records import WITHOUT_EPOCHS, Value, Variation
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.remote.host_names import GROUP_MARK, HostError, hosts_from
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.plan import (
+    HOST,
+    Combination,
+    Plan,
+    SweepError,
+    check_number_of_runs,
+    combinations_of,
+    fair_order,
+)
+from dlmon.sweep.runner import Place, SweepRun, ThisMachine
+from workloads.catalog import WORKLOADS, UnknownWorkload, find
+
+_MOST_SEED = 1 << 32
+
+
+def make_plan(
+    workload: str,
+    shared: RunOptions,
+    vary: Sequence[str],
+    repeats: int,
+    seed: int,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    in_slurm: bool = False,
+) -> Plan:
+    """Return what is to be run: `vary` is what `--vary` says, each KEY=A,B,...
+
+    Where nodes of Slurm's make the runs, they may have what this machine lacks.
+
+    Raises:
+        SweepError: it can't be, or there is nothing in it that can be run.
+    """
+    workloads = _workloads(workload)
+    if shared.host is not None and shared.host.startswith(GROUP_MARK):
+        raise SweepError(
+            f"--host names one machine: write --vary host={clean(shared.host, SHOWN_LENGTH)} for "
+            "all those of a group"
+        )
+    here = shared.host is None and HOST not in map(_varied_key, vary)
+    variations = tuple(_variation(text, workloads, here, groups or {}) for text in vary)
+    for key, times in Counter(variation.key for variation in variations).items():
+        if times > 1:
+            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
+    if len(workloads) == 1 and not variations and repeats == 1:
+        raise SweepError(
+            f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
+            f"use dlmon run {workloads[0]}"
+        )
+    check_number_of_runs(workloads, variations, repeats)
+    chosen = {
+        **vars(shared),
+        "python": _from_anywhere(shared.python) if here else shared.python,
+        "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
+    }
+    options = {name: value for name, value in chosen.items() if name in SHARED}
+    plan = Plan(
+        workloads=workloads,
+        variations=variations,
+        options=options,
+        metrics={name: _metric(name, shared, variations) for name in workloads},
+        repeats=repeats,
+        order=fair_order(combinations_of(workloads, variations), repeats, seed),
+    )
+    refusals = [refusal(plan, combination, not in_slurm) for combination in plan.combinations]
+    if None not in refusals:
+        raise SweepError(f"no combination can be run: {refusals[0]}")
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Check that a plan from a file can be followed.
+
+    Raises:
+        SweepError: it names workloads or options that this version doesn't know.
+    """
+    known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
+    values = [*plan.options.items()]
+    values += [(v.key, value) for v in plan.variations for value in v.values]
+    right = all(name in SHARED and known_options({name: value}) for name, value in values)
+    if not (known and right):
+        raise SweepError("this sweep was started by another version of dlmon: resume it with that")
+
+
+def run_options(plan: Plan, combination: Combination) -> RunOptions:
+    """Return the options of a combination's runs."""
+    options: dict[str, Any] = {**plan.options, **combination.varied}
+    return RunOptions(**options)
+
+
+def refusal(plan: Plan, combination: Combination, here: bool = True) -> str | None:
+    """Say in one sentence why a combination can't be run, here or anywhere; None where it may."""
+    return run_options(plan, combination).problem(WORKLOADS[combination.workload], here)
+
+
+def job_of(
+    plan: Plan, combination: Combination, sweep: Path, alerts: AlertSettings | None = None
+) -> Job:
+    """Return the job of a combination's runs, which are called as their sweep is."""
+    workload = WORKLOADS[combination.workload]
+    options = replace(run_options(plan, combination), name=read_label(sweep).name)
+    told = None if alerts is None else of_runs(alerts)
+    return make_job(workload, log_directory_of(sweep), options, told)
+
+
+def begin_sweep(
+    directory: Path,
+    plan: Plan,
+    seed: int,
+    wall: float,
+    name: str | None,
+    alerts: AlertSettings | None = None,
+    slurm: str | None = None,
+    at_once: int | None = None,
+) -> SweepRun:
+    """Make the log of a new sweep, and return what makes its runs.
+
+    With `slurm`, what is asked of it for each, they are tasks of a job array, `at_once` at a time.
+
+    Raises:
+        LogError: it can't be made, or can't be called that.
+        SweepError: another sweep of this directory is running.
+    """
+    writer = SweepWriter.create(
+        directory, replace(new_header(plan, seed, wall), slurm=slurm, at_once=at_once)
+    )
+    try:
+        if name is not None:
+            write_label(writer.path, Label(name))
+    except LogError:
+        writer.close()
+        raise
+    return run_of(writer, alerts)
+
+
+def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun:
+    """Return what makes the runs of a sweep; they begin with its own `run`."""
+    plan = writer.sweep.plan
+    make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
+    refuse = partial(refusal, plan, here=writer.header.slurm is None)
+    if writer.header.slurm is None:
+        run = SweepRun(writer, make_job, refuse, _place_of)
+    else:
+        from dlmon.sweep.array import ArrayRun
+
+        run = ArrayRun(writer, make_job, refuse)
+    if alerts is not None:
+        run.at_end = partial(_tell_end, run, alerts)
+    return run
+
+
+async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
+    """Tell that a sweep is over; return why that could not be sent."""
+    writer = run.writer
+    came_to = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
+    counts = ", ".join(f"{count:,} {status}" for status, count in came_to.items())
+    name, took_s = read_label(writer.path).name, time.time() - writer.header.wall
+    return await tell_end(alerts, writer.header.id, name, took_s, counts)
+
+
+def _place_of(host: str | None) -> Place:
+    """Return the machine that a host names."""
+    if host is None:
+        return ThisMachine()
+    # Most sweeps are made here.
+    from dlmon.remote.place import OtherMachine
+
+    return OtherMachine(host)
+
+
+def new_seed() -> int:
+    """Return a seed for the order of a new sweep."""
+    return secrets.randbelow(_MOST_SEED)
+
+
+def _workloads(name: str) -> tuple[str, ...]:
+    if name == ALL:
+        return tuple(WORKLOADS)
+    try:
+        return (find(name).name,)
+    except UnknownWorkload as error:
+        raise SweepError(f"{error} ({ALL} stands for all of them)") from None
+
+
+def _varied_key(text: str) -> str:
+    """Return the option that a text of `--vary` names, whether there is one of that name or not."""
+    return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
+
+
+def _variation(
+    text: str, workloads: Sequence[str], here: bool, groups: Mapping[str, Sequence[str]]
+) -> Variation:
+    """Read what `--vary` says, such as batch_size=32,64, with the hosts of a group in its place.
+
+    Raises:
+        SweepError: not of that form, no such option, host or group, or a value twice, empty,
+            unreadable or written with a comma in it.
+    """
+    _, equals, listed = text.partition("=")
+    if not equals:
+        raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
+    key = _varied_key(text)
+    if key not in VARIED:
+        raise SweepError(_unknown_key(key))
+    texts = listed.split(",")
+    if not all(map(str.strip, texts)):
+        said = f"--vary {key}={clean(listed, SHOWN_LENGTH)}"
+        raise SweepError(f"{said} has an empty value: write {key}=A,B")
+    for part in texts:
+        # 1,024 would be 1 and 24.
+        if part != part.strip() or re.fullmatch(r"0\d+", part, re.ASCII):
+            raise SweepError(
+                f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
+                "zeros, and write no commas within a number"
+            )
+    try:
+        texts = hosts_from(texts, groups) if key == HOST else texts
+    except HostError as error:
+        raise SweepError(str(error)) from None
+    values = tuple(_read_value(workloads, here, key, part) for part in texts)
+    for value, times in Counter(values).items():
+        if times > 1:
+            raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
+    return Variation(key, values)
+
+
+def _unknown_key(key: str) -> str:
+    nearest = difflib.get_close_matches(key, VARIED, n=1, cutoff=0.5)
+    part = [known for known in VARIED if key and key in known.split("_")]
+    hint = f"use {', '.join(VARIED)}"
+    if part or nearest:
+        hint = f"did you mean {(part or nearest)[0]}?"
+    return f"there is no option {quoted(key)} to vary; {hint}"
+
+
+def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:
+    """Return one value of an option, for a sweep of these workloads.
+
+    Raises:
+        SweepError: it can't be read, or no workload could be run with it on any machine. What
+            another workload or machine can run is a combination that can't be here.
+    """
+    typed = read_options({key: text}, RunOptions())
+    for problem in typed.unreadable.values():
+        raise SweepError(problem)
+    value = getattr(typed.options, key)
+    if key == "python" and here:
+        value = _from_anywhere(value)
+    if not isinstance(value, (str, int, float)):
+        raise SweepError(f"--vary {key} can't be {quoted(text)}")
+    problems = [typed.options.problem(each, here=False) for each in WORKLOADS.values()]
+    if None not in problems:
+        raise SweepError(typed.options.problem(WORKLOADS[workloads[0]], here=False))
+    return value
+
+
+def _from_anywhere(python: str | None) -> str | None:
+    """Return an interpreter as `--resume` finds it from another directory; a bare name stays.
+
+    Raises:
+        SweepError: its path is relative to a directory that was deleted.
+    """
+    if python is None or os.sep not in python:
+        return python
+    try:
+        # Links stay: that of a virtual environment shows Python what it is.
+        return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111
+    except OSError:
+        raise SweepError(
+            "the working directory is gone: name the interpreter by its whole path"
+        ) from None
+
+
+def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
+    """Return what the runs of a workload are compared by.
+
+    Where the batch size, the devices or the mode are varied, that is the time of a sample: steps
+    are of different sizes then, and a pass in which nothing is learnt is no epoch.
+    """
+    varied = {variation.key for variation in variations}
+    metric = WORKLOADS[workload].metric
+    if varied & {"batch_size", "devices", "mode"}:
+        return "ms_per_sample"
+    if metric == "step_ms" or shared.mode in WITHOUT_EPOCHS:
+        return "step_ms"
+    # A run of more epochs takes longer; that is not what varying them asks.
+    whole_run = metric == "run_seconds" and "epochs" not in varied
+    return "run_seconds" if whole_run else "seconds_per_epoch"

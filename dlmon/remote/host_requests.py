@@ -1,0 +1,205 @@
+"""What a command asks a host for once, on a connection of its own.
+
+Each of these raises `SshError` where the host can't be reached, and `RefusedRequest` where it
+can't do what is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dlmon.exit_codes import FAILED
+from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import MOST_TRACE_BYTES, LogError, id_of, is_trace, place_options, reason_of
+from dlmon.log.label import Label
+from dlmon.protocol.job import Job
+from dlmon.records import Record, SessionHeader
+from dlmon.remote.connection import Connection, connected
+from dlmon.remote.session_follower import (
+    ListedSweep,
+    LogCopy,
+    asked_records,
+    copies_directory,
+    find_remote,
+    listed_sessions,
+    listed_sweeps,
+)
+from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.system.private_files import replace_private
+
+Answer = TypeVar("Answer")
+
+
+async def ask_each(
+    hosts: Sequence[str], ask: Callable[[str], Awaitable[Answer]]
+) -> dict[str, Answer | Exception]:
+    """Ask all hosts at the same time; return the answer of each, or why it gave none."""
+    answers = await asyncio.gather(*(ask(host) for host in hosts), return_exceptions=True)
+    found: dict[str, Answer | Exception] = {}
+    for host, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, SshError | RefusedRequest):
+            raise answer
+        found[host] = answer
+    return found
+
+
+async def list_remote(
+    host: str, log_dir: str | None = None
+) -> tuple[list[SessionEntry], list[ListedSweep]]:
+    """Return the sessions of a host, oldest first, and its sweeps."""
+    directory = copies_directory(host)
+    async with connected(host) as link:
+        sessions = await listed_sessions(link, log_dir, directory=directory)
+        return sessions, await listed_sweeps(link, log_dir, directory)
+
+
+async def stop_remote(
+    host: str, meant: str, log_dir: str | None = None
+) -> tuple[SessionHeader, str | None]:
+    """Stop a session of a host after its current batch.
+
+    Returns:
+        How it began; and what happens, in words, where that is something else.
+    """
+    async with connected(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        answer = await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
+        said = answer.get("said")
+        return listed.header, said if isinstance(said, str) else None
+
+
+async def ask_remote(
+    host: str, meant: str, request: Mapping[str, Any], log_dir: str | None = None
+) -> tuple[SessionHeader, list[Record]]:
+    """Return how a session of a host began, and what it answers to a request."""
+    async with connected(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        records = await asked_records(link, id_of(listed.path), request, log_dir)
+        return listed.header, records
+
+
+async def name_remote(
+    host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
+) -> tuple[str, Label]:
+    """Give a session of a host another name or note; return its id, and what it is called now."""
+    async with connected(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        label = change(listed.label)
+        fields = {"session": id_of(listed.path), "name": label.name, "note": label.note}
+        await link.ask_one("name", **fields, log_dir=log_dir)
+        return id_of(listed.path), label
+
+
+async def copy_remote(
+    host: str,
+    meant: str,
+    log_dir: str | None = None,
+    show: Callable[[float], None] = lambda share: None,
+    traces: bool = False,
+) -> list[Path]:
+    """Copy all that there is of the sessions of a host that are meant, and return the copies.
+
+    Args:
+        host: the host.
+        meant: what `find_sessions` takes, but no path.
+        log_dir: where sessions live there; None for where they do by default.
+        show: is called with how much is copied, 0 to 1.
+        traces: copy the traces of their profiles too.
+
+    Raises:
+        LogError: the copies can't be kept.
+    """
+    async with connected(host) as link:
+        listed = await listed_sessions(link, log_dir, meant, place_options(log_dir, host))
+        copies = []
+        for number, session in enumerate(listed):
+            copy = LogCopy(link, session, log_dir)
+            copy.start()
+            try:
+                copies.append(await copy.wait_until_copied())
+            finally:
+                copy.close()
+            if traces:
+                await copy_traces(link, id_of(session.path), copies[-1].parent, log_dir)
+            show((number + 1) / len(listed))
+        return copies
+
+
+async def examine_remote(host: str, quick: bool = False, log_dir: str | None = None) -> list[Any]:
+    """Return what a host offers and lacks, as its own doctor finds it: fields of findings."""
+    async with connected(host) as link:
+        answers = link.ask("doctor", quick=quick, log_dir=log_dir)
+        return [answer["finding"] async for answer in answers if "finding" in answer]
+
+
+async def start_remote(host: str, job: Job, slurm: str | None = None) -> str:
+    """Start a session on a host, which goes on without us; return its id."""
+    async with connected(host) as link:
+        return await launch_remote(link, job, slurm)
+
+
+async def launch_remote(link: Connection, job: Job, slurm: str | None = None) -> str:
+    """Start a session on the host of a link, or have its Slurm run it; return its id.
+
+    Args:
+        link: the connection to the host.
+        job: what is to run.
+        slurm: what is asked of the Slurm there, as it was typed; None where the host runs it.
+    """
+    answer = await link.ask_one("launch", job=asdict(job), slurm=slurm)
+    session = answer.get("session")
+    if not isinstance(session, str):
+        raise RefusedRequest(f"{link.host} did not say which session it started", FAILED)
+    return session
+
+
+# ---- traces ----
+
+
+MOST_TRACES = 100
+MIB = 1 << 20
+
+
+async def copy_traces(
+    link: Connection, session: str, folder: Path, log_dir: str | None = None
+) -> None:
+    """Copy each trace of a session to a folder; one of the same size is there already.
+
+    Raises:
+        LogError: a copy can't be kept.
+        RefusedRequest: the host sends none that can be copied.
+        SshError: the connection was lost.
+    """
+    here = folder.iterdir()  # noqa: ASYNC240
+    have = {path.name: path.stat().st_size for path in here if is_trace(path.name)}
+    copied: dict[str, bytes] = {}
+    async for answer in link.ask("traces", session=session, have=have, log_dir=log_dir):
+        file, size = str(answer.get("file")), answer.get("size")
+        try:
+            data = copied.get(file, b"") + base64.b64decode(str(answer.get("text")), validate=True)
+        except ValueError:
+            size = None
+        if not is_trace(file) or type(size) is not int or len(copied) > MOST_TRACES:
+            raise RefusedRequest(f"{link.host} sent no traces that can be copied", FAILED)
+        if size > MOST_TRACE_BYTES:
+            raise LogError(
+                f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
+                f"{MOST_TRACE_BYTES // MIB} are copied"
+            )
+        if len(data) > size:
+            raise RefusedRequest(f"{link.host} did not send {file} as it is there", FAILED)
+        copied[file] = data
+        if len(data) == size:
+            try:
+                replace_private(folder / file, data)
+            except OSError as error:
+                why = reason_of(error)
+                raise LogError(f"{file} can't be copied to {folder}: {why}") from None
+            copied[file] = b""
+    if any(copied.values()):
+        raise RefusedRequest(f"{link.host} did not send all of the traces", FAILED)

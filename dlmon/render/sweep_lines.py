@@ -1,0 +1,139 @@
+"""Show a sweep without the screen: a line as each run begins and ends, then table and findings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+from rich.text import Text
+
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.figures import units
+from dlmon.figures.report.sections import Note
+from dlmon.figures.sweeps import (
+    findings,
+    outcome_text,
+    plan_text,
+    problems_of,
+    resumed_by,
+    slot_text,
+    sweep_json,
+    sweep_table,
+)
+from dlmon.log.label import read_label
+from dlmon.records import Began, Ended, Event, RunStatus
+from dlmon.render.console import print_error, table_console
+from dlmon.render.lines import print_line, print_sections
+from dlmon.sweep.results import rows_of
+from dlmon.sweep.runner import SweepRun
+from dlmon.system.signals import on_signals
+
+_LOOK_S = 1.0
+
+
+def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None) -> int:
+    """Run a sweep, print a line for each run, or only the rows as JSON; return the exit code.
+
+    Ctrl-C stops the current run and the sweep, and ends with 130; what
+    was made stays, and `--resume` goes on from there.
+    """
+    showing = _Showing(run, silent=as_json)
+    asyncio.run(showing.run())
+    if as_json:
+        path = run.writer.path
+        name = read_label(path).name
+        print(json.dumps(sweep_json(run.writer.header, run.sweep, str(path), name)))
+    else:
+        print_results(run)
+    sys.stdout.flush()
+    for problem in problems_of(run):
+        print_error(problem)
+    if left := len(run.sweep.left()):
+        resume = resumed_by(run.writer.header.id, log_dir)
+        print_error(f"{units.counted(left, 'run')} left: {resume}")
+    return run.exit_code if showing.exit_code is None else showing.exit_code
+
+
+class _Showing:
+    """Runs a sweep to its end, or to Ctrl-C."""
+
+    def __init__(self, run: SweepRun, silent: bool) -> None:
+        self._run = run
+        self._console = table_console()
+        self._silent = silent
+        self.exit_code: int | None = None
+        self._reported: dict[str, str | None] = {}
+        run.on_event = self._print_event
+
+    async def run(self) -> None:
+        on_signals(self._end)
+        header = self._run.writer.header
+        self._print(f"sweep {header.id}")
+        self._print(plan_text(self._run.sweep.plan))
+        left = len(self._run.sweep.left())
+        if left < len(self._run.sweep.plan.order):
+            self._print(f"{left:,} of them left")
+        self._runs = asyncio.create_task(self._run.run())
+        while not self._runs.done():
+            await asyncio.wait({self._runs}, timeout=_LOOK_S)
+            self._report_problems()
+        if not self._runs.cancelled():
+            self._runs.result()
+
+    def _report_problems(self) -> None:
+        """Print why nothing comes from another machine, once."""
+        for host, current in self._run.current.items():
+            if host is None or current.follower is None:
+                continue
+            problem = current.follower.problem
+            lasting = current.follower.lasting_problem
+            if lasting and lasting != self._reported.get(host):
+                print_error(f"{problem}")
+            self._reported[host] = lasting
+
+    def _end(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
+            self._runs.cancel()
+        else:
+            self._run.stop()
+            if self._run.writer.header.slurm is not None:
+                print_error("its jobs stay in Slurm")
+            else:
+                print_error("stopping after the current batch; Ctrl-C again to leave now")
+
+    def _print_event(self, event: Event) -> None:
+        plan = self._run.sweep.plan
+        if not isinstance(event, (Began, Ended)):
+            return
+        combination = plan.combinations[event.slot.combination]
+        name = slot_text(plan, combination, event.slot.repeat)
+        number = f"{plan.order.index(event.slot) + 1} of {len(plan.order)}"
+        if isinstance(event, Began):
+            self._print(f"{number}  {name}: session {event.session}")
+            return
+        metric = plan.metrics[combination.workload]
+        left = units.time_left(self._run.seconds_left)
+        line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
+        self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
+
+    def _print(self, line: str) -> None:
+        if not self._silent:
+            print_line(self._console, Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+            self._console.file.flush()
+
+
+def print_results(run: SweepRun) -> None:
+    """Print what a sweep found, and its table; of one of which nothing ran, that alone."""
+    console = table_console()
+    console.print()
+    if all(row.status == RunStatus.NOT_RUN for row in rows_of(run.sweep)):
+        # Why not stands at each run above.
+        count = len(run.sweep.plan.order)
+        said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        print_line(console, Text(said))
+        return
+    print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "verdict")])

@@ -1,0 +1,174 @@
+"""Machines without a screen: a line for each sample, of this one or of others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from dlmon.alerts.alert_settings import AlertSettings
+from dlmon.alerts.dispatch import HostAlerts
+from dlmon.exit_codes import DONE, UNREACHABLE
+from dlmon.figures import units
+from dlmon.figures.machine import host_rows as words
+from dlmon.figures.machine.readings import identity, machine_line
+from dlmon.launch.sensing import Sensing
+from dlmon.records import Facts, Machine
+from dlmon.records.changes import merge
+from dlmon.remote.host import HostState, WatchedHost
+from dlmon.render.console import line_console
+from dlmon.system.signals import on_signals
+from dlmon.system.this_host import host_name
+
+# How soon a change of a host is said.
+_LOOKS_S = 0.25
+
+
+class Lines:
+    """What is printed, as lines or as objects of JSON, until Ctrl-C, or until nobody reads it."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self._console, self._errors = line_console(), line_console(stderr=True)
+        self._ended: Future[int] = Future()
+
+    async def until_end(self) -> int:
+        """Wait for the end, and return the exit code.
+
+        Raises:
+            OSError: a line can't be written.
+        """
+        on_signals(self.end)
+        return await asyncio.wrap_future(self._ended)
+
+    def end(self, exit_code: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(exit_code)
+
+    def print(self, line: str) -> None:
+        self._write(self._console, line)
+
+    def print_json(self, **fields: Any) -> None:
+        self.print(json.dumps(fields, allow_nan=False, separators=(",", ":")))
+
+    def print_error(self, sentence: str) -> None:
+        self._write(self._errors, f"dlmon: {sentence}")
+
+    def _write(self, console: Console, line: str) -> None:
+        try:
+            console.print(Text(line))
+            console.file.flush()
+        except OSError as error:
+            if not self._ended.done():
+                self._ended.set_exception(error)
+
+
+async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
+    """Print a line for each sample of this machine, and return the exit code."""
+    lines, latest = Lines(as_json), None
+
+    def print_facts(facts: Facts) -> None:
+        if not as_json:
+            lines.print(f"{facts.host}: {', '.join(identity(facts.machine))}")
+
+    def print_sample(sample: Machine) -> None:
+        nonlocal latest
+        latest = merge(latest, sample)
+        if as_json:
+            lines.print_json(host=host_name(), **asdict(latest))
+        else:
+            lines.print(f"{units.time_of_day(sample.wall)}  {machine_line(latest)}")
+
+    sensing = Sensing(
+        interval_s, print_facts, print_sample, lines.print_error, pcie=pcie, at_once=True
+    )
+    sensing.start()
+    try:
+        return await lines.until_end()
+    finally:
+        sensing.close()
+
+
+async def watch_hosts(
+    names: Sequence[str],
+    interval_s: float,
+    pcie: bool,
+    as_json: bool,
+    alerts: AlertSettings | None,
+) -> int:
+    """Print samples and problems of other machines, and return the exit code.
+
+    As JSON, each is an object in a line. Alerts are sent of hosts that are lost.
+    """
+    lines, hosts, cells = Lines(as_json), list[WatchedHost](), max(map(len, names))
+    for number, name in enumerate(names):
+        on_sample = partial(_print_sample, lines, hosts, number, cells)
+        hosts.append(WatchedHost(name, interval_s, pcie, on_sample=on_sample))
+        hosts[-1].start()
+    sent = None if alerts is None else HostAlerts(alerts)
+    looking = asyncio.create_task(_look(lines, hosts, sent))
+    try:
+        return await lines.until_end()
+    finally:
+        looking.cancel()
+        await asyncio.gather(*(host.close() for host in hosts))
+
+
+async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts | None) -> None:
+    """Say what keeps a host away, that it is back, and that its clock differs, each once.
+
+    End where no host could be reached at first, or all were nodes of jobs that are over.
+    """
+    was_reached, said, clocks = False, dict[str, str | None](), set[str]()
+    while True:
+        for host in hosts:
+            if alerts is not None:
+                is_fine = host.link.is_up or host.link.has_ended
+                alerts.look(host.name, is_fine, host.link.problem)
+            if host.state == HostState.CONNECTING:
+                continue
+            problem = None if host.state == HostState.CONNECTED else host.link.problem
+            if problem != said.get(host.name):
+                said[host.name] = problem
+                if lines.as_json:
+                    lines.print_json(host=host.name, problem=problem)
+                else:
+                    lines.print_error(problem or f"{host.name} is connected again")
+            ahead = words.clock_away(host.snapshot())
+            if ahead and problem is None and host.name not in clocks:
+                clocks.add(host.name)
+                lines.print_error(f"{host.name}: {ahead}")
+        for failure in () if alerts is None else alerts.failures():
+            lines.print_error(failure)
+        states = [host.state for host in hosts]
+        was_reached = was_reached or HostState.CONNECTED in states
+        if not was_reached and HostState.CONNECTING not in states:
+            lines.end(UNREACHABLE)
+        elif set(states) == {HostState.ENDED}:
+            lines.end(DONE)
+        await asyncio.sleep(_LOOKS_S)
+
+
+def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells: int) -> None:
+    host = hosts[number]
+    machine, sessions = host.history.latest, host.snapshot().sessions
+    if machine is None:
+        return
+    if lines.as_json:
+        running = None if sessions is None else [asdict(each) for each in sessions]
+        lines.print_json(host=host.name, **asdict(machine), sessions=running)
+        return
+    times = host.link.times
+    at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
+    parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.facts)]
+    for each in sessions or ():
+        known = (words.session_title(each), words.session_rate(each))
+        parts.append(" ".join(part for part in known if part))
+    lines.print("  ".join(parts))

@@ -1,0 +1,281 @@
+import re
+from dataclasses import replace
+
+import pytest
+from fakes.compared import side
+
+from dlmon.comparison.sides import Difference, NotComparable, compare_sides
+from dlmon.figures.comparison.side_rows import (
+    change_text,
+    changed_text,
+    describe_sides,
+    doubts,
+    figure_table,
+    legends,
+    notes,
+    side_name,
+    verdict,
+)
+from dlmon.figures.report.sections import Figures, Note, Table
+from dlmon.records import Status
+from dlmon.statistics.ratios import Basis, Error, Ratio
+
+(RUN,) = side("run", 1_000.0)
+
+
+def cells(comparison, name):
+    (row,) = (row for row in figure_table(comparison).rows if row[0] == name)
+    return row
+
+
+def names_of(comparison):
+    return [row[0] for row in figure_table(comparison).rows]
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "shown"),
+    [
+        (0.00699, 0.01, ("0.00699", "0.01000")),
+        (0.0123, 0.5, ("0.01", "0.50")),
+        (0.0, 0.00699, ("0", "0.00699")),
+        (0.00699, 12.3, ("0.00699", "12.30")),
+        (101.4, 1_250.4, ("101", "1,250")),
+        (None, 0.005, ("–", "0.00500")),
+    ],
+)
+def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
+    values = [None if one is None else {"compile_s": one} for one in (base, new)]
+    sides = [side(name, 900.0, values=one) for name, one in zip("ab", values, strict=True)]
+    assert cells(compare_sides(*sides), "compile, s")[1:3] == shown
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),
+        (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "-4.9 %"),
+        (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ +0.4 %"),
+        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "? +50.0 %"),
+        (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "+1,150 %"),
+        (Ratio(1e9), "? over +1,000,000 %"),
+    ],
+)
+def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
+    assert change_text(ratio) == text
+
+
+def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
+    for runs, name in (
+        (side("a", 1.0), "a-0"),
+        (side("a", 1.0, 2.0), "a-0 and a-1"),
+        (side("a", 1.0, 2.0, 3.0), "a-0 and 2 more"),
+        ([*side("a", 1.0, name="first"), *side("b", 1.0)], "first and b-0"),
+        (side("a", 1.0, name="baseline"), "baseline"),
+        (side("a", 1.0, 2.0, name="baseline"), "baseline, 2 runs"),
+    ):
+        assert side_name(runs) == name
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        # Where they differ in their figures, what they have in common.
+        (
+            {"cpu_shared": "other programs took {0.5, 0.7} of 2 cores"},
+            ["both runs: other programs took part of the CPUs"],
+        ),
+        (
+            {"busy_at_start": "machine was busy at the start: CPU {30, 40} %"},
+            ["both runs: machine was busy at the start"],
+        ),
+        ({"on_battery": "the machine ran on battery"}, ["both runs: the machine ran on battery"]),
+        # What is of each run alone is said of each.
+        (
+            {"too_short": "too short: {3.0, 4.0} s of steady batches"},
+            ["a-0: too short: 3.0 s of steady batches", "c-0: too short: 4.0 s of steady batches"],
+        ),
+    ],
+)
+def test_what_speaks_against_every_run_is_said_once(against, said):
+    (name, text), (a, c) = *against.items(), (side("a", 1.0), side("c", 2.0))
+    each = [re.sub(r"\{(.*), (.*)\}", rf"\{n}", text) for n in (1, 2)]
+    doubted = [
+        [replace(one, valid=False, against={name: why})]
+        for (one,), why in zip((a, c), each, strict=True)
+    ]
+    assert doubts(compare_sides(*doubted)) == said
+    alone = ["a-0 is still running: its figures are those so far", f"c-0: {each[1]}"]
+    running = [replace(a[0], status=Status.RUNNING)]
+    assert doubts(compare_sides(running, doubted[1])) == alone
+
+
+ERROR = Error(0.01, 9)
+
+
+@pytest.mark.parametrize(
+    ("runs", "rests_on", "command", "how"),
+    [
+        ((1_120.0,), "1 run each", None, "dlmon sweep cifar10-cnn --repeat 3"),
+        ((1_120.0, 1_120.0), "1 run on a side", None, "dlmon sweep cifar10-cnn --repeat 3"),
+        ((1_120.0,), "1 run each", ("train.py",), "dlmon exec --repeat 3"),
+    ],
+)
+def test_of_one_run_a_side_it_is_said_what_would_show_more(runs, rests_on, command, how):
+    of_script = {"workload": "train.py", "command": command} if command else {}
+    base, new = side("a", 1_000.0, **of_script), side("b", *runs, **of_script)
+    assert verdict(compare_sides(base, new)) == (
+        f"new is 12.0 % faster than base ({rests_on}); "
+        f"repeat each 3 times to see how much runs differ ({how})"
+    )
+
+
+def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
+    one_each = compare_sides(
+        side("a", 1.0, throughput_error=ERROR), side("b", 2.0, throughput_error=ERROR)
+    )
+    assert [text[:12] for text in legends(figure_table(one_each))] == ["? not tested"]
+    assert "not of how runs do" in notes(one_each)[-1]
+    judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
+    assert "allows for how runs differ" in legends(figure_table(judged))[0]
+    assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
+    clear = compare_sides(side("a", 1_000.0, 1_001.0, 999.0), side("b", 1_100.0, 1_101.0, 1_099.0))
+    assert legends(figure_table(clear)) == []
+    assert verdict(clear) == "new is 10.0 % faster than base (9.8 to 10.2 %)"
+    assert verdict(compare_sides(side("a", 1, 1), side("b", 2, 2))) == (
+        "new is 2.00× as fast as base (the runs of a side do not differ at all)"
+    )
+
+
+# ---- steps and samples ----
+
+IN_STEPS = {"counts_steps": True, "workload": "train.py", "command": ("train.py",)}
+IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
+
+
+def test_steps_and_samples_have_no_unit_in_common_and_no_verdict():
+    comparison = compare_sides(
+        side("a", 50.0, 50.5, **IN_STEPS), side("b", 1_600.0, 1_601.0, **IN_SAMPLES)
+    )
+    assert cells(comparison, "throughput") == (
+        "throughput", "50.25", "1,600", "", "", "", "2+2",
+    )  # fmt: skip
+    said = "not compared with base: one side counts steps, the other samples"
+    assert verdict(comparison) == said
+    assert notes(comparison) == []
+    assert figure_table(comparison).levels == ("",)
+
+
+def test_why_no_part_of_the_time_is_compared_is_said_once():
+    values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
+    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
+    assert notes(compare_sides(base, new)) == [
+        "USD and what each batch adds to the time are not compared: "
+        "the runs had different numbers of batches"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of_script", "parts"),
+    [
+        ({}, ["compile, s", "start and imports, s", "compiling, s"]),
+        # Of PyTorch, they have names that hold for it.
+        (
+            {"command": ("python", "train.py"), "compiles": False},
+            ["first batches, extra s", "start and set-up, s", "first batch, s"],
+        ),
+    ],
+)
+def test_what_was_learned_stands_between_the_figures_and_the_account(of_script, parts):
+    values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5, "compile_s": 1.4}
+    values |= {"account.startup": 5.0, "account.compiling": 1.4}
+    sides = [side(name, 1.0, values=values, **of_script) for name in "ab"]
+    comparison = compare_sides(*sides)
+    # A foreign name is cleaned and cut.
+    metric = "last a_very_long_nam…"
+    assert names_of(comparison)[1:] == [parts[0], metric, *parts[1:]]
+    assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "? +0.0 %")
+
+
+# ---- what differs ----
+
+
+def differences(comparison, **options):
+    sections = describe_sides(comparison, **options)
+    return [one for one in sections if isinstance(one, Figures) and one.heading]
+
+
+def test_unlike_sides_are_shown_without_figures_unless_that_is_asked_for():
+    changes = {"batch_size": 32, "options": {"threads": 2}}
+    it = compare_sides(side("a", 1.0, batch_size=64), side("b", 2.0, **changes))
+    names, said, what_differs = describe_sides(it, anyway=False)
+    assert names == Figures("", (("base", "a-0"), ("new", "b-0")))
+    assert said == Note(("These runs do not compare: batch size 64, not 32.",), "verdict")
+    assert what_differs == Figures("Different options", (("threads", "– → 2"),))
+    _, verdict, doubted, table, *_ = describe_sides(it)
+    assert verdict.sentences[0].startswith("New is 2.00× as fast as base")
+    assert doubted == Note(("Not comparable: batch size 64, not 32.",), "warning")
+    assert isinstance(table, Table)
+
+
+def test_a_long_value_is_cut_to_where_it_differs():
+    ends = [
+        changed_text(Difference("data", f"/{'x' * 200}/{name}", f"/{'x' * 200}/b")) for name in "ac"
+    ]
+    assert ends == ["…xxxxxxx/a → …xxxxxxx/b", "…xxxxxxx/c → …xxxxxxx/b"]
+
+
+# ---- what else ran ----
+
+
+def test_what_other_programs_took_stands_beside_the_verdict():
+    quiet, busy = {"run_cores": 1.9, "other_cores": 0.1}, {"run_cores": 0.7, "other_cores": 1.4}
+    comparison = compare_sides(side("a", 1.0, values=quiet), side("b", 0.3, values=busy))
+    assert doubts(comparison) == ["other programs took 1.3 cores more in new"]
+    assert cells(comparison, "other programs, cores")[1:4] == ("0.10", "1.40", "")
+    assert cells(comparison, "this run, cores")[1:4] == ("1.90", "0.70", "")
+    turned = compare_sides(side("a", 1.0, values=busy), side("b", 0.3, values=quiet))
+    assert doubts(turned) == ["other programs took 1.3 cores more in base"]
+    same = compare_sides(side("a", 1.0, values=quiet), side("b", 1.0, values=quiet))
+    assert doubts(same) == []
+
+
+def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
+    def epochs(name, rate, *took_s):
+        values = [{"samples_per_second": rate + s, "seconds_per_epoch": s} for s in took_s]
+        return [replace(RUN, session=f"{name}{n}", values=one) for n, one in enumerate(values)]
+
+    base, slower = epochs("a", 1_000.0, 10.0), epochs("b", 1_200.0, 10.6)
+    assert doubts(compare_sides(base, slower)) == ["an epoch took 6.0 % more time in new even so"]
+    assert doubts(compare_sides(slower, base)) == ["an epoch took 5.7 % less time in new even so"]
+    assert doubts(compare_sides(base, epochs("b", 1_200.0, 8.3))) == []
+    # Not where they did by chance alone.
+    comparison = compare_sides(base, epochs("b", 1_200.0, 5.0, 10.0, 40.0))
+    epoch = next(each for each in comparison.figures if each.name == "seconds_per_epoch")
+    assert epoch.ratio.value > 1.2
+    assert not epoch.ratio.is_significant
+    assert doubts(comparison) == []
+
+
+# ---- what failed ----
+
+FAILED = replace(
+    RUN,
+    session="bad",
+    status=Status.FAILED,
+    values={},
+    lacking={"samples_per_second": "too short"},
+    error="out of memory",
+)
+
+
+def test_of_a_run_that_failed_it_is_said_why():
+    with pytest.raises(NotComparable, match=r"^bad failed \(out of"):
+        compare_sides(side("a", 1.0), [FAILED])
+    comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
+    assert doubts(comparison) == [
+        "left out: bad failed (out of memory) before it had a throughput to compare"
+    ]
+    measured = replace(FAILED, values={"samples_per_second": 1.0})
+    assert doubts(compare_sides(side("a", 1.0), [measured])) == [
+        "bad failed (out of memory): its figures are those up to then"
+    ]

@@ -1,0 +1,249 @@
+"""What a report draws over time: the throughput in its unit, and the machine."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.scripts import SECOND, script_session
+
+from dlmon.figures.report.curves import (
+    CPU,
+    GPU,
+    IN_STEPS,
+    THROUGHPUT,
+    MetricCurves,
+    charts_of,
+    curves_of,
+    metric_charts,
+)
+from dlmon.records import Batches, BatchSummary, Cpu, Epoch, Machine, Metrics, Model, ProcessTree
+from dlmon.session.session import Session
+
+
+def charts(*sessions):
+    """Return the charts of sessions, by their titles."""
+    read = []
+    for header, *records in sessions:
+        read.append(Session(header))
+        for record in records:
+            read[-1].fold(record)
+    names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
+    return {chart.title: chart for chart in charts_of(read, names)}
+
+
+def throughput(*sessions):
+    found = charts(*sessions)
+    return {title: chart for title, chart in found.items() if title.startswith(THROUGHPUT)}
+
+
+def drawn(chart):
+    """Return what is known of the only line of a chart."""
+    (line,) = chart.lines
+    return [value for value in line.mean if value is not None]
+
+
+def in_one(batches):
+    """Return what batches come to as a summary."""
+    count, took_us = len(batches.dt_us), sum(batches.dt_us)
+    samples = None if batches.samples is None else batches.samples * count
+    end = batches.t + (took_us - batches.dt_us[0]) * 1000
+    quantiles = (batches.dt_us[0],) * 7
+    return BatchSummary(
+        batches.epoch, batches.first, count, samples, batches.t, end, took_us, quantiles
+    )
+
+
+def summed(records):
+    return [in_one(record) if isinstance(record, Batches) else record for record in records]
+
+
+@pytest.mark.parametrize("written", [list, summed])
+@pytest.mark.parametrize(
+    ("samples", "unit", "rate"), [(64, "samples/s", 3_200), (None, "steps/s", 50)]
+)
+def test_the_throughput_has_its_unit(written, samples, unit, rate):
+    charts = throughput(written(script_session(samples=samples)))
+    assert list(charts) == [THROUGHPUT]
+    assert charts[THROUGHPUT].unit == unit
+    rates = drawn(charts[THROUGHPUT])[2:-2]
+    assert (min(rates), max(rates)) == pytest.approx((rate, rate), rel=0.02)
+    # Processes that train together are summed, in either unit.
+    of_two = throughput(script_session(samples=samples, trainers=2))[THROUGHPUT]
+    assert (of_two.unit, drawn(of_two)[10]) == (unit, pytest.approx(rate * (1 + 20 / 21), rel=0.02))
+
+
+def test_steps_and_samples_do_not_share_an_axis():
+    charts = throughput(recorded_session(), script_session(samples=None), recorded_session())
+    assert [(title, chart.unit) for title, chart in charts.items()] == [
+        (THROUGHPUT, "samples/s"),
+        (IN_STEPS, "steps/s"),
+    ]
+    labels = [[line.label for line in chart.lines] for chart in charts.values()]
+    assert labels == [["run 1", "run 3"], ["run 2"]]
+    assert max(drawn(charts[IN_STEPS])) == pytest.approx(50, rel=0.02)
+    both = throughput(script_session(samples=None), script_session(samples=None))
+    assert [(title, chart.unit) for title, chart in both.items()] == [(THROUGHPUT, "steps/s")]
+
+
+def test_batches_whose_size_is_not_known_are_a_gap_among_others():
+    header, *records = script_session()
+    middle = header.t + 12 * SECOND
+    unknown = [
+        replace(each, samples=None) if isinstance(each, Batches) and each.t > middle else each
+        for each in records
+    ]
+    chart = throughput([header, *unknown])[THROUGHPUT]
+    assert chart.unit == "samples/s"
+    assert len(chart.lines[0].mean) == pytest.approx(12 / chart.width_s, abs=2)
+    assert drawn(chart)[-3] == pytest.approx(3_200, rel=0.02)
+
+
+@pytest.mark.parametrize(("cores", "pct"), [((60,) * 64, 390.0 / 64), (None, 390.0 / 4)])
+def test_a_run_is_drawn_in_percent_of_all_cores_as_the_machine_is(cores, pct):
+    header = recorded_session(cores=4)[0]
+    busy = Cpu(60.0, cores=cores)
+    reading = Machine(header.t + SECOND, 0.0, cpu=busy, process=ProcessTree(cpu_pct=390.0))
+    (chart,) = charts([header, reading]).values()
+    assert chart.title == CPU
+    means = {line.label: line.mean[0] for line in chart.lines}
+    assert means == {"this run": pytest.approx(pct), "machine": 60.0}
+
+
+def test_among_others_a_session_has_the_gpu_of_its_first_process():
+    header, *records = script_session(trainers=2)
+    readings = [record for record in recorded_session(gpus=2) if isinstance(record, Machine)]
+    records = [
+        replace(one, device=f"gpu:{one.trainer or 0}") if isinstance(one, Model) else one
+        for one in (*records, *readings)
+    ]
+    alone = {line.label: line.mean for line in charts([header, *records])[GPU].lines}
+    among = [line.mean for line in charts([header, *records], [header, *records])[GPU].lines]
+    assert list(alone) == ["GPU 0", "GPU 1"]
+    assert among == [alone["GPU 0"]] * 2
+
+
+@pytest.mark.parametrize("hours", [0.01, 5, 30])
+def test_a_report_of_many_sessions_is_not_too_large(hours):
+    header = recorded_session()[0]
+    session = Session(header)
+    for minute in range(int(hours * 60) + 1):
+        at_ns = header.t + minute * 60 * SECOND
+        session.machine.cpu_pct.add(at_ns, at_ns + 30 * SECOND, minute % 7)
+    drawn = charts_of([session] * 16, ["run"] * 16)
+    values = sum(3 * len(line.mean) for chart in drawn for line in chart.lines)
+    assert 0 < values <= 330_000
+
+
+TRAINING, VALIDATION = "training", "validation, at the end of each epoch"
+
+
+def metric_charts_of(*sessions):
+    curves = []
+    for records in sessions:
+        curves.append(MetricCurves(records[0]))
+        for record in records[1:]:
+            curves[-1].fold(record)
+    names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
+    return {chart.metric: chart for chart in metric_charts(curves, names)}
+
+
+def losses(records):
+    """Return the lines of the loss."""
+    charts = metric_charts_of(records)
+    return {line.label: line for line in charts["loss"].lines} if charts else {}
+
+
+def without_metrics():
+    return [record for record in recorded_session() if not isinstance(record, Metrics)]
+
+
+def test_each_metric_has_a_chart_with_its_validation_at_the_end_of_its_epoch():
+    records = recorded_session()
+    charts = metric_charts_of(records)
+    assert list(charts) == ["loss", "accuracy"]
+    for chart in charts.values():
+        assert [line.label for line in chart.lines] == [TRAINING, VALIDATION]
+    drawn = losses(records)
+    assert drawn[TRAINING].mean[0] > 2
+    assert drawn[TRAINING].mean[-1] < 0.7
+    assert [round(mean, 4) for mean in drawn[VALIDATION].mean] == [1.8, 0.9, 0.6]
+    epochs = [r for r in records if isinstance(r, Epoch)]
+    ends = [(one.end - records[0].t) / 1e9 for one in epochs]
+    assert drawn[VALIDATION].xs == pytest.approx(ends)
+    # An older log draws those of training at the ends of it.
+    ends = [(one.train_end - records[0].t) / 1e9 for one in epochs]
+    assert losses(without_metrics())[TRAINING].xs == pytest.approx(ends)
+
+
+def test_each_epoch_has_a_value_however_short_it_is_and_however_often_it_is_written():
+    header, *records = without_metrics()
+    epochs = [r for r in records if isinstance(r, Epoch)]
+    short = []
+    for number in range(20):
+        begin = header.t + number * SECOND * 6 // 10
+        ends = {"train_end": begin + SECOND * 4 // 10, "end": begin + SECOND * 5 // 10}
+        short.append(replace(epochs[0], epoch=number, begin=begin, validation=None, **ends))
+    assert [len(line.mean) for line in losses([header, *short]).values()] == [20, 20]
+    first = replace(short[0], metrics={"loss": 2.0})
+    again = replace(epochs[0], metrics={"loss": 2.0, "val_loss": 1.5})
+    drawn = losses([header, replace(epochs[0], metrics=first.metrics, validation=None), again])
+    assert [line.mean for line in drawn.values()] == [(2.0,), (1.5,)]
+
+
+def test_the_validation_of_a_session_among_several_has_its_colour():
+    lines = metric_charts_of(recorded_session(), recorded_session())["loss"].lines
+    assert [line.label for line in lines] == [
+        "run 1", "run 1, validation", "run 2", "run 2, validation",
+    ]  # fmt: skip
+    assert [line.session for line in lines] == [0, 0, 1, 1]
+
+
+def test_of_very_many_values_each_point_has_the_mean_and_the_extremes_of_neighbours():
+    header = recorded_session()[0]
+    values = [float(number % 7) for number in range(5000)]
+    records = [Metrics(t=header.t + n * 10**9, values={"loss": v}) for n, v in enumerate(values)]
+    line = losses([header, *records])[TRAINING]
+    assert len(line.xs) <= 600
+    assert line.mean[0] == pytest.approx(sum(values[:16]) / 16)
+    assert (line.xs[0], line.low[0], line.high[0]) == (7.5, 0.0, 6.0)
+    # One that is no number is a gap.
+    points = losses(recorded_session("training", ended=2, nan_loss=True))[TRAINING].mean
+    assert None in points
+    assert all(mean is None or mean > 0 for mean in points)
+
+
+def of_peak(**changes):
+    """Return the curves of a script whose network takes so many operations for a token."""
+    known = {"flops_per_token": 1e6, "sequence": 64, "peak_flop_s": 1e12, "peak_from": "measured"}
+    records = [
+        replace(record, **{**known, **changes}) if isinstance(record, Model) else record
+        for record in script_session(tokens=64)
+    ]
+    return curves_of(folded(records), 0)
+
+
+def test_the_share_of_the_peak_is_a_curve_that_follows_the_tokens():
+    curves = of_peak()
+    share, in_tokens = curves["share of the peak"], curves["tokens"]
+    assert share.unit == "%"
+    # 64 samples of 64 tokens in 20 ms.
+    assert share.factor * share.series.mean == pytest.approx(100 * 204_800 * 1e6 / 1e12, rel=0.01)
+    assert share.series is in_tokens.series
+
+
+@pytest.mark.parametrize("unknown", [{"peak_flop_s": None}, {"flops_per_token": None}])
+def test_a_share_of_the_peak_that_is_not_known_is_no_curve(unknown):
+    assert "share of the peak" not in of_peak(**unknown)
+
+
+def test_of_samples_whose_operations_are_counted_the_share_follows_the_samples():
+    curves = of_peak(flops_per_sample=1e8, flops_per_token=None)
+    assert curves["share of the peak"].series is curves["throughput"].series
+
+
+def test_what_dlmon_reads_itself_has_a_name_in_words_and_a_metric_of_the_script_its_own():
+    header, *records = recorded_session("training")
+    metrics = {"learning_rate": 0.1, "grad_norm": 2.0, "my_score": 3.0}
+    charts = metric_charts_of([header, *records, Metrics(header.t + 10 * SECOND, metrics)])
+    titles = {name: chart.title for name, chart in charts.items()}
+    assert [titles[name] for name in metrics] == ["Learning rate", "Gradient norm", "My_score"]

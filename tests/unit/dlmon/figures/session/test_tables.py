@@ -1,0 +1,120 @@
+"""Tables of a session: of several loops, of epochs that were cut, of a profile's operations."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded
+from fakes.scripts import Script, script_session
+
+from dlmon.figures.session.summary import Outcome, summary_rows
+from dlmon.figures.session.tables import (
+    describe_profile,
+    epoch_table,
+    evaluation_text,
+    loop_table,
+    measured_in_short,
+    measured_loop,
+    metrics_line,
+)
+from dlmon.log.label import Label
+from dlmon.records import Epoch, Evaluation, Model, Operation, Profile, Status
+from dlmon.render.lines import lines_of
+from dlmon.session.learning import MetricFigure
+
+FITS = (
+    Script()
+    .train("small", 10, step_ms=1)
+    .train("large", 5_000, step_ms=50)
+    .train(None, None, batch=None, epochs=1)
+    .records
+)
+LARGE = "large (5,000 parameters), batch 32, 3,200 samples"
+
+
+def test_it_is_said_which_loop_the_figures_are_of():
+    session = folded(FITS)
+    snapshot = session.snapshot(ended=True)
+    assert measured_loop(snapshot) == f"the one of 3 whose steps took longest: {LARGE}"
+    assert measured_in_short(snapshot) == "longest of 3 loops"
+    rows = dict(summary_rows(Outcome(session, snapshot, Status.COMPLETED, Label())))
+    assert rows["figures of"] == measured_loop(snapshot)
+    assert rows["seconds per epoch"].startswith("5.00 s")
+
+
+def test_each_loop_has_a_row_and_the_longest_a_mark():
+    table = loop_table(folded(FITS).snapshot(ended=True), 10)
+    assert [row[:4] for row in table.rows] == [
+        ("", "small (10 parameters), batch 32, 3,200 samples", "3", "300"),
+        ("▶", LARGE, "3", "300"),
+        ("", "without a loader", "–", "100"),
+    ]
+    assert (table.rows[0][5], table.rows[2][5], table.left_out) == ("0.10 s", "–", 0)
+    table = loop_table(folded(FITS).snapshot(ended=True), 2)
+    assert ([row[1] for row in table.rows], table.left_out) == ([LARGE, "without a loader"], 1)
+    # Of a script with one loop nothing is said.
+    snapshot = folded(script_session()).snapshot(ended=True)
+    assert measured_loop(snapshot) == measured_in_short(snapshot) == ""
+    assert loop_table(snapshot, 10) is None
+
+
+S = 10**9
+MODEL = Model(1, 1, 32, 60_000, 1_875, 3, steps_cap=120)
+
+
+def numbers(epochs, model):
+    return [row[0] for row in epoch_table(epochs, model).rows]
+
+
+def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():
+    epochs = [
+        Epoch(number, 0, S, S, whole, 1_000, {}, steps=steps)
+        for number, (whole, steps) in enumerate([(True, 1_875), (False, 120), (False, 119)])
+    ]
+    assert numbers(epochs, MODEL) == ["1", "2", "3 (cut)"]
+    assert numbers(epochs, None) == ["1", "2 (cut)", "3 (cut)"]
+
+
+def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation():
+    first, second = (
+        Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8),
+        Operation("x", 1, 9, 0, 0),
+    )
+    made = Profile(9, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", operations=(first, second))
+    note, table = describe_profile(replace(made, idle=0.12, copying=0.03, communicating=0.0))
+    assert note.sentences == (
+        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %, "
+        "communicating 0 %",
+    )
+    assert table.headings == ("share", "calls", "host", "device", "operation")
+    assert table.rows[0] == ("80.0 %", "5", "1.50 ms", "40.0 ms", first.name)
+    assert table.rows[1] == ("0.0 %", "1", "0.01 ms", "–", "x")
+    # The names of operations are cut to the width.
+    *_, row, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
+    assert (len(row), row[-1]) == (76, "…")
+
+
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        (
+            [("loss", 0.42, "", 0.42, 8, 8), ("val_loss", 0.5, "", 0.45, 6, 8)],
+            "loss 0.4200 (best), val_loss 0.5000 (best 0.4500 in pass 7)",
+        ),
+        ([("lr", 0.001, "", None, None, 8)], "lr 0.0010"),
+        # The only epoch is not called the best, and what was read as it trained is of none.
+        ([("loss", 0.42, "", 0.42, 0, 0)], "loss 0.4200"),
+        ([("loss", 0.42)], "loss 0.4200 (last read)"),
+        ([("loss", None, "NaN", 2.0, 0, 3)], "loss NaN (best 2.0000 in pass 1)"),
+    ],
+)
+def test_a_line_says_the_last_value_and_the_best_where_that_is_another(figures, line):
+    assert metrics_line([MetricFigure(*one) for one in figures], "pass") == line
+    many = metrics_line([MetricFigure(f"m{n}", 1.0, last_epoch=1) for n in range(20)])
+    assert many.endswith("m7 1.0000, and 12 more")
+
+
+def test_an_evaluation_says_what_it_came_to_and_over_what():
+    evaluation = Evaluation(S, 3 * S, 5, 1000, True, {"accuracy": 0.9, "loss": 0.4})
+    assert evaluation_text(evaluation) == "loss 0.4000, accuracy 0.9000 (1,000 samples, 2.00 s)"
+    cut = Evaluation(S, 3 * S, 5, None, False, {"loss": None}, why={"loss": "NaN"})
+    assert evaluation_text(cut) == "loss NaN (2.00 s, cut short)"

@@ -1,0 +1,367 @@
+"""The charts of a session on one time axis: throughput, hardware, and loss or another metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import share_text
+from dlmon.figures.report.curves import curve_of, metric_in_words
+from dlmon.figures.session import tokens
+from dlmon.figures.session.framework_memory import memory_text
+from dlmon.figures.session.phases import doing_text
+from dlmon.figures.session.tables import newest_text, value_text
+from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
+from dlmon.records import Alert
+from dlmon.session.gaps import GapKind
+from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
+from dlmon.session.session import Session
+from dlmon.session.snapshot import PhaseSpan, Snapshot
+from dlmon.session.source import SessionSource
+from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
+from tui.drawing.time_axis import BETWEEN_STEPS, RunSpan, TimeAxis, TimeLabels, TimeWindow, View
+from tui.machine.machine import Machine
+from tui.machine.view import MachineView, gpus_that_train
+from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
+from tui.screens.chart_screen import ChartsScreen
+from tui.widgets.chart import Chart, ChartPicture
+
+_BUCKET_NS = 1_000_000_000
+
+
+class TimeChartsScreen(ChartsScreen):
+    """A screen with the throughput above the hardware: panned, zoomed and read together.
+
+    A subclass lays out `_throughput` and `_machine`.
+
+    Args:
+        source: the session.
+    """
+
+    def __init__(self, source: SessionSource) -> None:
+        """Follow the run."""
+        super().__init__()
+        self._source = source
+        self._throughput = Chart(
+            tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
+        )
+        self._throughput.more_goes_below = True
+        self._machine = Machine(beside=True)
+        self._top, self._bottom = 0.0, 0.0
+        self._fits_axis = False
+
+    def paint_charts(self, snapshot: Snapshot) -> None:
+        """Draw the charts."""
+        run, count = self.run, self.plot_columns
+        axis = self.window.axis(run, count)
+        cursor = self.window.cursor_column(axis)
+        session = self._source.session
+        view = replace(
+            machine_view(self._source, snapshot),
+            epoch_starts=_marked_epochs(session),
+            phase_spans=_shaded(session, snapshot),
+            cursor_ns=self.window.read_ns(axis),
+            cursor_label=self._cursor_label(axis),
+        )
+        self._throughput.show(self._throughput_picture(snapshot, axis))
+        self._machine.show(view, axis, self._times)
+        # Last: it says where the axis begins.
+        self._title_throughput(snapshot, axis, cursor)
+
+    @property
+    def run(self) -> RunSpan:
+        """The run as far as it has come."""
+        session = self._source.session
+        interval_ns = int(session.machine.interval_s * 1e9)
+        return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
+
+    @property
+    def read_time_ns(self) -> tuple[int, int] | None:
+        """Return the start and the end of the column that the cursor is on."""
+        axis = self.window.axis(self.run, self.plot_columns)
+        column = self.window.cursor_column(axis)
+        if column is None:
+            return None
+        start_ns = axis.start_ns + column * axis.column_ns
+        return start_ns, start_ns + axis.column_ns
+
+    @property
+    def plot_columns(self) -> int:
+        """How many columns the charts have room for that are about as wide as the widest."""
+        if isinstance(self.maximized, Chart):
+            return self.maximized.plot_columns
+        shown = [chart for chart in (self._throughput, self._machine) if chart.display]
+        counts = [chart.plot_columns for chart in shown]
+        return min((count for count in counts if 10 * count > 9 * max(counts)), default=0)
+
+    def _throughput_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        series = self._source.session.throughput
+        columns = axis.columns(series)
+        lows, highs = axis.extremes(series) if axis.column_ns > _BUCKET_NS else ((), ())
+        known = [value for value in (*columns, *lows, *highs) if value is not None]
+        if known:
+            self._top = grown_top(self._top, max(known))
+        least = min(known, default=0.0) if self._fits_axis else 0.0
+        self._bottom = fitted_bottom(self._bottom, self._top, least)
+        labels: tuple[str, ...] = ("",) if self._top == 0 else ()
+        if self._bottom > 0:
+            labels = short_number(self._top), short_number(self._bottom)
+        picture = self.curve(
+            columns,
+            axis,
+            snapshot,
+            top=self._top,
+            bottom=self._bottom,
+            reason=f"{doing_text(snapshot)} …" if self._source.running else "no batch",
+            written=units.rate,
+        )
+        # An area says how much there is, so it begins at 0.
+        is_from_zero = self._bottom == 0
+        return replace(picture, left_labels=labels, area=is_from_zero, lows=lows, highs=highs)
+
+    def curve(
+        self,
+        columns: tuple[float | None, ...],
+        axis: TimeAxis,
+        snapshot: Snapshot,
+        *,
+        top: float,
+        bottom: float = 0.0,
+        reason: str = "",
+        written: Callable[[float], str] = short_number,
+    ) -> ChartPicture:
+        """Return a curve on the axis that all charts share, with its grid, marks and cursor.
+
+        `reason` says why nothing is known; `written` writes the value at the cursor. A `Chart`
+        with a hue of its own shows it.
+        """
+        session, cursor = self._source.session, self.window.cursor_column(axis)
+        value = None if cursor is None or cursor >= len(columns) else columns[cursor]
+        return ChartPicture(
+            columns=columns,
+            top=top,
+            bottom=bottom,
+            marks=axis.marks(_marked_epochs(session)),
+            shades=axis.shades(_shaded(session, snapshot)),
+            reason=reason,
+            cursor=cursor,
+            times=self._times(axis).unlabelled,
+            value="" if value is None else written(value),
+        )
+
+    def under_line(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        """Return what a chart has under and over its line: grid, epochs, shades and the cursor."""
+        return self.curve((), axis, snapshot, top=1.0)
+
+    def _times(self, axis: TimeAxis) -> TimeLabels:
+        return axis.time_elapsed(self._source.session.header.t)
+
+    def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
+        """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
+        if cursor is None:
+            figure, *more = self._throughput_now(snapshot)
+        else:
+            figure, *more = self._throughput_at(axis, cursor)
+            figure = f"{self._cursor_label(axis)}  {figure}"
+        below = self._shown_part_text(axis)
+        if self._fits_axis and self._top > 0:
+            why = ", not 0" if self._bottom else ": not all in the upper half"
+            below = f"{below}, y from {short_number(self._bottom)}{why}"
+        self._throughput.set_titles("Throughput", below, figure, tuple(more))
+
+    def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Write the throughput with its band, and the stalls."""
+        unit = units.rate_unit(snapshot.counts_steps)
+        measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
+        figure = f"{units.rate(now)} {unit}" if now is not None else ""
+        if measured is not None:
+            figure = units.throughput(measured, unit)
+        stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
+        in_tokens = tokens.rate_text(snapshot)
+        if snapshot.overdue_s is not None:
+            figure, in_tokens = (f"was {text}" if text else "" for text in (figure, in_tokens))
+        share = share_text(snapshot.result or snapshot.effective)
+        return (figure, *filter(None, (in_tokens, share, stalls)))
+
+    def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
+        """Write the throughput of a column; of one of several seconds, its extremes too."""
+        series = self._source.session.throughput
+        value = axis.columns(series)[column]
+        if value is None:
+            return ("no batch",)
+        start_ns = axis.start_ns + column * axis.column_ns
+        extremes = series.extremes(start_ns, start_ns + axis.column_ns)
+        low, high = map(units.rate, extremes or (value, value))
+        text = f"{units.rate(value)} {units.rate_unit(self._source.session.counts_steps)}"
+        return (text, f"({low} to {high})") if low != high else (text,)
+
+    def _shown_part_text(self, axis: TimeAxis) -> str:
+        """Name the part of the run that is on the charts."""
+        run, count = self.run, self.plot_columns
+        if self.window.is_paused(run, count):
+            start, end = map(self._clock, (axis.start_ns, axis.end_ns))
+            return f"paused at {start} – {end}, f follows"
+        seen = self.window.shown_part(run, count)
+        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
+
+    def _cursor_label(self, axis: TimeAxis) -> str:
+        read_ns = self.window.read_ns(axis)
+        return "" if read_ns is None else f"at {self._clock(read_ns)}"
+
+    def _clock(self, t_ns: int) -> str:
+        """Write an instant as the time since the session began."""
+        return units.clock((t_ns - self._source.session.header.t) / 1e9)
+
+    def paint_window(self) -> None:
+        self.paint_charts(self._source.snapshot())
+
+    def action_fit_axis(self) -> None:
+        """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
+        self._fits_axis = not self._fits_axis
+        self.paint_charts(self._source.snapshot())
+
+
+def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
+    """Return when epochs began; none of a script's loop that has none."""
+    return tuple(session.epoch_starts) if session.has_epochs else ()
+
+
+def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
+    """Return the phases of a session, its long steps of over a second, and its alerts."""
+    names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
+    long = [gap for gap in snapshot.gaps if gap.kind in names]
+    return (
+        *session.phase_spans,
+        *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in long),
+        *(PhaseSpan("alerted", n.t, n.t) for n in snapshot.notices if isinstance(n, Alert)),
+    )
+
+
+def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
+    """Return the machine of a session as it is now, or was at the end."""
+    session = source.session
+    return MachineView(
+        history=session.machine,
+        facts=session.facts,
+        age_s=snapshot.machine_age_s if source.running else None,
+        interval_s=session.machine.interval_s,
+        training=gpus_that_train(session.header, snapshot),
+        host=source.host,
+        memory=memory_text(snapshot),
+        goes_on=source.running,
+    )
+
+
+NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
+_LOOK = HUES.index("loss")
+_LEAST_READINGS = 3
+_CURVE_CELLS = 12
+
+
+class LossChart(CurveChart):
+    """The loss over time, with each validation; the screen chooses which metric."""
+
+    def __init__(self) -> None:
+        super().__init__(id="loss")
+
+    def show_metric(
+        self,
+        learning: Learning,
+        chosen: str | None,
+        axis: TimeAxis,
+        below: ChartPicture,
+        *,
+        is_running: bool,
+        cursor_label: str,
+        each: str,
+        shared: TimeAxis,
+    ) -> None:
+        """Draw a metric.
+
+        Args:
+            learning: what is known of all metrics.
+            chosen: which is shown; None for the loss.
+            axis: the time that is shown, in columns of this chart's own.
+            below: the marks, shades and cursor under and over the line.
+            is_running: whether a loss may be seen yet.
+            cursor_label: when the cursor stands, if it does.
+            each: what an epoch is called.
+            shared: the axis of all charts.
+        """
+        self.axes = shared, axis
+        name = shown_metric(learning, chosen)
+        metric = None if name is None else learning.metrics[name]
+        title = title_of(name or LOSS)
+        if metric is None:
+            self.set_titles(title, right="")
+        else:
+            right, trend = newest_text(metric, each)
+            if below.cursor is not None:
+                right, trend = f"{cursor_label}  {_at(metric, axis, below.cursor)}", ""
+            names = learning.names
+            others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
+            self.set_titles(title, others, right, (trend,) if trend else ())
+        curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
+        if metric is not None:
+            curves = [(_LOOK, curve_of(metric, 0))]
+            end_ns = metric.series.end_ns
+            is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
+            reason = "" if is_coming else "no value in this time"
+        self.show(picture_of(curves, axis, below, reason))
+
+
+def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
+    """Return what a metric came to, after a small curve of the whole run: loss ⠉⠒⠤⣀ 0.41."""
+    name = shown_metric(learning, chosen)
+    if name is None:
+        return ""
+    metric, curve = learning.metrics[name], ""
+    start_ns = metric.series.start_ns
+    if metric.readings >= _LEAST_READINGS and start_ns is not None:
+        # What is no number was read as well: a gap.
+        run, count = (
+            RunSpan(start_ns, metric.last_ns - 1, False, 1),
+            COLUMNS_PER_CELL * _CURVE_CELLS,
+        )
+        axis = TimeWindow(View.WHOLE).axis(run, count)
+        curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
+    texts = (metric_in_words(name), curve, *newest_text(metric, each))
+    return " ".join(text for text in texts if text)
+
+
+def small_curve(columns: Sequence[float | None], cells: int) -> str:
+    """Draw columns, two a cell, as a line from the lowest of them to the highest.
+
+    Where they differ by no more than noise it is straight; what is unknown is a gap.
+    """
+    known = [value for value in columns if value is not None]
+    bottom, top = min(known, default=0.0), max(known, default=0.0)
+    if top - bottom <= LEAST_CHANGE * max(abs(top), abs(bottom)):
+        columns, bottom, top = [None if value is None else 0.0 for value in columns], -1.0, 1.0
+    return braille_rows(columns, cells, 1, top, bottom)[0]
+
+
+def shown_metric(learning: Learning, chosen: str | None) -> str | None:
+    """Return the metric that is shown: the chosen one, else the loss; None where none is known."""
+    names = learning.names
+    if chosen in names:
+        return chosen
+    return names[0] if names else None
+
+
+def next_metric(learning: Learning, chosen: str | None) -> str | None:
+    """Return the metric after the one that is shown; the first after the last."""
+    names, shown = learning.names, shown_metric(learning, chosen)
+    return None if shown is None else names[(names.index(shown) + 1) % len(names)]
+
+
+def _at(metric: Metric, axis: TimeAxis, column: int) -> str:
+    """Write what a metric was at a column: its mean there, and its extremes where they differ."""
+    value = axis.columns(metric.series)[column]
+    if value is None:
+        return "not read"
+    start_ns = axis.start_ns + column * axis.column_ns
+    low, high = metric.series.extremes(start_ns, start_ns + axis.column_ns) or (value, value)
+    ends = value_text(low, ""), value_text(high, "")
+    return value_text(value, "") + (f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else "")

@@ -1,0 +1,455 @@
+"""The screen of a sweep: its table and its chart as they grow, and the current run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.figures import units
+from dlmon.figures.report.sections import Table
+from dlmon.figures.sweeps import (
+    findings,
+    picture_of,
+    plan_text,
+    problems_of,
+    resumed_by,
+    run_text,
+    slot_text,
+    status_of,
+    sweep_table,
+    swept_text,
+    without_result_text,
+)
+from dlmon.log.folder import log_of
+from dlmon.options.option import UnreadableOption, whole_number_of
+from dlmon.options.run_options import option_name
+from dlmon.records import Event, Slot
+from dlmon.records.sanitize import clean
+from dlmon.render.lines import lines_of
+from dlmon.sweep.plan import Combination, Plan, SweepError
+from dlmon.sweep.runner import CurrentRun, SweepRun
+from tui.messages import GoBack, ShowSweptSession, TellEnd
+from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
+from tui.screens.filtered import ROW_KEYS
+from tui.screens.form import Field, FormScreen
+from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
+from tui.sweep.chart import SweepChart
+from tui.widgets.lines import (
+    ACCENT,
+    APART,
+    BAD,
+    GOOD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    GrowingLines,
+    Lines,
+    TextRow,
+    joined,
+    row_width,
+    shows,
+    wrapped,
+)
+from tui.widgets.tables import RowList
+
+_NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
+_LATER = "the current run is completed, and no other starts"
+
+
+_STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
+
+
+class SweepTopLine(Lines):
+    """One row: what is swept, and how far that is."""
+
+    DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
+
+    def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
+        right, plan = _how_far(run, elapsed_s), run.sweep.plan
+        left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
+        left = (*left, (f"  {' × '.join(map(option_name, plan.varied))}", MUTED))
+        if row_width(left) + APART + row_width(right) > width:
+            left = left[2:]
+        return [joined(left, right, width)]
+
+    show = shows(rows)
+
+
+class SweepSentences(GrowingLines):
+    """Sentences below each other; where there is no room for all, it counts the rest."""
+
+    DEFAULT_CSS = "SweepSentences { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 8
+
+    def rows(
+        self, width: int, height: int, sentences: Sequence[str], style: str = PLAIN
+    ) -> list[TextRow]:
+        """Return sentences, the most important first, broken between words."""
+        lines = [line for sentence in sentences for line in wrapped(sentence, width, height)]
+        if len(lines) > height:
+            lines[height - 1 :] = [f"… {len(lines) - height + 1} more"]
+        return [((line, style),) for line in lines]
+
+    show = shows(rows)
+
+
+def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:
+    """Say how many runs are done, how long that took, and how long the others will take."""
+    status, count = status_of(run), len(run.sweep.plan.order)
+    if status == "running" and run.stops_after_run:
+        status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
+    done = f"{count - len(run.sweep.left())} of {count} runs done{without_result_text(run.sweep)}"
+    row: TextRow = ((f"{done}  {units.clock(elapsed_s)}", PLAIN),)
+    if status != "running":
+        style = STRONG if not run.ended else GOOD if status == "completed" else BAD
+        row = ((f"{status}  ", style), *row)
+    if status == "running" and run.seconds_left is not None:
+        row = (*row, (f"  ~ {units.time_left(run.seconds_left)}", PLAIN))
+    return row
+
+
+class SweepTable(RowList):
+    """The combinations of a sweep, as wide as their cells need them."""
+
+    _lines: Sequence[TextRow] = ()
+    notes: Sequence[str] = ()
+    """Why each combination has no figure, or what speaks against it."""
+
+    @property
+    def count(self) -> int:
+        return len(self.notes)
+
+    def show(self, table: Table) -> None:
+        """Show rows, as many as ever; the highlight stays."""
+        self._lines = [
+            ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
+            for line in lines_of([table])
+        ]
+        self.notes = [row[-1] for row in table.rows]
+        self.redraw()
+
+    def heading(self, width: int) -> TextRow:
+        return self._lines[0]
+
+    def row_of(self, index: int, width: int) -> TextRow:
+        return self._lines[index + 1]
+
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        return []
+
+
+class SweepStopScreen(QuestionScreen):
+    """Answers `stop`, `after` or `stay`."""
+
+    QUESTION = "Stop this sweep?"
+    ANSWERS = (
+        _NOW,
+        Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
+        stay("Go on"),
+    )
+    ON_CTRL_C = "stop"
+
+
+class SweepLeaveScreen(QuestionScreen):
+    """Answers `stop` or `stay`: its jobs are Slurm's, and go on either way."""
+
+    QUESTION = "Leave this sweep to Slurm?"
+    ANSWERS = (
+        Answer("stop", "s", "Leave it", "its jobs go on, or stay in the queue", "primary", "Leave"),
+        stay("Go on"),
+    )
+    ON_CTRL_C = "stop"
+
+
+class SweepGoOnScreen(QuestionScreen):
+    """Asks where the sweep stops soon anyway; answers `stop`, `go_on` or `stay`."""
+
+    QUESTION = "The sweep stops after the current run."
+    ANSWERS = (
+        _NOW,
+        Answer("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),
+        stay("No change", _LATER, "As is"),
+    )
+
+
+class SweepScreen(TickingScreen):
+    """A sweep as it goes on, or as it ended.
+
+    Args:
+        run: the sweep; this screen makes its runs.
+        clock: CLOCK_MONOTONIC in seconds.
+    """
+
+    CSS_PATH = "sweep.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
+        Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
+        SESSIONS,
+        HELP,
+        Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
+        THEME,
+        *ROW_KEYS,
+        hidden("f", "follow", "Follow the current run"),
+        PALETTE,
+        hidden("ctrl+c,ctrl+q", "leave"),
+    ]
+    HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
+
+    def __init__(
+        self,
+        run: SweepRun,
+        clock: Callable[[], float] = time.monotonic,
+        usual_directory: Path | None = None,
+    ) -> None:
+        """Take the sweep; nothing is run before the screen is mounted."""
+        super().__init__()
+        self.run = run
+        resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
+        again = "It is taken up again by" if run.leaves_jobs else "The rest is run by"
+        self._rest = ("", f"{again}  {resume}")
+        self._clock = clock
+        self._begun_at = clock()
+        self._ended_at: float | None = None
+        self._changed = True
+        self._findings: list[str] = []
+        self._follows = True
+        self._leave_when_ended = False
+        self._left = False
+        self._queued = run.queued
+        run.on_event = self._take_event
+
+    @property
+    def path(self) -> Path:
+        return self.run.writer.path
+
+    def compose_parts(self) -> ComposeResult:
+        yield SweepTopLine()
+        with Container(id="sweep"):
+            yield SweepTable(id="table")
+            yield SweepChart(id="chart")
+        yield SweepSentences(id="findings")
+        yield SweepSentences(id="runs")
+
+    def on_mount(self) -> None:
+        self._table = self.query_one(SweepTable)
+        summary = plan_text(self.run.sweep.plan)
+        self._table.set_titles("Combinations", summary)
+        # As high as its rows and its border need, and no more than its share.
+        self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
+        self.run_worker(self._make_runs, exclusive=True)
+
+    async def _make_runs(self) -> None:
+        await self.run.run()
+        self._ended_at = self._clock()
+        self._changed = True
+        self.tick()
+        self.refresh_bindings()
+        self.post_message(TellEnd(self, self._end_text()))
+        if self._leave_when_ended:
+            self._go(interrupted=True)
+        else:
+            self.withdraw_question()
+
+    def _take_event(self, event: Event) -> None:
+        self._changed = True
+
+    def on_screen_resume(self) -> None:
+        """Leave, if the end was waited for."""
+        if self._leave_when_ended and self.run.ended:
+            self._go(interrupted=True)
+
+    def paint(self) -> None:
+        if self._left:
+            return
+        if self._changed or self.run.queued != self._queued:
+            self._changed, self._queued = False, self.run.queued
+            self._paint_results()
+        elapsed_s = (self._ended_at or self._clock()) - self._begun_at
+        self.query_one(SweepTopLine).show(self.run, elapsed_s)
+        self._paint_run()
+
+    def _paint_results(self) -> None:
+        """Show what only a run that begins or ends can change."""
+        sweep = self.run.sweep
+        self._table.show(sweep_table(sweep, self._queued))
+        current = [*self.run.current.values()]
+        if self._follows and current:
+            self._table.highlight(current[-1].slot.combination)
+        self._findings = findings(sweep)
+        self._paint_highlighted()
+
+    def _paint_highlighted(self) -> None:
+        """Draw the highlighted combination's workload, and say in full why it has no figure."""
+        if not self._table.count:
+            return
+        combination, plan = self._highlighted, self.run.sweep.plan
+        picture = picture_of(self.run.sweep, combination.workload)
+        self.query_one(SweepChart).show_found(picture)
+        self._table.styles.max_height = "100%" if picture is None else "50%"
+        note = self._table.notes[combination.index]
+        noted = [f"{slot_text(plan, combination)}: {note}"] if note else []
+        self.query_one("#findings", SweepSentences).show([*noted, *self._findings])
+
+    @property
+    def _highlighted(self) -> Combination:
+        return self.run.sweep.plan.combinations[self._table.index]
+
+    def _paint_run(self) -> None:
+        run, line = self.run, self.query_one("#runs", SweepSentences)
+        if run.problem is not None:
+            line.show([run.problem], BAD)
+        elif run.ended:
+            left = len(run.sweep.left())
+            done = "all runs done" if not left else f"{left} left for --resume"
+            done += without_result_text(run.sweep)
+            ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
+            line.show([ended, *problems_of(run)], MUTED)
+        elif run.current or run.connecting:
+            sentences = [self._run_text(current) for current in run.current.values()]
+            line.show([*sentences, *(f"{host}  connecting …" for host in run.connecting)], PLAIN)
+
+    def _run_text(self, current: CurrentRun) -> str:
+        """Say how a run goes, or why nothing comes of it any more."""
+        plan, slot, follower = self.run.sweep.plan, current.slot, current.follower
+        name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
+        if follower is None:
+            return f"{name}  starting …"
+        if current.host is not None and follower.problem is not None:
+            return f"{name}  {follower.problem}"
+        return run_text(name, follower.snapshot())
+
+    def _end_text(self) -> str:
+        found = findings(self.run.sweep)
+        name = self.run.writer.header.id
+        return f"{name} {status_of(self.run)}" + (f": {found[0]}" if found else "")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to stop only what goes on."""
+        return action != "stop" or not (self.run.ended or self.run.stopping)
+
+    def on_row_list_highlighted(self) -> None:
+        self._paint_highlighted()
+
+    def on_row_list_chosen(self) -> None:
+        self._follows = False
+        self.action_show()
+
+    def action_show(self) -> None:
+        """Show the session of the highlighted combination: the running one, else its last."""
+        index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
+        host = plan.host_of(Slot(index, 0))
+        running = (each for each in run.current.values() if each.slot.combination == index)
+        current = next(running, None)
+        if current is not None and current.follower:
+            follower = current.follower
+            session = follower.session.header.id
+            self.post_message(ShowSweptSession(follower.path, host, session, True))
+            return
+        for repeat in reversed(range(plan.repeats)):
+            outcome = run.sweep.outcomes.get(Slot(index, repeat))
+            if outcome is not None and outcome.session is not None:
+                log = log_of(run.directory / outcome.session)
+                self.post_message(ShowSweptSession(log, host, outcome.session))
+                return
+        why = self._table.notes[index] or "nothing was run there yet"
+        self.notify(why, severity="warning", markup=False)
+
+    def action_stop(self) -> None:
+        """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
+        question: QuestionScreen = SweepStopScreen(after=(self._rest,))
+        if self.run.leaves_jobs:
+            question = SweepLeaveScreen(after=(self._rest,))
+        elif self.run.stops_after_run:
+            question = SweepGoOnScreen()
+        self.ask(question, partial(self._take_answer, False))
+
+    def action_leave(self) -> None:
+        """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
+        if self.run.ended:
+            self._go(interrupted=self.run.stopping)
+        elif self._leave_when_ended:
+            self._go(interrupted=True)
+        elif self.run.leaves_jobs:
+            self.ask(SweepLeaveScreen(after=(self._rest,)), partial(self._take_answer, True))
+        else:
+            question = "The sweep is still running."
+            asked = SweepStopScreen(question, after=(ONCE_MORE, self._rest))
+            self.ask(asked, partial(self._take_answer, True))
+
+    def _take_answer(self, leaves: bool, answer: str) -> None:
+        """Stop now, after the current run, or not at all; where somebody leaves, go at the end."""
+        if self.run.ended:
+            if leaves and answer == "stop":
+                self._go(interrupted=False)
+        elif answer == "stop":
+            self.run.stop()
+            self._leave_when_ended = leaves
+        elif answer in ("after", "go_on"):
+            self.run.stops_after_run = answer == "after"
+        self.refresh_bindings()
+        self.tick()
+
+    def _go(self, interrupted: bool) -> None:
+        if not self._left:
+            self._left = True
+            self.exit_code = INTERRUPTED_BY_USER if interrupted else self.run.exit_code
+            self.post_message(GoBack(self))
+
+    def action_move(self, steps: int) -> None:
+        """Move the highlight, and let it stay there."""
+        self._follows = False
+        self._table.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        self._follows = False
+        self._table.move_page(direction)
+
+    def action_follow(self) -> None:
+        """Highlight what is being run again, and whatever will be."""
+        self._follows = True
+        self._changed = True
+        self.tick()
+
+
+HINT = "Enter an option and its values, or a number of runs."
+_FIELDS = (
+    Field("vary", "Vary", "batch_size=32,64,128 threads=1,2"),
+    Field("repeats", "Runs of each", "1; three or more give an uncertainty"),
+)
+
+
+class SweepForm(FormScreen[Plan]):
+    """Two fields; answers with the plan that they amount to, or with nothing.
+
+    Args:
+        workload: its name.
+        plan: turns what `--vary` would say, and how often each combination is
+            run, into a plan; raises SweepError where that can't be.
+    """
+
+    SUBMIT = "Sweep"
+
+    def __init__(self, workload: str, plan: Callable[[list[str], int], Plan]) -> None:
+        super().__init__(f"Sweep {workload}", _FIELDS)
+        self._plan_of = plan
+
+    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Plan | None, str, bool]:
+        """Read the plan; empty fields are wrong only on submit."""
+        vary = typed["vary"].split()
+        try:
+            repeats = whole_number_of("the number of runs")(typed["repeats"] or "1")
+            if not (vary or repeats > 1 or submitted):
+                return None, HINT, False
+            plan = self._plan_of(vary, repeats)
+        except (SweepError, UnreadableOption) as error:
+            # A word without its = is still being typed.
+            return None, clean(str(error)), submitted or not vary or "=" in vary[-1]
+        return plan, plan_text(plan), False

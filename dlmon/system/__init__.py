@@ -1,1 +1,1 @@
-"""This machine as the operating system has it: its processes, signals and private files."""
+"""The operating system's side: processes, signals, control groups and private files."""

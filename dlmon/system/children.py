@@ -1,7 +1,6 @@
-"""Start our own processes so that none outlives the one that wants it.
+"""Start our own processes so that none outlives its parent.
 
-Linux only, like everything that starts a workload; elsewhere the calls that
-need prctl do nothing.
+Linux only: on other systems the calls that need prctl do nothing.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-# What `-P` is for Python, from 3.11 on, and for the Python that it starts in turn: the working
-# directory stays off the path. Older ones don't know the option, and pass over the variable.
+# The variable does what `-P` does from Python 3.11 on, also for the Pythons that a child starts:
+# it keeps the working directory off the path. Older Pythons ignore it.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 
 PACKAGES_VARIABLE = "DLMON_PACKAGES"
-"""Names the folders that dlmon and what it needs lie in, where it isn't installed: on a box."""
+"""The folders that hold dlmon and its dependencies on a host without an installed dlmon."""
 
-# Python before 3.11 has no -P, so the working directory, which stands first, makes way here,
-# before anything but `sys` and `os` is imported.
+# Python before 3.11 has no -P, so this removes the working directory, which comes first on the
+# path, before it imports anything but `sys` and `os`.
 _START = (
     "import os, sys; "
     "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [own for own in sys.path[:1] if own]; "
@@ -40,8 +39,8 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 def python_command(module: str, python: str = sys.executable) -> list[str]:
     """Return the command that runs one of our modules.
 
-    `-P` keeps the working directory off the path, so that somebody's own
-    `workloads/` folder is never picked up.
+    `-P` keeps the working directory off the path, so that a person's own
+    `workloads/` folder is never imported.
     """
     folders = os.environ.get(PACKAGES_VARIABLE)
     if folders:
@@ -50,37 +49,32 @@ def python_command(module: str, python: str = sys.executable) -> list[str]:
 
 
 def command_of_folders(python: str, module: str, folders: str) -> list[str]:
-    """Return the command that runs a module of packages that lie in folders, not installed.
+    """Return the command that runs a module from folders that are separated as in PATH.
 
-    Its environment needs `SAFE_PATH`: Python 3.13 imports modules before it runs any of this.
-
-    Args:
-        python: the interpreter.
-        module: the module.
-        folders: what holds the packages, as in PATH.
+    Set `SAFE_PATH` in its environment: Python 3.13 imports modules before it runs this code.
     """
     return [python, "-c", _START.format(module=module), folders]
 
 
 def print_answer(answer: Any) -> None:
-    """Print the one answer of a process of ours, for `answer_in`."""
+    """Print the single answer of a process of ours, which `answer_in` reads."""
     print(_MARK + json.dumps(answer))
 
 
 def answer_in(output: bytes) -> Any:
-    """Return the answer in the output of a process, beside what Python prints as it starts.
+    """Return the answer in a process's output, which may hold start-up messages of Python too.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the output holds no answer.
     """
     return json.loads(output.partition(_MARK.encode())[2].partition(b"\n")[0])
 
 
 def die_with_parent(parent_pid: int) -> Callable[[], None]:
-    """Return a `preexec_fn` that ties the child to its parent.
+    """Return a `preexec_fn` that kills the child when its parent ends.
 
     The kernel sends SIGKILL when the forking *thread* ends, so fork from the
-    main thread only. The parent is checked again afterwards: it may have died
+    main thread only. The child checks its parent afterwards, which may have died
     between fork and prctl.
     """
 
@@ -100,13 +94,13 @@ def become_subreaper() -> None:
 
 
 def end_group(leader_pid: int, number: signal.Signals) -> None:
-    """Send a signal to the process group that a child of ours leads, if it is still there."""
-    # A process that took another user's rights (sudo) is not ours to end.
+    """Send a signal to the process group that a child of ours leads, if it still exists."""
+    # A process that runs as another user (sudo) is not ours to end.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader_pid, number)
 
 
 def end_process(pid: int, number: signal.Signals) -> None:
-    """Send a signal to one child of ours, if it is still there."""
+    """Send a signal to a child of ours, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""The control group of a process: in which directories its limits and counts are.
+"""The control group of a process: the directories that hold its limits and counts.
 
 Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cgroups.rst.
 """
@@ -14,9 +14,9 @@ UNIFIED = ""
 
 @dataclass(frozen=True)
 class Mount:
-    """A mounted hierarchy: its controllers (`UNIFIED` alone for version 2) and what is seen of it.
+    """A mounted hierarchy with its controllers (`UNIFIED` alone for version 2).
 
-    `root` is the group that stands at `point`: inside a container not "/".
+    `root` is the group that is mounted at `point`: "/", except in a container.
     """
 
     controllers: frozenset[str]
@@ -37,19 +37,19 @@ def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
     mounts = []
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        places, kind = before.split(), after.split()
-        if len(places) < 5 or len(kind) < 3:
+        columns, file_system = before.split(), after.split()
+        if len(columns) < 5 or len(file_system) < 3:
             continue
-        root, point = (_unescaped(place) for place in places[3:5])
-        if kind[0] == "cgroup2":
+        root, point = map(_unescaped, columns[3:5])
+        if file_system[0] == "cgroup2":
             mounts.append(Mount(frozenset({UNIFIED}), root, point))
-        elif kind[0] == "cgroup":
-            mounts.append(Mount(frozenset(kind[2].split(",")), root, point))
+        elif file_system[0] == "cgroup":
+            mounts.append(Mount(frozenset(file_system[2].split(",")), root, point))
     return tuple(mounts)
 
 
 def parse_membership(cgroup: str) -> dict[str, str]:
-    """Return the group that each controller (`UNIFIED` for version 2) has this process in."""
+    """Return the process's group by controller (`UNIFIED` for version 2)."""
     paths = {}
     for line in cgroup.splitlines():
         columns = line.split(":", 2)
@@ -59,21 +59,21 @@ def parse_membership(cgroup: str) -> dict[str, str]:
 
 
 def own_group(controller: str, root: Path, process: str = "self") -> Group:
-    """Return the group of this process where `controller`'s limits are, or of another by its pid.
+    """Return the group of this process, or of a pid, that has `controller`'s limits.
 
     Raises:
-        OSError: what is mounted can't be read.
+        OSError: the mounts can't be read.
         ValueError: no hierarchy has this controller.
     """
-    mounts = parse_mounts(_text_of(root / "proc/self/mountinfo"))
-    paths = parse_membership(_text_of(root / f"proc/{process}/cgroup"))
+    mounts = parse_mounts((root / "proc/self/mountinfo").read_text("utf-8", "replace"))
+    paths = parse_membership((root / f"proc/{process}/cgroup").read_text("utf-8", "replace"))
     return find_group(controller, mounts, paths, root)
 
 
 def find_group(
     controller: str, mounts: tuple[Mount, ...], paths: dict[str, str], root: Path = Path("/")
 ) -> Group:
-    """Return where `controller`'s limits are; version 1 has it if both are mounted.
+    """Return the group that has `controller`'s limits: in version 1 if both are mounted.
 
     Raises:
         ValueError: no hierarchy has this controller.
@@ -89,7 +89,7 @@ def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
     """Return the group's directory below the mount and those above it, innermost first."""
     top = root / mount.point.lstrip("/")
     prefix = mount.root.rstrip("/")
-    # A path outside of what is mounted here belongs to a parent namespace.
+    # A path outside the mounted root belongs to a parent namespace.
     inside = path == mount.root or path.startswith(prefix + "/")
     below = [part for part in path[len(prefix) :].split("/") if part] if inside else []
     directories = [top]
@@ -103,7 +103,3 @@ def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
 def _unescaped(path: str) -> str:
     """Undo the octal escapes for blanks and backslashes in mountinfo."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
-
-
-def _text_of(path: Path) -> str:
-    return path.read_text("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Read files that a person, or anybody else, may have put there: regular ones, of sane size.
+"""Read files that anybody may have written: only regular ones, up to a size limit.
 
 Opening a named pipe waits for a writer that may never come, and a device such as /dev/zero
 has no end.
@@ -24,12 +24,12 @@ _KINDS = {
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file that is there, without ever waiting; return its descriptor.
+    """Open an existing regular file without waiting; return its descriptor.
 
     Raises:
         OSError: it can't be opened, or is no regular file; `strerror` says what it is.
     """
-    # Opening a device or a socket can fail, or do something, before it can be asked what it is.
+    # Opening a device or a socket can fail or act on it, so check before, and again afterwards.
     _refuse_special(path.stat())
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
@@ -41,7 +41,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def open_to_read(path: Path, max_bytes: int) -> BinaryIO:
-    """Open a regular file of at most `max_bytes` to read it.
+    """Open a regular file of at most `max_bytes` for reading.
 
     Raises:
         OSError: it can't be opened, is no regular file, or is larger.
@@ -54,7 +54,7 @@ def open_to_read(path: Path, max_bytes: int) -> BinaryIO:
 
 
 def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return what a regular file of at most `max_bytes` holds.
+    """Return the content of a regular file of at most `max_bytes`.
 
     Raises:
         OSError: it can't be read, is no regular file, or is larger.

@@ -1,4 +1,4 @@
-"""Processes that were found by their pid: whether one is suspended; and send one a signal."""
+"""Processes that others started: check whether one is suspended, and send it a signal."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ import time
 import weakref
 from pathlib import Path
 
-# A clock that was set meanwhile may differ by so much; no pid comes back as soon.
+# The clock may have been adjusted by this much meanwhile; no pid is used again as soon.
 SAME_START_S = 2.0
 
 
 class NoSignal(Exception):
-    """A process can't be sent a signal; the message is a sentence for a person."""
+    """Raised if a process can't be sent a signal; the message is a sentence for a person."""
 
 
 class FoundProcess:
-    """A process of this machine that was seen before, and still runs.
+    """A process of this machine that still runs, identified by its pid and start time.
 
     Args:
-        pid: its number.
-        started: when it started, by the machine's clock, as it was seen; None where that isn't
-            known.
+        pid: its process id.
+        started: its start in seconds since 1970; None if unknown.
 
     Raises:
-        NoSignal: it has ended, can't be told from another, or belongs to somebody else.
+        NoSignal: it has ended, its start time is unknown, or it belongs to another user.
     """
 
     def __init__(self, pid: int, started: float | None) -> None:
@@ -33,21 +32,21 @@ class FoundProcess:
             raise NoSignal(f"nothing is known here of process {pid}")
         self._pid = pid
         try:
-            # It stays that of this process, whoever gets its number later.
+            # The pidfd stays with this process, even if another gets its pid.
             self._pidfd = os.pidfd_open(pid)
             weakref.finalize(self, os.close, self._pidfd)
             if abs(_started(pid) - started) > SAME_START_S:
                 raise NoSignal(f"process {pid} has ended: another one has its number now")
         except OSError:
             raise NoSignal(f"process {pid} has ended") from None
-        # That asks whether it may be sent one.
+        # Signal 0 only checks the permission.
         self.send(0)
 
     def send(self, number: int) -> None:
-        """Send it a signal.
+        """Send the process a signal.
 
         Raises:
-            NoSignal: it has ended, or belongs to somebody else.
+            NoSignal: it has ended, or belongs to another user.
         """
         try:
             signal.pidfd_send_signal(self._pidfd, number)
@@ -58,7 +57,7 @@ class FoundProcess:
 
 
 def is_suspended(pid: int) -> bool | None:
-    """Return whether a process is stopped by a signal or a debugger; None where it isn't found."""
+    """Return whether a signal or a debugger stopped a process; None if there is no such process."""
     try:
         return _stat(pid)[0] in ("T", "t")
     except OSError:
@@ -66,13 +65,13 @@ def is_suspended(pid: int) -> bool | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what the kernel says of a process after its name (proc(5), /proc/PID/stat)."""
+    """Return the fields after the name in /proc/PID/stat (proc(5))."""
     # The name, which is in parentheses, may hold anything.
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _started(pid: int) -> float:
-    """Return when a process started, in seconds since 1970."""
+    """Return the start of a process in seconds since 1970."""
     ticks = int(_stat(pid)[19])
-    at_boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return at_boot + ticks / os.sysconf("SC_CLK_TCK")
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted + ticks / os.sysconf("SC_CLK_TCK")

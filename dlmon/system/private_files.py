@@ -1,4 +1,4 @@
-"""Folders and files that nobody but their owner may read or change, whatever the umask is."""
+"""Folders and files that only their owner may read or change, whatever the umask is."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FILE_MODE = 0o600
 
 
 class NotPrivateError(OSError):
-    """A folder that others may have put something into; `strerror` says why."""
+    """Raised for a folder that other users could have written to; `strerror` says why."""
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder and the missing ones above it, for their owner alone; leave what is there.
+    """Make a folder and its missing parents, for their owner alone; leave existing ones as is.
 
     Raises:
         OSError: it can't be made.
@@ -25,7 +25,7 @@ def make_private_folder(path: Path) -> None:
         return
     if path.parent != path:
         make_private_folder(path.parent)
-    # Somebody else may be faster.
+    # Another process may be faster.
     with contextlib.suppress(FileExistsError):
         make_new_private_folder(path)
         return
@@ -34,17 +34,17 @@ def make_private_folder(path: Path) -> None:
 
 
 def make_new_private_folder(path: Path) -> None:
-    """Make a folder that is not there yet, for its owner alone.
+    """Make a new folder for its owner alone.
 
     Raises:
-        OSError: it can't be made, or is there already.
+        OSError: it can't be made, or exists already.
     """
     path.mkdir(mode=FOLDER_MODE)
     _set_mode(path, FOLDER_MODE)
 
 
 def own_private_folder(path: Path) -> None:
-    """Make a folder of ours for us alone; where it is there, see that it is ours, and close it.
+    """Make a folder for us alone; if it exists, check that it is ours and deny others access.
 
     Raises:
         NotPrivateError: it is a link, or belongs to another user.
@@ -53,28 +53,28 @@ def own_private_folder(path: Path) -> None:
     make_private_folder(path.parent)
     with contextlib.suppress(FileExistsError):
         make_new_private_folder(path)
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise NotPrivateError(None, f"{path} is a link")
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(None, f"{path} is not a directory")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise NotPrivateError(None, f"{path} belongs to another user")
     _set_mode(path, FOLDER_MODE)
     if others_may_write(path.lstat()):
         raise NotPrivateError(None, f"{path} can be changed by other users")
 
 
-def others_may_write(found: os.stat_result) -> bool:
+def others_may_write(status: os.stat_result) -> bool:
     """Return whether anybody but its owner may change a file or folder."""
-    return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Make a file that is not there yet, for its owner alone, and return its descriptor.
+    """Make a new file for its owner alone; return its descriptor.
 
     Raises:
-        OSError: it can't be made, or is there already.
+        OSError: it can't be made, or exists already.
     """
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     _set_mode(fd, FILE_MODE)
@@ -82,7 +82,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file of ours whole or not at all, in a folder that is ours alone.
+    """Write a file completely or not at all, in a folder for its owner alone.
 
     Raises:
         OSError: it can't be written.
@@ -94,7 +94,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write a file of ours whole or not at all, in a folder that stays as it is.
+    """Write a file completely or not at all, without changing its folder's mode.
 
     Raises:
         OSError: it can't be written.
@@ -110,7 +110,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def _set_mode(path: Path | int, mode: int) -> None:
-    """Set the mode of what is ours: the umask may have taken from it, even its owner's rights."""
-    # Some file systems have no modes (a memory stick): what is on them is everybody's.
+    """Set a mode explicitly: the umask may have removed even the owner's permissions."""
+    # Some file systems have no modes (a memory stick): everybody may read them.
     with contextlib.suppress(PermissionError):
         os.chmod(path, mode)  # noqa: PTH101 - it takes a descriptor too

@@ -1,4 +1,4 @@
-"""What a signal does while a loop runs."""
+"""Handle signals, and a closed terminal, on an asyncio loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXIT_CODES: Mapping[signal.Signals, int] = {
     signal.SIGTERM: FAILED,
     signal.SIGHUP: FAILED,
 }
-"""What to exit with after a signal."""
+"""The exit code of our process by the signal that ends it."""
 
 _SIGNAL_COMES_WITHIN_S = 0.5
 _Done = TypeVar("_Done")
@@ -28,40 +28,41 @@ _Done = TypeVar("_Done")
 def on_signals(
     end: Callable[[int], object], numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)
 ) -> None:
-    """Call `end` with the exit code of each of these signals; call this on the loop.
+    """Call `end` with the exit code when one of these signals arrives; call this on the loop.
 
-    One that is ignored (by nohup, or behind `&` in a script) stays ignored.
+    An ignored signal (by nohup, or after `&` in a script) stays ignored.
     """
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end, EXIT_CODES[number])
 
 
-async def done_or_signalled(waited_for: Coroutine[Any, Any, _Done]) -> tuple[_Done | None, int]:
-    """Wait for something, or for a signal that ends that; return what came of it, and an exit code.
+async def done_or_signalled(coroutine: Coroutine[Any, Any, _Done]) -> tuple[_Done | None, int]:
+    """Run a coroutine until it is done or a signal ends it; return its result and an exit code.
 
-    The code is 0 where no signal came.
+    The code is 0 if no signal came; else the result is None.
     """
-    waiting, signalled = asyncio.ensure_future(waited_for), [0]
+    task, signalled = asyncio.ensure_future(coroutine), 0
 
     def end(exit_code: int) -> None:
-        signalled[0] = exit_code
-        waiting.cancel()
+        nonlocal signalled
+        signalled = exit_code
+        task.cancel()
 
     on_signals(end)
     try:
-        return await waiting, 0
+        return await task, 0
     except asyncio.CancelledError:
-        if not signalled[0]:
+        if not signalled:
             raise
-        return None, signalled[0]
+        return None, signalled
 
 
 def end_with_terminal(say: Callable[[], None]) -> None:
-    """Call `say` and end the process where its terminal is closed; call this on the loop.
+    """Call `say` and end the process once its terminal is closed; call this on the loop.
 
-    Where SIGHUP comes, it ends by that. A process that does not lead its terminal's session
-    gets none: it would paint into the void, and Textual would read from it without a pause.
+    A process that does not lead its terminal's session gets no SIGHUP: without this thread it
+    would go on painting, and Textual would read the closed terminal in a busy loop.
     """
 
     def end() -> None:
@@ -69,14 +70,14 @@ def end_with_terminal(say: Callable[[], None]) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGHUP)
 
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup has it be
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, end)
 
     def watch() -> None:
         terminal = select.poll()
-        terminal.register(sys.stdin.fileno(), 0)  # of a hang-up it says so unasked
+        terminal.register(sys.stdin.fileno(), 0)  # a hang-up is always reported
         terminal.poll()
-        # The loop may wait for a writer that is gone, so it is not asked for anything.
+        # Don't use the loop: it may be blocked by a write to the closed terminal.
         time.sleep(_SIGNAL_COMES_WITHIN_S)
         say()
         os._exit(FAILED)

@@ -13,12 +13,12 @@ _SYSTEMD_CONTAINER = "run/systemd/container"
 
 
 def host_name() -> str:
-    """Return what this machine calls itself."""
+    """Return the host name of this machine."""
     return socket.gethostname()
 
 
 def boot_id() -> str:
-    """Return the kernel's id of this boot; empty where unknown."""
+    """Return the kernel's id of this boot; empty if unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -26,11 +26,11 @@ def boot_id() -> str:
 
 
 def is_container(root: Path, environment: Mapping[str, str]) -> bool:
-    """Return whether this machine's processes end with a container's first one."""
+    """Return whether we run in a container, whose processes end with its first one."""
     has_file = any((root / name).exists() for name in _CONTAINER_FILES)
     if has_file or "KUBERNETES_SERVICE_HOST" in environment:
         return True
-    # WSL has a namespace of its own, and is a container to systemd.
+    # WSL has its own PID namespace, and systemd takes it for a container.
     if is_wsl(root):
         return False
     if (root / _SYSTEMD_CONTAINER).exists():
@@ -39,7 +39,7 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
 
 
 def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
-    """Return whether this is the machine's own pid namespace; None where that can't be read."""
+    """Return whether this is the kernel's first PID namespace; None if that can't be read."""
     try:
         return str((root / "proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:

@@ -1,1 +1,1 @@
-"""What viewers and supervisors say to each other: a job, questions about a run, a stop."""
+"""The messages between viewers and supervisors: a job, requests about a run, a stop."""

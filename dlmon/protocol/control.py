@@ -1,8 +1,8 @@
-"""Ask the supervisor of a session that runs on this machine: on a socket that bears its id.
+"""Send a request to the supervisor of a session on this machine, over a socket named by its id.
 
-The socket has no place on a disk, and ends with its supervisor. Whoever asks sees by the kernel's
-word which process answers, and the supervisor which user asks. A request is a line of JSON, such as
-`{"v": 1, "ask": "stack"}`; the answers are records, and a last line that says `end`, or `error`.
+The socket is abstract (unix(7)) and ends with its supervisor. The kernel tells the client which
+process answers, and the supervisor which user asks. A request is a line of JSON, such as
+`{"v": 1, "ask": "stack"}`; the answer is records, and a last line with `end` or `error`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ LONGEST_BYTES = 4096
 # The processes have two seconds to answer.
 ANSWER_S = 10.0
 WAIT_S = {"profile": 900.0}
-"""How long other answers than those take: steps have to come, and their trace to be read."""
+"""The time limits of slower requests: a profile needs steps, and its trace is read."""
 MOST_BYTES = 64 << 20
 _CREDENTIALS = struct.Struct("3i")
 
 
 class NotControlled(Exception):
-    """A session that can't be asked, or refuses: one sentence."""
+    """Raised if a session can't be asked, or refuses; the message is a sentence for a person."""
 
 
 def address_of(session: str) -> str:
-    """Return the name of the socket of a session."""
+    """Return the socket address of a session."""
     return f"\0dlmon/{session}"
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a connection, by the kernel."""
+    """Return the pid and the user id at the other end of a connection, as the kernel knows them."""
     size = _CREDENTIALS.size
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, user, _ = _CREDENTIALS.unpack(data)
@@ -47,18 +47,18 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
 async def ask(
     session: str, pid: int, request: Mapping[str, Any], wait_s: float = ANSWER_S
 ) -> list[Record]:
-    """Return what the supervisor of a session answers; whoever cancels this waits no more.
+    """Return the supervisor's answer to a request.
 
     Args:
         session: its id.
-        pid: the process that holds its log.
-        request: what is asked, such as `{"ask": "stack"}`.
-        wait_s: how long an answer is waited for.
+        pid: the process that writes its log.
+        request: such as `{"ask": "stack"}`.
+        wait_s: the time limit for the answer.
 
     Raises:
         NotControlled: it refuses, or does not answer.
     """
-    # Who only lists sessions needs no asyncio.
+    # A command that only lists sessions needs no asyncio.
     import asyncio
 
     line = json.dumps({"v": VERSION, **request}).encode() + b"\n"
@@ -75,7 +75,7 @@ async def ask(
 
 
 async def _exchange(session: str, pid: int, line: bytes) -> bytes:
-    """Send the process of a session a line, and return all that it answers."""
+    """Send a session's supervisor a line, and return its whole answer."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -85,17 +85,17 @@ async def _exchange(session: str, pid: int, line: bytes) -> bytes:
             raise NotControlled("another process than the one that records it would answer")
         await loop.sock_sendall(connection, line)
         data = bytearray()
-        while (part := await loop.sock_recv(connection, 1 << 16)) and len(data) < MOST_BYTES:
-            data += part
+        while (chunk := await loop.sock_recv(connection, 1 << 16)) and len(data) < MOST_BYTES:
+            data += chunk
     return bytes(data)
 
 
 def _records_in(data: bytes) -> list[Record]:
     *lines, last = data.split(b"\n")[:-1] or [b""]
     try:
-        said = json.loads(last)
-        error = said.get("error")
-        if error is not None or "end" not in said:
+        ending = json.loads(last)
+        error = ending.get("error")
+        if error is not None or "end" not in ending:
             raise NotControlled(clean(str(error or "it did not answer to the end"), 300))
         return [record for line in lines if (record := decode(line)) is not None]
     except (ValueError, AttributeError, RecordError):
@@ -103,5 +103,5 @@ def _records_in(data: bytes) -> list[Record]:
 
 
 def may_ask(connection: socket.socket) -> bool:
-    """Return whether the one who asks is the user of this process, or root."""
+    """Return whether the client runs as our user, or as root."""
     return peer_of(connection)[1] in (os.geteuid(), 0)

@@ -1,4 +1,4 @@
-"""What a viewer asks a supervisor to run; travels over its stdin as one line of JSON."""
+"""The job that a viewer gives a supervisor, as a line of JSON on its stdin, and the answer."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ from dlmon.records.record import record
 
 @record(frozen=True)
 class Job:
-    """One session to be.
+    """One session to run.
 
     `command` is started with `options`, as JSON, on its stdin. `device` and `devices` are as
-    `choose_device` takes them; with `pcie`, what crosses the GPUs' PCIe links is measured. A
-    session that `outlives_viewer` goes on where the lifeline ends without a word. A workload that
+    `choose_device` takes them; with `pcie`, the traffic of the GPUs' PCIe links is measured. A
+    session that `outlives_viewer` goes on if the lifeline ends without a word. A workload that
     is asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
-    Without a command there is no workload: the machine alone is recorded, for `for_s` or until it
-    is stopped. The session is called `name` from its start.
+    Without a command, only the machine is recorded, for `for_s` or until it is stopped. `name` is
+    the session's name from its start.
 
     With `script`, the command is a person's own: it runs in `directory` with its environment, reads
-    `stdin_fd` where there is one, and writes to a terminal of `terminal` columns and rows where a
-    viewer has one. What it writes is copied to `copy_fds`, files for its stdout and stderr, where
-    somebody is to see it as it is. A script that is a `process` already is watched, and not
-    started.
+    `stdin_fd` if there is one, and writes to a terminal of `terminal` columns and rows if the
+    viewer has one. Its output is copied unchanged to `copy_fds`, files for stdout and stderr. If
+    `process` is set, that running process is watched, and nothing is started.
 
-    Who isn't looking is told of it as `alerts` say: the fields of `AlertSettings`.
+    `alerts` holds the fields of `AlertSettings`. The supervisor writes its answer, and the records
+    that the log can't take, to `answer_fd`.
 
-    The supervisor writes its answer, and what the log can't take, to `answer_fd`.
-
-    Of a job of Slurm's, `session` is the id that its session has, whose folder is there; then no
-    viewer holds a lifeline. `own_signal` is the name of the one that the script handles itself.
+    In a Slurm job, `session` is the id of its session, whose folder exists already; no viewer
+    holds a lifeline. `own_signal` names the signal that the script handles itself.
     """
 
     workload: str
@@ -72,7 +70,7 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Job:
-        """Return the job of fields that were JSON."""
+        """Return a job from its decoded JSON."""
         fields = dict(fields)
         for name in ("command", "terminal", "copy_fds"):
             if fields.get(name) is not None:
@@ -82,7 +80,7 @@ class Job:
 
 @record(frozen=True)
 class Started:
-    """The supervisor's answer when the session is on its way."""
+    """The supervisor's answer if the session has started."""
 
     session: str
     log: str
@@ -90,10 +88,9 @@ class Started:
 
 @record(frozen=True)
 class Refused:
-    """The supervisor's answer when nothing was started: why, and the exit code.
+    """The supervisor's answer if no session was started: why, and the exit code.
 
-    `permanent` says that the machine lacks what was asked for; any other reason may have passed
-    at the next try.
+    `permanent` means that the machine lacks something, so that another try fails too.
     """
 
     reason: str
@@ -103,14 +100,14 @@ class Refused:
 
 @record(frozen=True)
 class RemoteStart:
-    """A session of a host.
+    """A session of a remote host.
 
     Attributes:
         host: the host.
         session: its id, its name, a unique prefix of the id, or last.
-        log_dir: where sessions live there; None for where they do by default.
-        job: what is started there first; `session` is then of no account.
-        slurm: what is asked of the Slurm there, as it was typed, where that is to run the job.
+        log_dir: the log directory there; None for the default.
+        job: the job to start there first, in which case `session` is ignored.
+        slurm: the Slurm options as typed, if Slurm is to run the job.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""Who asks a session to stop: by a line on its lifeline, or by a signal to its supervisor."""
+"""Requests to stop a session: a line on its lifeline, or a signal to its supervisor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 from dlmon.records.words import StopCause
 
-# What a viewer sends on the lifeline that it holds.
+# Lines that a viewer sends on its lifeline.
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
 BY_SWEEP = "stop sweep"
@@ -22,12 +22,12 @@ CAUSE_BY_WORD = {
 }
 
 ASKS_TO_END = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT))
-"""Of what is passed on to a script, these ask it to end; it may go on."""
+"""The signals to a script that ask it to end; it may go on."""
 
 PASS_ON = b"signal"
-"""What a viewer sends, with its number, for a signal that is meant for a script."""
+"""The word before the number of a signal that the viewer passes on to the script."""
 
-# What a dlmon sends that holds no lifeline; a supervisor that knows them handles them.
+# Signals to a supervisor from a dlmon without its lifeline.
 BY_OTHER_SCREEN = signal.SIGUSR1
 BY_COMMAND = signal.SIGUSR2
 
@@ -51,11 +51,11 @@ CAUSE_TEXT = {
     StopCause.REQUEUED: "Slurm put it back into the queue",
     StopCause.CANCELLED: "its job was cancelled",
 }
-"""Why a session stopped, in words; of an unknown cause there are none."""
+"""The reason of a stop in words; an unknown cause has no entry."""
 
-# Errors of a write: what writes hears of them.
+# A write reports these as errors.
 _WRITE_ERRORS = {signal.SIGPIPE, signal.SIGXFSZ}
-# A fault comes again as soon as its handler returns, so it ends a process as ever.
+# A fault is raised again as soon as its handler returns, so leave its default.
 _FAULTS = {
     signal.SIGABRT,
     signal.SIGBUS,
@@ -79,11 +79,11 @@ _NEVER_HANDLED = {signal.SIGKILL, signal.SIGSTOP}
 STOP_SIGNALS = tuple(
     sorted(signal.valid_signals() - _WRITE_ERRORS - _FAULTS - _NOT_FATAL - _NEVER_HANDLED)
 )
-"""The signals that would end a process that doesn't handle them, and may be handled."""
+"""The signals that end a process unless it handles them."""
 
 
 def cause_of_signal(number: int) -> tuple[StopCause, str]:
-    """Return who asked by a signal to the process that records, and the same in words."""
+    """Return the cause of a stop by a signal to the supervisor, and the cause in words."""
     cause = _CAUSE_BY_SIGNAL.get(number)
     if cause is None:
         return StopCause.SIGNAL, f"the process that records it got {signal_name(number)}"

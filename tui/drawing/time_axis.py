@@ -246,7 +246,7 @@ class RunSpan:
         return self.end_ns - SETTLED_NS if self.is_running else self.end_ns
 
 
-class View(Enum):
+class ViewLength(Enum):
     """How much of a run is seen at once, in seconds."""
 
     TEN_SECONDS = 10
@@ -276,14 +276,14 @@ class TimeWindow:
         length_ns: how much is seen, in place of a view, as that of an epoch alone.
     """
 
-    view: View | None = None
+    view: ViewLength | None = None
     start_ns: int | None = None
     cursor_ns: int | None = None
     length_ns: int | None = None
 
-    def shown_view(self, run: RunSpan) -> View:
+    def shown_view(self, run: RunSpan) -> ViewLength:
         """Return how much of a run is seen."""
-        return self.view or (View.MINUTE if run.is_running else View.WHOLE)
+        return self.view or (ViewLength.MINUTE if run.is_running else ViewLength.WHOLE)
 
     def axis(self, run: RunSpan, count: int) -> TimeAxis:
         """Return the axis of `count` columns that shows the window."""
@@ -338,7 +338,7 @@ class TimeWindow:
             return larger
         return self.viewing(nearest, run, count)
 
-    def viewing(self, view: View, run: RunSpan, count: int) -> TimeWindow:
+    def viewing(self, view: ViewLength, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of a view, around the cursor, else around the middle when paused."""
         axis = self.axis(run, count)
         middle_ns = self.cursor_ns
@@ -466,17 +466,17 @@ def _start_ns(run: RunSpan, column_ns: int) -> int:
 # ---- how wide a column is ----
 
 
-def _views(run: RunSpan, count: int) -> dict[int, View]:
+def _views(run: RunSpan, count: int) -> dict[int, ViewLength]:
     """Return the views that have enough samples by their columns; of those alike, the largest."""
-    least_s = min(View.MINUTE.value, _LEAST_SAMPLES * run.interval_ns / _SECOND_NS)
-    offered = (view for view in View if view is View.WHOLE or view.value >= least_s)
+    least_s = min(ViewLength.MINUTE.value, _LEAST_SAMPLES * run.interval_ns / _SECOND_NS)
+    offered = (view for view in ViewLength if view is ViewLength.WHOLE or view.value >= least_s)
     return {_column_of(view, run, count): view for view in offered}
 
 
-def _column_of(view: View, run: RunSpan, count: int) -> int:
+def _column_of(view: ViewLength, run: RunSpan, count: int) -> int:
     """Return how wide a column is in a view, on a chart with room for `count` of them."""
     whole_ns = _whole_column_ns(run, max(1, count))
-    if view is View.WHOLE:
+    if view is ViewLength.WHOLE:
         return whole_ns
     # A short run shall not leave the charts empty.
     return min(_fitting(view.value * _SECOND_NS, run, count), whole_ns)

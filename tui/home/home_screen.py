@@ -293,10 +293,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if event.widget is self._list:
             self._filter.focus()
 
-    def on_workload_list_chosen(self) -> None:
+    def on_workload_list_workload_chosen(self) -> None:
         self._launch_highlighted()
 
-    def on_run_form_changed(self) -> None:
+    def on_run_form_edited(self) -> None:
         """Check the options; of several problems, that of the focused field is shown."""
         self._check()
         # Whether there is anything to reset.

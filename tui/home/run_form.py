@@ -51,7 +51,7 @@ class Choice(Lines, can_focus=True):
         Binding("left", "go(-1)", "Previous value", show=False),
     ]
 
-    class Changed(Message):
+    class ValueChosen(Message):
         """Another value was chosen."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Choice(Lines, can_focus=True):
         if value != self.value and value in dict(self._values):
             self.value = value
             self.redraw()
-            self.post_message(self.Changed())
+            self.post_message(self.ValueChosen())
 
     def action_go(self, steps: int) -> None:
         values = [value for value, _ in self._values]
@@ -119,7 +119,7 @@ class RunForm(Container):
         Binding("up", "screen.previous_option", "Previous option", show=False, priority=True),
     ]
 
-    class Changed(Message):
+    class Edited(Message):
         """Something was typed or chosen, or another field has the focus."""
 
     def __init__(self, configured: RunOptions) -> None:
@@ -141,7 +141,7 @@ class RunForm(Container):
     def on_mount(self) -> None:
         """Show the defaults, and report them as typed."""
         self._show_placeholders()
-        self.post_message(self.Changed())
+        self.post_message(self.Edited())
 
     @property
     def fields(self) -> list[TextField | Choice]:
@@ -202,7 +202,7 @@ class RunForm(Container):
         event.stop()
         self._take_change()
 
-    def on_choice_changed(self, event: Choice.Changed) -> None:
+    def on_choice_value_chosen(self, event: Choice.ValueChosen) -> None:
         event.stop()
         self._say_what_it_is()
         self._take_change()
@@ -211,7 +211,7 @@ class RunForm(Container):
         title = _TITLE_OF_CHANGED if self.is_changed else _TITLE
         if self.border_title != title:
             self.border_title = title
-        self.post_message(self.Changed())
+        self.post_message(self.Edited())
 
     def _say_what_it_is(self) -> None:
         """Say what the field is for that has the focus, or what is chosen in it."""
@@ -224,11 +224,11 @@ class RunForm(Container):
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Say what the field is for that has the focus."""
         self._say_what_it_is()
-        self.post_message(self.Changed())
+        self.post_message(self.Edited())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
         self.border_subtitle = ""
-        self.post_message(self.Changed())
+        self.post_message(self.Edited())
 
     def _new_field(self, option: Option) -> TextField | Choice:
         values: Sequence[tuple[str, str]] = [(word, word) for word in option.choices]

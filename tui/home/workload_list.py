@@ -69,7 +69,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
     }
     """
 
-    class Chosen(Message):
+    class WorkloadChosen(Message):
         """A workload was clicked twice."""
 
     def __init__(self, workloads: Sequence[Workload], *, id: str | None = None) -> None:
@@ -125,7 +125,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and event.style.meta.get("option") is not None:
-            self.post_message(self.Chosen())
+            self.post_message(self.WorkloadChosen())
 
     def on_resize(self) -> None:
         self._write()

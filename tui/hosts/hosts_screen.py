@@ -193,7 +193,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         if card is not None and not self.is_compact:
             self.call_after_refresh(self._grid.scroll_to_widget, card, animate=False)
 
-    def on_row_list_chosen(self) -> None:
+    def on_row_list_row_chosen(self) -> None:
         self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -394,7 +394,7 @@ class EpochZoom(TimeChartsScreen):
             table.choose(epoch)
             self._zoom_to(epoch)
 
-    def on_row_list_chosen(self) -> None:
+    def on_row_list_row_chosen(self) -> None:
         """Show the epoch that was clicked."""
         chosen = self.query_one(EpochTable).chosen
         if chosen is not None:

@@ -20,7 +20,14 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
-from tui.drawing.time_axis import BETWEEN_STEPS, RunSpan, TimeAxis, TimeLabels, TimeWindow, View
+from tui.drawing.time_axis import (
+    BETWEEN_STEPS,
+    RunSpan,
+    TimeAxis,
+    TimeLabels,
+    TimeWindow,
+    ViewLength,
+)
 from tui.machine.machine import Machine
 from tui.machine.view import MachineView, gpus_that_train
 from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
@@ -324,7 +331,7 @@ def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
             RunSpan(start_ns, metric.last_ns - 1, False, 1),
             COLUMNS_PER_CELL * _CURVE_CELLS,
         )
-        axis = TimeWindow(View.WHOLE).axis(run, count)
+        axis = TimeWindow(ViewLength.WHOLE).axis(run, count)
         curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
     texts = (metric_in_words(name), curve, *newest_text(metric, each))
     return " ".join(text for text in texts if text)

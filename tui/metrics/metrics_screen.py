@@ -21,7 +21,7 @@ from dlmon.figures.session.phases import reading_text
 from dlmon.session.learning import LOSS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series
-from tui.drawing.time_axis import RunSpan, TimeWindow, View
+from tui.drawing.time_axis import RunSpan, TimeWindow, ViewLength
 from tui.machine.machine import grid_columns
 from tui.metrics.curve_chart import HUES, SIGNS, CurveChart
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
@@ -85,7 +85,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self._charts: dict[str, CurveChart] = {}
         self._typed = ""
         self._said = Content("")
-        self.window = TimeWindow(View.WHOLE)
+        self.window = TimeWindow(ViewLength.WHOLE)
 
     def compose_parts(self) -> ComposeResult:
         """Lay out what is shown above the grid of charts."""
@@ -258,7 +258,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """Undo the last thing; where there is nothing to undo, go back."""
         if self.window.cursor_ns is not None:
             super().action_escape()
-        elif self.window != (whole := TimeWindow(View.WHOLE)):
+        elif self.window != (whole := TimeWindow(ViewLength.WHOLE)):
             self._look(whole)
         else:
             self.action_leave()

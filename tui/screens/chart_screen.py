@@ -135,7 +135,7 @@ class ChartsScreen(BaseScreen):
         else:
             self.action_follow()
 
-    def on_chart_pointed(self, message: Chart.Pointed) -> None:
+    def on_chart_column_clicked(self, message: Chart.ColumnClicked) -> None:
         self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
 
     def on_chart_grabbed(self) -> None:

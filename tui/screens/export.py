@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from tui.messages import Export, Form
 from tui.screens.base import BaseScreen
-from tui.screens.question import Answer, QuestionScreen, stay
+from tui.screens.question import AnswerButton, QuestionScreen, stay
 
 EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a picture, to share")
 
@@ -20,9 +20,11 @@ class ExportScreen(QuestionScreen):
 
     QUESTION = "Share as"
     ANSWERS = (
-        Answer("html", "h", "Report", "one HTML file, which needs no network", "primary"),
-        Answer("markdown", "m", "Markdown", "to the terminal's clipboard (OSC 52)", "primary"),
-        Answer("picture", "p", "Picture", "this screen as an SVG file", "primary"),
+        AnswerButton("html", "h", "Report", "one HTML file, which needs no network", "primary"),
+        AnswerButton(
+            "markdown", "m", "Markdown", "to the terminal's clipboard (OSC 52)", "primary"
+        ),
+        AnswerButton("picture", "p", "Picture", "this screen as an SVG file", "primary"),
         stay("Back", "are saved in the working directory", "Files"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "answer('stay')", show=False)]

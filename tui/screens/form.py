@@ -15,7 +15,7 @@ from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Field(NamedTuple):
@@ -27,7 +27,7 @@ class Field(NamedTuple):
     value: str = ""
 
 
-class FormScreen(Dialog[Answer]):
+class FormScreen(Dialog[Result]):
     """Answers with what its fields amount to, or with nothing."""
 
     SUBMIT: ClassVar[str] = ""
@@ -64,14 +64,14 @@ class FormScreen(Dialog[Answer]):
     def on_mount(self) -> None:
         self._check()
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Answer | None, str, bool]:
+    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Result | None, str, bool]:
         """Return what the fields amount to, what is said of that, and whether it is wrong.
 
         What is still being typed is not wrong before it is submitted.
         """
         raise NotImplementedError
 
-    def _check(self, submitted: bool = False) -> Answer | None:
+    def _check(self, submitted: bool = False) -> Result | None:
         typed = {
             each.name: self.query_one(f"#{each.name}", TextField).value.strip()
             for each in self._fields

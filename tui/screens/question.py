@@ -22,7 +22,7 @@ STAY = "stay"
 ONCE_MORE = ("Ctrl-C", "once more stops it")
 
 
-class Answer(NamedTuple):
+class AnswerButton(NamedTuple):
     """What is answered, its key and button, and what follows from it.
 
     `name` stands before what follows, where that is not the button's label.
@@ -36,9 +36,9 @@ class Answer(NamedTuple):
     name: str = ""
 
 
-def stay(label: str, follows: str = "nothing changes", name: str = "") -> Answer:
+def stay(label: str, follows: str = "nothing changes", name: str = "") -> AnswerButton:
     """Return the answer that changes nothing."""
-    return Answer(STAY, "escape", label, follows, name=name)
+    return AnswerButton(STAY, "escape", label, follows, name=name)
 
 
 class QuestionScreen(Dialog[str]):
@@ -55,7 +55,7 @@ class QuestionScreen(Dialog[str]):
     """It is asked in a terminal that has no room for a screen too."""
 
     QUESTION: ClassVar[str] = ""
-    ANSWERS: ClassVar[tuple[Answer, ...]] = ()
+    ANSWERS: ClassVar[tuple[AnswerButton, ...]] = ()
     ON_CTRL_C: ClassVar[str] = STAY
     AFTER: ClassVar[tuple[tuple[str, str], ...]] = ()
     # Whole, for Textual looks for it beside a subclass.

@@ -11,7 +11,7 @@ from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
 from tui.messages import GoBack, TellAlert
 from tui.screens.base import BaseScreen
-from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
+from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
 
 
 class _Wording(NamedTuple):
@@ -44,7 +44,7 @@ _RECORDING = _Wording(
     "what is recorded is kept",
     "it goes on; dlmon attach shows it again",
 )
-_STOP = Answer("stop", "s", "Stop it", "", "error", "Stop")
+_STOP = AnswerButton("stop", "s", "Stop it", "", "error", "Stop")
 
 
 def _wording_of(header: SessionHeader) -> _Wording:
@@ -58,7 +58,7 @@ class QuitScreen(QuestionScreen):
 
     ANSWERS = (
         _STOP,
-        Answer("leave", "d", "Leave it running", "", "primary", "Leave"),
+        AnswerButton("leave", "d", "Leave it running", "", "primary", "Leave"),
         stay("Stay"),
     )
     ON_CTRL_C = "stop"
@@ -85,7 +85,7 @@ class OutOfQueueScreen(QuestionScreen):
 
     QUESTION = "Take this job out of Slurm's queue?"
     ANSWERS = (
-        Answer("stop", "s", "Take it out", "it is cancelled; nothing of it has run", "error"),
+        AnswerButton("stop", "s", "Take it out", "it is cancelled; nothing of it has run", "error"),
         stay("Let it wait"),
     )
 
@@ -93,7 +93,10 @@ class OutOfQueueScreen(QuestionScreen):
 class AgainScreen(QuestionScreen):
     """Answers `again` or `stay`; one of several runs that follow each other `ends_series`."""
 
-    ANSWERS = (Answer("again", "a", "Stop it and run again", "", "error", "Again"), stay("Go on"))
+    ANSWERS = (
+        AnswerButton("again", "a", "Stop it and run again", "", "error", "Again"),
+        stay("Go on"),
+    )
 
     def __init__(self, header: SessionHeader, ends_series: bool = False) -> None:
         words = _wording_of(header)

@@ -45,7 +45,7 @@ from tui.screens.filtered import (
 )
 from tui.screens.form import Field, FormScreen
 from tui.screens.list_dialog import ListDialog
-from tui.screens.question import Answer, QuestionScreen, stay
+from tui.screens.question import AnswerButton, QuestionScreen, stay
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import COLUMNS, TIME, SessionList
 
@@ -58,7 +58,7 @@ class DeleteScreen(QuestionScreen):
     """Answers `delete` or `stay`."""
 
     ANSWERS = (
-        Answer("delete", "y", "Delete", "permanently: this cannot be undone", "error"),
+        AnswerButton("delete", "y", "Delete", "permanently: this cannot be undone", "error"),
         stay("Keep"),
     )
 
@@ -67,7 +67,7 @@ class ResumeScreen(QuestionScreen):
     """Answers `resume` or `stay`."""
 
     ANSWERS = (
-        Answer("resume", "y", "Resume", "they are trained now", "primary"),
+        AnswerButton("resume", "y", "Resume", "they are trained now", "primary"),
         stay("Back"),
     )
 
@@ -221,7 +221,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._details.show(self._list.highlighted, self._list.run_of_sweep)
         self.refresh_bindings()
 
-    def on_row_list_chosen(self) -> None:
+    def on_row_list_row_chosen(self) -> None:
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

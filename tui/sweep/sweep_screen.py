@@ -40,7 +40,7 @@ from tui.messages import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
 from tui.screens.form import Field, FormScreen
-from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
+from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
 from tui.sweep.chart import SweepChart
 from tui.widgets.lines import (
     ACCENT,
@@ -60,7 +60,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import RowList
 
-_NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
+_NOW = AnswerButton("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
 _LATER = "the current run is completed, and no other starts"
 
 
@@ -152,7 +152,7 @@ class SweepStopScreen(QuestionScreen):
     QUESTION = "Stop this sweep?"
     ANSWERS = (
         _NOW,
-        Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
+        AnswerButton("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
         stay("Go on"),
     )
     ON_CTRL_C = "stop"
@@ -163,7 +163,9 @@ class SweepLeaveScreen(QuestionScreen):
 
     QUESTION = "Leave this sweep to Slurm?"
     ANSWERS = (
-        Answer("stop", "s", "Leave it", "its jobs go on, or stay in the queue", "primary", "Leave"),
+        AnswerButton(
+            "stop", "s", "Leave it", "its jobs go on, or stay in the queue", "primary", "Leave"
+        ),
         stay("Go on"),
     )
     ON_CTRL_C = "stop"
@@ -175,7 +177,7 @@ class SweepGoOnScreen(QuestionScreen):
     QUESTION = "The sweep stops after the current run."
     ANSWERS = (
         _NOW,
-        Answer("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),
+        AnswerButton("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),
         stay("No change", _LATER, "As is"),
     )
 
@@ -338,7 +340,7 @@ class SweepScreen(TickingScreen):
     def on_row_list_highlighted(self) -> None:
         self._paint_highlighted()
 
-    def on_row_list_chosen(self) -> None:
+    def on_row_list_row_chosen(self) -> None:
         self._follows = False
         self.action_show()
 

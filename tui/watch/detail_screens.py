@@ -50,7 +50,7 @@ from tui.screens.filtered import (
     SORT_KEYS,
     FilteredScreen,
 )
-from tui.screens.question import Answer, QuestionScreen, stay
+from tui.screens.question import AnswerButton, QuestionScreen, stay
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -222,9 +222,13 @@ class SignalScreen(QuestionScreen):
     """Answers with the name of a signal, or `stay`."""
 
     ANSWERS = (
-        Answer("SIGTERM", "e", "End", "SIGTERM asks it to end; it may save its work", "primary"),
-        Answer("SIGINT", "i", "Interrupt", "SIGINT, as Ctrl-C in its terminal", "primary"),
-        Answer("SIGKILL", "k", "Kill", "SIGKILL ends it at once; unsaved work is lost", "error"),
+        AnswerButton(
+            "SIGTERM", "e", "End", "SIGTERM asks it to end; it may save its work", "primary"
+        ),
+        AnswerButton("SIGINT", "i", "Interrupt", "SIGINT, as Ctrl-C in its terminal", "primary"),
+        AnswerButton(
+            "SIGKILL", "k", "Kill", "SIGKILL ends it at once; unsaved work is lost", "error"
+        ),
         stay("Back"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("K", "answer('stay')", show=False)]

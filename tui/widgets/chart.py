@@ -344,7 +344,7 @@ class Chart(Lines):
     """A line over time. The screen asks for `plot_columns` and calls `show`."""
 
     @dataclass
-    class Pointed(Message):
+    class ColumnClicked(Message):
         """A column was clicked; it may lie outside of the picture."""
 
         column: int
@@ -470,7 +470,7 @@ class Chart(Lines):
             return
         self._let_go()
         if not self._dragged:
-            self.post_message(self.Pointed(self._column_at(event.screen_x)))
+            self.post_message(self.ColumnClicked(self._column_at(event.screen_x)))
 
     def on_hide(self) -> None:
         """Let go: what is not seen can't be dragged."""

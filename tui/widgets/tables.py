@@ -116,7 +116,7 @@ class RowList(ScrollingLines):
     class Highlighted(Message):
         """Another row is highlighted, or none is left."""
 
-    class Chosen(Message):
+    class RowChosen(Message):
         """A row was clicked as often as it takes."""
 
     DEFAULT_CLASSES = "panel"
@@ -188,7 +188,7 @@ class RowList(ScrollingLines):
         if index is not None and self.can_highlight:
             self.highlight(index)
             if event.chain == self.CLICKS:
-                self.post_message(self.Chosen())
+                self.post_message(self.RowChosen())
 
     def _row_drawn(self, index: int, width: int) -> TextRow:
         """Return a row as it is shown: the highlighted one stands out."""

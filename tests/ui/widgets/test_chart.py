@@ -32,7 +32,7 @@ class ChartApp(App[None]):
     def on_chart_dragged(self, message):
         self.received.append(("dragged", message.columns))
 
-    def on_chart_pointed(self, message):
+    def on_chart_column_clicked(self, message):
         self.received.append(message.column)
 
 

@@ -14,7 +14,7 @@ from tui.drawing.time_axis import (
     RunSpan,
     TimeAxis,
     TimeWindow,
-    View,
+    ViewLength,
     latest_axis,
 )
 from tui.widgets.lines import Ruler, ruled_row
@@ -190,15 +190,18 @@ def run_of(seconds, is_running=True, interval_ns=S):
 )
 def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, interval_s, column_s):
     run = run_of(7200, interval_ns=int(interval_s * S))
-    axis = TimeWindow(View.MINUTE).axis(run, count)
+    axis = TimeWindow(ViewLength.MINUTE).axis(run, count)
     assert axis.column_ns == column_s * S
     assert axis.column_ns * count >= 60 * S
 
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
-    assert TimeWindow().shown_view(run_of(3600)) is View.MINUTE
-    assert TimeWindow().shown_view(run_of(3600, is_running=False)) is View.WHOLE
-    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, is_running=False)) is View.MINUTE
+    assert TimeWindow().shown_view(run_of(3600)) is ViewLength.MINUTE
+    assert TimeWindow().shown_view(run_of(3600, is_running=False)) is ViewLength.WHOLE
+    assert (
+        TimeWindow(ViewLength.MINUTE).shown_view(run_of(3600, is_running=False))
+        is ViewLength.MINUTE
+    )
 
 
 # ---- looking elsewhere ----
@@ -222,7 +225,7 @@ moves = st.one_of(
     st.tuples(st.just("panned"), st.integers(-500, 500)),
     st.tuples(st.just("with_cursor_moved"), st.integers(-50, 50)),
     st.tuples(st.just("with_cursor_at"), st.integers(-5, 700)),
-    st.tuples(st.just("viewing"), st.sampled_from(list(View))),
+    st.tuples(st.just("viewing"), st.sampled_from(list(ViewLength))),
 )
 
 
@@ -241,7 +244,7 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     axis = after(TimeWindow(), taken, run, count).axis(run, count)
     whole_samples = axis.column_ns % run.interval_ns == 0
     whole_parts = run.interval_ns % axis.column_ns == 0
-    fills_the_chart = not run.is_running and axis == TimeWindow(View.WHOLE).axis(run, count)
+    fills_the_chart = not run.is_running and axis == TimeWindow(ViewLength.WHOLE).axis(run, count)
     assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
     assert axis.start_ns % unit_ns == 0
@@ -280,7 +283,7 @@ def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, 
 
 @given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
 def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, later):
-    window = after(TimeWindow(View.MINUTE), taken, replace(run, is_running=True), count)
+    window = after(TimeWindow(ViewLength.MINUTE), taken, replace(run, is_running=True), count)
     run = replace(run, is_running=True)
     before = window.axis(run, count)
     after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
@@ -293,9 +296,9 @@ def test_a_zoom_that_would_change_nothing_is_skipped():
     assert TimeWindow().zoomed_out(run_of(20), 104) == TimeWindow()
     # Ten minutes show seven whole, and so does the whole run from then on.
     far = TimeWindow().zoomed_out(run_of(420), 104)
-    assert far.shown_view(run_of(420)) is View.WHOLE
+    assert far.shown_view(run_of(420)) is ViewLength.WHOLE
     assert far.zoomed_out(run_of(420), 104) == far
-    assert far.zoomed_in(run_of(420), 104).shown_view(run_of(420)) is View.MINUTE
+    assert far.zoomed_in(run_of(420), 104).shown_view(run_of(420)) is ViewLength.MINUTE
 
 
 def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():

@@ -54,34 +54,34 @@ _DAY_NS = 86_400 * _SECOND_NS
 
 @record(frozen=True)
 class TimeAxis:
-    """`count` columns of `column_ns` from `start_ns` on, of which the first `known` are over."""
+    """`count` columns of `column_ns` from `start_ns` on, of which the first `elapsed` are over."""
 
     start_ns: int
     column_ns: int
     count: int
-    known: int
+    elapsed: int
 
     @property
     def end_ns(self) -> int:
         """The end of the last column that is over."""
-        return self.start_ns + self.known * self.column_ns
+        return self.start_ns + self.elapsed * self.column_ns
 
     @property
     def ending_now(self) -> TimeAxis:
         """The axis of as many columns that ends with the last one that is over."""
         start_ns = self.end_ns - self.count * self.column_ns
-        return replace(self, start_ns=start_ns, known=self.count)
+        return replace(self, start_ns=start_ns, elapsed=self.count)
 
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; what is not over yet is a gap."""
-        known = series.columns(self.start_ns, self.column_ns, self.known)
-        return (*known, *(None,) * (self.count - self.known))
+        known = series.columns(self.start_ns, self.column_ns, self.elapsed)
+        return (*known, *(None,) * (self.count - self.elapsed))
 
     def extremes(self, series: Series) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
         """Return the least and the greatest value in each column; None where that isn't known."""
         edges = range(self.start_ns, self.start_ns + self.count * self.column_ns, self.column_ns)
         found = [
-            series.extremes(start, start + self.column_ns) if n < self.known else None
+            series.extremes(start, start + self.column_ns) if n < self.elapsed else None
             for n, start in enumerate(edges)
         ]
         lows = tuple(None if pair is None else pair[0] for pair in found)
@@ -93,7 +93,7 @@ class TimeAxis:
         Where not all of their numbers have room, every second, fifth, tenth … of them, so that
         the marks thin out evenly; at least one of those that are in sight.
         """
-        starts = [(n, t) for n, t in epoch_starts if 0 <= self.column_of(t) < self.known]
+        starts = [(n, t) for n, t in epoch_starts if 0 <= self.column_of(t) < self.elapsed]
         placed = [(self.column_of(t), epoch + 1) for epoch, t in starts]
         room_ns = mark_columns(placed[-1][1]) * self.column_ns if placed else 0
         step = _marked_step([t for _, t in starts], room_ns)
@@ -149,7 +149,7 @@ class TimeAxis:
             if kind is None:
                 continue
             first = max(0, self.column_of(stretch.start))
-            last = self.known - 1
+            last = self.elapsed - 1
             if stretch.end is not None:
                 is_short = stretch.end - stretch.start < self.column_ns // 2
                 if is_short and kind in ("validation", "pause"):
@@ -297,7 +297,7 @@ class TimeWindow:
 
     def read_ns(self, axis: TimeAxis) -> int | None:
         """Return the instant that is read: the cursor's, or the nearest one that `axis` knows."""
-        if self.cursor_ns is None or axis.known == 0:
+        if self.cursor_ns is None or axis.elapsed == 0:
             return None
         return max(axis.start_ns, min(self.cursor_ns, axis.end_ns - 1))
 
@@ -372,9 +372,9 @@ class TimeWindow:
     def with_cursor_at(self, column: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window with the cursor on a column; on the last that is over, beyond it."""
         axis = self.axis(run, count)
-        if axis.known == 0:
+        if axis.elapsed == 0:
             return self
-        column = max(0, min(axis.known - 1, column))
+        column = max(0, min(axis.elapsed - 1, column))
         cursor_ns = axis.start_ns + column * axis.column_ns
         return replace(self, view=self.shown_view(run), cursor_ns=cursor_ns)
 
@@ -386,8 +386,8 @@ class TimeWindow:
         window along.
         """
         axis, latest = self.axis(run, count), self._latest(run, count)
-        if self.cursor_ns is None or latest.known == 0:
-            return self.with_cursor_at(axis.known - 1, run, count)
+        if self.cursor_ns is None or latest.elapsed == 0:
+            return self.with_cursor_at(axis.elapsed - 1, run, count)
         cursor_ns = self.cursor_ns + samples * max(run.interval_ns, axis.column_ns)
         last_ns = latest.end_ns - latest.column_ns
         cursor_ns = max(_start_ns(run, axis.column_ns), min(cursor_ns, last_ns))
@@ -453,8 +453,8 @@ def _axis_from(run: RunSpan, start_ns: int, latest: TimeAxis) -> TimeAxis:
     start_ns = first_ns + max(0, start_ns - first_ns) // cell_ns * cell_ns
     if start_ns >= latest.start_ns:
         return latest
-    known = (latest.end_ns - start_ns) // latest.column_ns
-    return replace(latest, start_ns=start_ns, known=min(latest.count, known))
+    elapsed = (latest.end_ns - start_ns) // latest.column_ns
+    return replace(latest, start_ns=start_ns, elapsed=min(latest.count, elapsed))
 
 
 def _start_ns(run: RunSpan, column_ns: int) -> int:

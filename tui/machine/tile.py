@@ -401,10 +401,10 @@ def coarser(axis: TimeAxis, count: int) -> TimeAxis:
     """
     if axis.count <= count:
         return axis
-    factor = max(1, -(-axis.known // max(1, count)))
+    factor = max(1, -(-axis.elapsed // max(1, count)))
     width_ns = axis.column_ns * factor
     start_ns = axis.start_ns
-    if axis.known == axis.count:
+    if axis.elapsed == axis.count:
         # By the cell; it may reach back a little further.
         cell_ns = width_ns * COLUMNS_PER_CELL
         start_ns = -(-axis.end_ns // cell_ns) * cell_ns - width_ns * count

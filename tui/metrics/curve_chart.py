@@ -132,7 +132,7 @@ def _written(value: float | None, unit: str) -> str:
 def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
     """Return a run's values along an axis that begins with its own time."""
     if curve.start_ns:
-        axis = replace(axis, start_ns=axis.start_ns + curve.start_ns, known=axis.count)
+        axis = replace(axis, start_ns=axis.start_ns + curve.start_ns, elapsed=axis.count)
     return tuple(drawable(value and curve.factor * value) for value in axis.columns(curve.series))
 
 

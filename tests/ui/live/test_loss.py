@@ -43,7 +43,7 @@ def test_any_finite_values_can_be_drawn(values):
     for number, value in enumerate(values, 1):
         metric.add(0, number * S, value, "")
         metric.add_validation(number * S, value, "")
-    axis = TimeAxis(start_ns=0, column_ns=S // 2, count=24, known=24)
+    axis = TimeAxis(start_ns=0, column_ns=S // 2, count=24, elapsed=24)
     picture = picture_of([(0, curve_of(metric, 0))], axis, ChartPicture(), "")
     drawn = [value for _, line in picture.lines for value in line if value is not None]
     assert all(map(math.isfinite, (*drawn, picture.top, picture.bottom)))

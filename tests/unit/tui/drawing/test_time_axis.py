@@ -27,8 +27,8 @@ columns_ns = st.integers(S // 10, 3600 * S)
 counts = st.integers(1, 300).map(lambda cells: 2 * cells)
 
 
-def one_second_columns(begin_s=0, count=10, known=10):
-    return TimeAxis(begin_s * S, S, count, known)
+def one_second_columns(begin_s=0, count=10, elapsed=10):
+    return TimeAxis(begin_s * S, S, count, elapsed)
 
 
 # ---- what stands where ----
@@ -38,12 +38,12 @@ def test_a_series_is_read_column_by_column_and_what_is_not_over_is_a_gap():
     series = Series()
     series.add(1 * S, 3 * S, 50.0)
     series.add(4 * S, 5 * S, 80.0)
-    axis = one_second_columns(count=7, known=5)
+    axis = one_second_columns(count=7, elapsed=5)
     assert axis.columns(series) == (None, 50.0, 50.0, None, 80.0, None, None)
 
 
 def test_epochs_are_marked_where_they_begin_and_numbered_from_one():
-    axis = one_second_columns(begin_s=100, count=40, known=30)
+    axis = one_second_columns(begin_s=100, count=40, elapsed=30)
     begins = [(0, 99 * S), (1, 100 * S), (2, 116 * S + 1), (3, 129 * S), (4, 130 * S)]
     assert axis.marks(begins) == ((0, "2"), (16, "3"), (29, "4"))
 
@@ -54,7 +54,7 @@ def drawn(axis, begins, cells=10):
 
 
 def test_epochs_whose_numbers_would_collide_thin_out_evenly_and_never_vanish():
-    axis = one_second_columns(count=20, known=20)
+    axis = one_second_columns(count=20, elapsed=20)
     assert drawn(axis, [(0, 0), (1, 2 * S), (2, 4 * S)]) == "  ┊3"
     assert drawn(axis, [(0, 0), (1, 1 * S)]) == "┊2"
     assert drawn(axis, [(6, 0), (7, 1), (8, 2)]) == "┊9"
@@ -63,7 +63,7 @@ def test_epochs_whose_numbers_would_collide_thin_out_evenly_and_never_vanish():
 
 @given(st.integers(1, 5000), st.integers(1, 60 * S), st.integers(0, 900))
 def test_marks_of_even_epochs_are_even_have_room_and_at_least_one_is_there(count, length, first):
-    axis = one_second_columns(count=400, known=300)
+    axis = one_second_columns(count=400, elapsed=300)
     begins = [(first + epoch, epoch * length) for epoch in range(count)]
     marks = axis.marks(begins)
     assert marks
@@ -137,8 +137,8 @@ def latest(start_ns, now_ns, column_ns, count):
 def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     start = 100 * S + 300_000_000
     at = [latest(start, start + second * S, S, 16) for second in range(22)]
-    assert [axis.known for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
-    full = [(axis.start_ns // S - 100, axis.known) for axis in at[16:]]
+    assert [axis.elapsed for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
+    full = [(axis.start_ns // S - 100, axis.elapsed) for axis in at[16:]]
     assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
 
 
@@ -156,7 +156,7 @@ def test_a_chart_without_room_has_an_axis_without_columns(start, length, is_runn
     series = Series()
     for window in (TimeWindow(), TimeWindow(start_ns=start, cursor_ns=start + length)):
         axis = window.axis(RunSpan(start, start + length, is_running), 0)
-        assert axis.known == 0
+        assert axis.elapsed == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
         assert axis.shades([PhaseSpan("compiling", start, None)]) == ()
@@ -168,7 +168,7 @@ def test_a_chart_without_room_has_an_axis_without_columns(start, length, is_runn
     st.integers(1, 30),
 )
 def test_shades_never_leave_the_columns_that_are_known(spans, known):
-    axis = one_second_columns(begin_s=20, count=40, known=known)
+    axis = one_second_columns(begin_s=20, count=40, elapsed=known)
     stretches = [PhaseSpan("validating", min(span), max(span)) for span in spans]
     for first, last, _ in axis.shades(stretches):
         assert 0 <= first <= last < known
@@ -249,7 +249,7 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     unit_ns = min(axis.column_ns, run.interval_ns)
     assert axis.start_ns % unit_ns == 0
     assert run.start_ns - unit_ns < axis.start_ns <= max(run.end_ns, run.start_ns)
-    assert 0 <= axis.known <= axis.count == count
+    assert 0 <= axis.elapsed <= axis.count == count
     assert axis.end_ns <= run.end_ns + axis.column_ns
 
 
@@ -261,11 +261,11 @@ def test_the_cursor_is_always_in_sight_also_on_a_chart_of_another_width(
     for width in (count, other_count):
         axis = window.axis(run, width)
         column = window.cursor_column(axis)
-        if window.cursor_ns is None or not axis.known:
+        if window.cursor_ns is None or not axis.elapsed:
             assert column is None
         else:
             assert column is not None
-            assert 0 <= column < axis.known
+            assert 0 <= column < axis.elapsed
     if window.cursor_ns is not None:
         assert run.start_ns - run.interval_ns < window.cursor_ns <= run.end_ns
 
@@ -289,7 +289,7 @@ def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, la
     after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
     if window.start_ns is not None and after_it.column_ns == before.column_ns:
         assert after_it.start_ns == before.start_ns
-        assert after_it.known >= before.known
+        assert after_it.elapsed >= before.elapsed
 
 
 def test_a_zoom_that_would_change_nothing_is_skipped():
@@ -306,7 +306,7 @@ def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():
     window = TimeWindow().with_cursor_moved(-1, run, 240)
     axis = window.axis(run, 240)
     assert axis.column_ns == S // 4
-    assert window.cursor_column(axis) == axis.known - 1
+    assert window.cursor_column(axis) == axis.elapsed - 1
     moved = window.with_cursor_moved(-1, run, 240)
     assert window.cursor_ns - moved.cursor_ns == S
 
@@ -334,7 +334,7 @@ def bottom(axis, labels, width=60):
 
 
 def test_elapsed_times_stand_at_round_times_under_their_columns():
-    labels = one_second_columns(count=100, known=20).time_elapsed(0)
+    labels = one_second_columns(count=100, elapsed=20).time_elapsed(0)
     assert labels.marks == ((0, "0:00"), (20, "0:20"), (40, "0:40"), (60, "1:00"), (80, "1:20"))
     assert bottom(None, labels) == "┴0:00─────┴0:20─────┴0:40─────┴1:00─────┴1:20─────"
 

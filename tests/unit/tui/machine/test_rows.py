@@ -147,7 +147,7 @@ def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
 def test_along_fewer_columns_nothing_is_left_out_that_is_known(count, known):
     axis = TimeAxis(7 * SECOND_NS, SECOND_NS, 100, known)
     coarse = coarser(axis, count)
-    assert coarse.known <= coarse.count == count
+    assert coarse.elapsed <= coarse.count == count
     if count:
         assert coarse.start_ns <= axis.start_ns
         assert axis.end_ns <= coarse.end_ns < axis.end_ns + coarse.column_ns

@@ -100,12 +100,12 @@ class DlmonApp(PunctualApp[int]):
             os.environ["NO_COLOR"] = no_color
         self.start, self.settings = start, start.settings
         self.directory, self.sources = start.directory, start.sources
-        self.shown: list[flows.stack.ShownSession] = []
+        self.shown_sessions: list[flows.stack.ShownSession] = []
         self.sweeps: list[SweepRun] = []
         self.connections: list[Connection] = []
         self.references: dict[str, Reference] = {}
         """What each workload is compared with, as it was chosen on a screen."""
-        self.when_gone: dict[Screen[Any], Callable[[], object]] = {}
+        self.cleanups: dict[Screen[Any], Callable[[], object]] = {}
         """What is done once a screen is taken off."""
         self.rings_at_end = self.settings.bell
         self.notifies_at_end = self.settings.notification or self.settings.alerts.desktop
@@ -153,7 +153,8 @@ class DlmonApp(PunctualApp[int]):
     async def on_unmount(self) -> None:
         """End all connections, what runs there goes on; stop what the sweeps still run."""
         await asyncio.gather(
-            *(link.close() for link in self.connections), *(run.close() for run in self.sweeps)
+            *(connection.close() for connection in self.connections),
+            *(run.close() for run in self.sweeps),
         )
 
     @on(requests.Request)
@@ -192,18 +193,18 @@ class DlmonApp(PunctualApp[int]):
         Nothing lies on one that is gone.
         """
         while screen in self.screen_stack and self.screen is not screen:
-            self.take_off()
+            self.close_top_screen()
 
-    def take_off(self) -> None:
+    def close_top_screen(self) -> None:
         """Take off the topmost screen, and let go of what it is for."""
         screen = self.screen
         self.workers.cancel_node(screen)
         screen.dismiss()
-        self.let_go(screen)
+        self.clean_up(screen)
 
-    def let_go(self, screen: Screen[Any]) -> None:
+    def clean_up(self, screen: Screen[Any]) -> None:
         """Let go of what a screen is for that is gone."""
-        self.when_gone.pop(screen, lambda: None)()
+        self.cleanups.pop(screen, lambda: None)()
 
     def show_notice(self, sentence: str) -> None:
         self.notify(sentence, markup=False)
@@ -245,11 +246,11 @@ class DlmonApp(PunctualApp[int]):
 
         Of one of another machine, what is here is a copy, which doesn't tell whether it still runs.
         """
-        top = self.shown[-1] if self.shown else None
-        if top is None or top.link is None:
+        top = self.shown_sessions[-1] if self.shown_sessions else None
+        if top is None or top.connection is None:
             flows.sessions.list_sessions(self)
         else:
-            flows.hosts.list_sessions_of(self, top.link, top.log_dir)
+            flows.hosts.list_sessions_of(self, top.connection, top.log_dir)
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, Palette):
@@ -314,12 +315,12 @@ class DlmonApp(PunctualApp[int]):
             return FAILED
         # What was not left running on purpose stops.
         starting = [] if self.starting is None else [self.starting.launch]
-        for launch in (*starting, *(shown.launch for shown in self.shown)):
+        for launch in (*starting, *(shown.launch for shown in self.shown_sessions)):
             if launch is not None:
                 launch.release()
         if self.refused is not None:
             print(f"dlmon: {clean(self.refused)}", file=sys.stderr)
-        for shown in self.shown:
+        for shown in self.shown_sessions:
             print_exit_message(shown.follower, stops=shown.needs_us, usual=self.usual_directory)
         return self.return_code or 0 if code is None else code
 
@@ -331,7 +332,7 @@ class DlmonApp(PunctualApp[int]):
             self.starting.launch.send("detach")
             self.starting.launch.release()
             print("dlmon: the session still starts; dlmon attach shows it", file=sys.stderr)
-        for shown in self.shown:
+        for shown in self.shown_sessions:
             if shown.launch is not None and shown.needs_us:
                 leave_running(shown.follower, shown.launch, self.usual_directory)
                 shown.screen.detached = True
@@ -370,7 +371,7 @@ def _report_closed_terminal(app: DlmonApp) -> None:
     """Give the supervisors that will stop with us the reason, and have other machines stop."""
     for run in app.sweeps:
         run.stop()
-    for shown in app.shown:
+    for shown in app.shown_sessions:
         if shown.launch is not None and shown.needs_us:
             shown.launch.send(TERMINAL_CLOSED)
 

@@ -16,7 +16,7 @@ from tui.flows.sessions import reading_screen, session_screen, show_queue
 from tui.flows.settings import tell_end
 from tui.flows.stack import (
     ShownSession,
-    close_link,
+    close_connection,
     refuse_waiting,
     replace_waiting,
     session_on,
@@ -93,7 +93,7 @@ def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
     list_sessions_of(app, request.host.link, None)
 
 
-def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> None:
+def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None) -> None:
     """List what was recorded at the other end of a connection."""
     from tui.sessions.of_host import HostSessionsScreen
 
@@ -101,19 +101,19 @@ def list_sessions_of(app: DlmonApp, link: Connection, log_dir: str | None) -> No
         from dlmon.figures.session.session_list import sweeps_of_host
         from dlmon.remote.session_follower import copies_directory, listed_sessions, listed_sweeps
 
-        directory = copies_directory(link.host)
-        sessions = await listed_sessions(link, log_dir, directory=directory)
-        return sessions, sweeps_of_host(await listed_sweeps(link, log_dir, directory))
+        directory = copies_directory(connection.host)
+        sessions = await listed_sessions(connection, log_dir, directory=directory)
+        return sessions, sweeps_of_host(await listed_sweeps(connection, log_dir, directory))
 
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    app.push_screen(HostSessionsScreen(link.host, ask, log_dir, hidden))
+    app.push_screen(HostSessionsScreen(connection.host, ask, log_dir, hidden))
 
 
 def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
     """Show a session of a host, or go back to it where it is shown."""
     from dlmon.protocol.job import RemoteStart
 
-    top = app.shown[-1] if app.shown else None
+    top = app.shown_sessions[-1] if app.shown_sessions else None
     if top is not None and top.is_of(request.host, request.session):
         app.uncover(top.screen)
     else:
@@ -136,20 +136,20 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
         from dlmon.log.directory import NoSuchLog
         from dlmon.remote.ssh import RefusedRequest, SshError
 
-        link = app.sources.link(start.host)
-        app.connections.append(link)
+        connection = app.sources.link(start.host)
+        app.connections.append(connection)
         try:
-            follower = await _session_of(app, link, start, waiting)
+            follower = await _session_of(app, connection, start, waiting)
         except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
-            await close_link(app, link)
+            await close_connection(app, connection)
             exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
             refuse_waiting(app, waiting, str(error), exit_code)
         except asyncio.CancelledError:
             # What was started there goes on.
-            await close_link(app, link)
+            await close_connection(app, connection)
             raise
         else:
-            screen = session_screen(app, follower, None, link, log_dir=start.log_dir)
+            screen = session_screen(app, follower, None, connection, log_dir=start.log_dir)
             replace_waiting(app, waiting, screen)
 
     sentence = f"connecting to {start.host} …"
@@ -162,7 +162,7 @@ def end_session(app: DlmonApp, request: TellEnd) -> None:
     shown = session_on(app, request.screen)
     if shown is None or app.running_sweep is not None:
         return
-    if shown.link is not None or is_of_slurm(shown.follower.path):
+    if shown.connection is not None or is_of_slurm(shown.follower.path):
         app.run_worker(partial(_go_on, app, shown))
 
 
@@ -172,10 +172,10 @@ async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
     from dlmon.protocol.job import RemoteStart
     from dlmon.slurm.job_follower import next_session
 
-    follower, link = shown.follower, shown.link
-    if link is not None:
+    follower, connection = shown.follower, shown.connection
+    if connection is not None:
         there = getattr(follower, "next_session", None)
-        start = RemoteStart(link.host, there or "", shown.log_dir)
+        start = RemoteStart(connection.host, there or "", shown.log_dir)
         screen = None if there is None else connecting_screen(app, start)
     else:
         waiting = await asyncio.to_thread(next_session, follower)
@@ -183,35 +183,35 @@ async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
         if waiting is not None:
             follow = partial(app.sources.follow, waiting.log)
             screen = reading_screen(app, read_entry(waiting.log), follow)
-    if screen is not None and shown in app.shown:
+    if screen is not None and shown in app.shown_sessions:
         app.uncover(shown.screen)
         app.switch_screen(screen)
-        app.let_go(shown.screen)
+        app.clean_up(shown.screen)
 
 
 async def _session_of(
-    app: DlmonApp, link: Connection, start: RemoteStart, waiting: StartingScreen
+    app: DlmonApp, connection: Connection, start: RemoteStart, waiting: StartingScreen
 ) -> RemoteFollower:
     """Return a session of another machine, started there where that is asked for."""
     from dlmon.remote.host_requests import launch_remote
     from dlmon.remote.session_follower import follow_remote
 
-    link.start()
-    await link.wait_until_up()
+    connection.start()
+    await connection.wait_until_up()
     meant = start.session
     if start.job is not None:
         waiting.show_text(f"starting the session on {start.host} …")
-        meant = await launch_remote(link, start.job, start.slurm)
+        meant = await launch_remote(connection, start.job, start.slurm)
 
     def show(share: float) -> None:
         waiting.show_text(f"{start.host}\n{reading_text(share)}")
 
     def cancel() -> None:
-        link.send("stop", report, session=meant, log_dir=start.log_dir)
+        connection.send("stop", report, session=meant, log_dir=start.log_dir)
 
     def report(answer: dict[str, Any]) -> None:
         if "error" in answer:
             app.show_error(f"{start.host}: {answer['error']}")
 
     show_queued = show_queue(waiting, f"{start.host}\n{meant}", cancel)
-    return await follow_remote(link, meant, start.log_dir, show, show_queued)
+    return await follow_remote(connection, meant, start.log_dir, show, show_queued)

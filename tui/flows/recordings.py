@@ -88,7 +88,7 @@ def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
         return
     names = [called(one.session.header.id, read_label(one.path)) for one in followers]
     screen = MetricsScreen(followers, names, reads=True)
-    app.when_gone[screen] = partial(_close_all, followers)
+    app.cleanups[screen] = partial(_close_all, followers)
     app.push_screen(screen)
 
 

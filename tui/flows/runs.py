@@ -59,7 +59,7 @@ async def train_again(app: DlmonApp, request: TrainAgain) -> None:
     """Launch the workload or script of the topmost session once more, with the same options."""
     from dlmon.options.jobs import output_size
 
-    shown = app.shown[-1]
+    shown = app.shown_sessions[-1]
     script, again = script_job(shown.launch), how_to_repeat(shown.follower)
     if script is not None:
         if not is_busy(app):
@@ -129,13 +129,13 @@ async def run_script(app: DlmonApp) -> None:
 
 async def _ended_well(app: DlmonApp, shown: ShownSession) -> bool:
     """Return whether a run succeeded, once it is over and a person looks at it again."""
-    await shown.ended.wait()
-    while shown in app.shown and app.screen is not shown.screen:
+    await shown.has_ended.wait()
+    while shown in app.shown_sessions and app.screen is not shown.screen:
         if isinstance(app.screen, ModalScreen):
             break
         await asyncio.sleep(_POLL_S)
     stopped = shown.screen.stop_requested or shown.screen.detached
-    if shown not in app.shown or stopped:
+    if shown not in app.shown_sessions or stopped:
         return False
     result = shown.follower.result
     return result is not None and result.exit_code == 0
@@ -159,7 +159,7 @@ async def start_run(
     starting = Starting(launch, detach, replaces, turn)
     app.push_screen(starting_screen(app, starting))
     await starting.over.wait()
-    return next((shown for shown in app.shown if shown.launch is launch), None)
+    return next((shown for shown in app.shown_sessions if shown.launch is launch), None)
 
 
 def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
@@ -190,7 +190,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
     app.starting = starting
     sentence = "starting the session: waiting for the sensors …"
     waiting = StartingScreen(sentence, wait, INTERRUPTED_BY_USER)
-    app.when_gone[waiting] = give_up
+    app.cleanups[waiting] = give_up
     return waiting
 
 
@@ -212,13 +212,13 @@ def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
 
     screen = SweepScreen(run, usual_directory=app.usual_directory)
 
-    def let_go() -> None:
+    def forget_sweep() -> None:
         if app.sweep_screen is screen:
             app.sweep_screen = None
 
     app.sweep_screen = screen
     app.sweeps.append(run)
-    app.when_gone[screen] = let_go
+    app.cleanups[screen] = forget_sweep
     return screen
 
 

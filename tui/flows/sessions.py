@@ -18,7 +18,7 @@ from dlmon.records.words import Status
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
     ShownSession,
-    close_link,
+    close_connection,
     read_sessions,
     refuse_waiting,
     replace_waiting,
@@ -51,7 +51,7 @@ def list_sessions(app: DlmonApp) -> None:
     from dlmon.sweep.log import list_sweeps
     from tui.sessions.sessions_screen import SessionsScreen
 
-    where = app.shown[-1].follower.directory if app.shown else app.directory
+    where = app.shown_sessions[-1].follower.directory if app.shown_sessions else app.directory
     sessions = partial(list_with_queue, where)
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
     app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where), hidden))
@@ -64,8 +64,8 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
 
     if isinstance(app.screen, StartingScreen):
         return
-    for depth, shown in enumerate(app.shown):
-        above = app.shown[depth + 1 :]
+    for depth, shown in enumerate(app.shown_sessions):
+        above = app.shown_sessions[depth + 1 :]
         if shown.follower.path == request.log and not any(one.needs_us for one in above):
             app.uncover(shown.screen)
             return
@@ -83,7 +83,7 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
         app.push_screen(session_screen(app, follower, None))
     else:
         waiting = reading_screen(app, read_entry(follower.path), lambda: follower)
-        app.when_gone[waiting] = follower.close
+        app.cleanups[waiting] = follower.close
         app.push_screen(waiting)
 
 
@@ -117,7 +117,7 @@ def reading_screen(
         except LogError as error:
             refuse_waiting(app, waiting, str(error), FAILED)
             return
-        app.when_gone[waiting] = follower.close
+        app.cleanups[waiting] = follower.close
         follower.poll(SLICE_S)
         await read_to_end(
             follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
@@ -183,7 +183,7 @@ def session_screen(
     app: DlmonApp,
     follower: SessionFollower,
     launch: Lifeline | None,
-    link: Connection | None = None,
+    connection: Connection | None = None,
     turn: str = "",
     log_dir: str | None = None,
 ) -> LiveScreen | RecordingScreen:
@@ -199,9 +199,9 @@ def session_screen(
         screen = RecordingScreen(follower, follower.path.parent)
     else:
         screen = _live_screen(app, follower, launch, turn)
-    shown = ShownSession(follower, launch, screen, link, log_dir)
-    app.shown.append(shown)
-    app.when_gone[screen] = partial(_let_go, app, shown)
+    shown = ShownSession(follower, launch, screen, connection, log_dir)
+    app.shown_sessions.append(shown)
+    app.cleanups[screen] = partial(_close_session, app, shown)
     return screen
 
 
@@ -222,15 +222,15 @@ def _live_screen(
     return screen
 
 
-def _let_go(app: DlmonApp, shown: ShownSession) -> None:
+def _close_session(app: DlmonApp, shown: ShownSession) -> None:
     """Let go of a session whose screen is gone, and of the connection that it came over."""
-    app.shown.remove(shown)
-    shown.ended.set()
+    app.shown_sessions.remove(shown)
+    shown.has_ended.set()
     if shown.launch is not None:
         shown.launch.release()
     shown.follower.close()
-    if shown.link is not None:
-        app.run_worker(partial(close_link, app, shown.link))
+    if shown.connection is not None:
+        app.run_worker(partial(close_connection, app, shown.connection))
     if shown.screen.detached:
         app.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
 

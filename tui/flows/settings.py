@@ -24,7 +24,7 @@ def tell_end(app: DlmonApp, request: TellEnd) -> None:
             _notify_desktop(app, request.text)
     shown = session_on(app, request.screen)
     if shown is not None:
-        shown.ended.set()
+        shown.has_ended.set()
 
 
 def tell_alert(app: DlmonApp, request: TellAlert) -> None:

@@ -37,16 +37,16 @@ class ShownSession:
     follower: SessionFollower
     launch: Lifeline | None
     screen: LiveScreen | RecordingScreen
-    link: Connection | None = None
+    connection: Connection | None = None
     log_dir: str | None = None
     """Where sessions live on the machine that it comes from; None for where they do by default."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is over, or shown no more."""
 
     def is_of(self, host: str, session: str) -> bool:
         """Return whether it is a session of a host."""
         same = self.follower.session.header.id == session
-        return same and self.link is not None and self.link.host == host
+        return same and self.connection is not None and self.connection.host == host
 
     @property
     def needs_us(self) -> bool:
@@ -71,7 +71,7 @@ class ShownSession:
 
 def session_on(app: DlmonApp, screen: Screen[Any]) -> ShownSession | None:
     """Return the session that a screen shows."""
-    return next((shown for shown in app.shown if shown.screen is screen), None)
+    return next((shown for shown in app.shown_sessions if shown.screen is screen), None)
 
 
 def is_busy(app: DlmonApp) -> bool:
@@ -82,7 +82,7 @@ def is_busy(app: DlmonApp) -> bool:
         here = None in app.running_sweep.sweep.plan.hosts
         app.show_error(_SWEEP_RUNS if here else "the sweep is still running: stop it first")
         return True
-    running = next((shown for shown in app.shown if shown.needs_us), None)
+    running = next((shown for shown in app.shown_sessions if shown.needs_us), None)
     if running is None:
         return False
     session = running.follower.session.header.id
@@ -106,18 +106,18 @@ def leave(app: DlmonApp, request: GoBack) -> None:
         app.exit(_exit_code(app, screen))
         # What became of sessions is said once the app has ended; a launch is waited for no more.
         if session_on(app, screen) is None:
-            app.let_go(screen)
+            app.clean_up(screen)
     # Where two keys come at once, the second finds the screen gone.
     elif screen in app.screen_stack:
         app.uncover(screen)
-        app.take_off()
+        app.close_top_screen()
         if app.screen is app.home:
             read_sessions_for_home(app)
 
 
 def quit_app(app: DlmonApp) -> None:
     """Leave; a session or a sweep that would stop with us is asked about first."""
-    needing = [shown.screen for shown in app.shown if shown.needs_us]
+    needing = [shown.screen for shown in app.shown_sessions if shown.needs_us]
     asked = needing[0] if needing else app.sweep_screen
     if asked is None:
         app.exit(_exit_code(app, app.screen_stack[0]))
@@ -143,11 +143,11 @@ def replace_waiting(
 
     Not a pop and a push: the screen below would begin to work in between.
     """
-    app.when_gone.pop(waiting, None)
+    app.cleanups.pop(waiting, None)
     app.uncover(waiting)
     if replaced is not None:
         app.pop_screen()
-        app.let_go(replaced)
+        app.clean_up(replaced)
     app.switch_screen(screen)
 
 
@@ -157,17 +157,17 @@ def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_cod
         app.refused = reason
         app.exit(exit_code)
         return
-    app.when_gone.pop(waiting, None)
+    app.cleanups.pop(waiting, None)
     app.uncover(waiting)
-    app.take_off()
+    app.close_top_screen()
     app.show_error(reason)
 
 
-async def close_link(app: DlmonApp, link: Connection) -> None:
+async def close_connection(app: DlmonApp, connection: Connection) -> None:
     """End a connection; what runs there goes on."""
-    if link in app.connections:
-        app.connections.remove(link)
-    await link.close()
+    if connection in app.connections:
+        app.connections.remove(connection)
+    await connection.close()
 
 
 def read_sessions(

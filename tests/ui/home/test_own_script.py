@@ -184,7 +184,7 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         first.write(result)
         first.drop_lock()
         await until(pilot, lambda: not session_on(app, run).follower.running)
-        await until(pilot, session_on(app, run).ended.is_set)
+        await until(pilot, session_on(app, run).has_ended.is_set)
         assert isinstance(app.screen, SessionsScreen)
         assert len(jobs) == 1
         await pilot.press("escape")

@@ -232,7 +232,7 @@ class HostTable(SortedTable[HostSnapshot]):
         """Return what they can be sorted by."""
         return [Column(order, lambda host: None) for order in ORDERS]
 
-    def found(self) -> list[HostSnapshot]:
+    def matching_rows(self) -> list[HostSnapshot]:
         hosts, times = self.all_rows or (), self._times_shown // _SORTED_EVERY
         sorted_as = (self._by, self._reversed, len(hosts), times)
         if sorted_as != self._sorted_as:
@@ -254,11 +254,11 @@ class HostTable(SortedTable[HostSnapshot]):
         if self._says_more_of_gpus(width):
             names += f"{'GPU memory':>{_GPU_MEMORY}}  {'who':<{_WHO}}{'power':>{_POWER}}"
         names += f"{'CPU':>{_PERCENT}}{'memory':>{_MEMORY}}"
-        is_live = not all(host.is_recorded for host in self.shown)
+        is_live = not all(host.is_recorded for host in self.shown_rows)
         return ((f"{names}  sessions" if is_live else names, MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        host = self.shown[index]
+        host = self.shown_rows[index]
         name: TextRun = (f"{fit(host.name, _NAME - 1)} ", STRONG)
         text, level = words.status_of(host)
         if host.machine is None or not host.is_there:
@@ -275,11 +275,11 @@ class HostTable(SortedTable[HostSnapshot]):
 
     @property
     def _level_cells(self) -> int:
-        levels = max((len(host.gpus) for host in self.shown), default=0)
+        levels = max((len(host.gpus) for host in self.shown_rows), default=0)
         return max(_LEAST_LEVELS, min(MOST_GPUS, levels)) + 2
 
     def _says_more_of_gpus(self, width: int) -> bool:
-        return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self.shown)
+        return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self.shown_rows)
 
     def _figures(self, host: HostSnapshot, says_more_of_gpus: bool) -> TextRow:
         """Return what follows the name of a host."""

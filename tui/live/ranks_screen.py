@@ -78,7 +78,7 @@ class RankList(SortedTable[RankRow]):
                 kept = [one for one in kept if one.name != name]
         return kept
 
-    def found(self) -> list[RankRow]:
+    def matching_rows(self) -> list[RankRow]:
         """Return the ranks of which the name and the machine have what is typed."""
         words = self._typed.lower().split()
         found = [
@@ -101,7 +101,7 @@ class RankList(SortedTable[RankRow]):
         return [((f" {line}", MUTED),) for line in wrapped(text, width - 2, height)]
 
     def row_of(self, index: int, width: int) -> TextRow:
-        row = self.shown[index]
+        row = self.shown_rows[index]
         runs = [("▸ " if index == self.index else "  ", PLAIN)]
         for column in self.columns(width):
             text = CELLS[column.name](row)

@@ -147,7 +147,7 @@ class ProcessList(SortedTable[Process]):
     def columns(self, width: int) -> list[Column]:
         return columns_for(width + MARGIN, self._with_gpus)
 
-    def found(self) -> list[Process]:
+    def matching_rows(self) -> list[Process]:
         found = matching(self.all_rows or (), self._typed)
         return in_order(found, self.sorted_by, self._reversed)
 
@@ -165,7 +165,7 @@ class ProcessList(SortedTable[Process]):
         has_run = any(process.of_run for process in self.all_rows or ())
         scope = f"the run's, {_SCOPE}" if has_run else _SCOPE
         notes = (
-            f"{len(self.shown)} of {total} match" if typed else "",
+            f"{len(self.shown_rows)} of {total} match" if typed else "",
             "as they were last read, every 5 s" if self._over else "",
             "CPU % of one core",
             "● this run" if has_run else "",
@@ -201,7 +201,7 @@ class ProcessList(SortedTable[Process]):
         return [((f" {line}", MUTED),) for line in lines[:height]]
 
     def row_of(self, index: int, width: int) -> TextRow:
-        process, columns = self.shown[index], self.columns(width)
+        process, columns = self.shown_rows[index], self.columns(width)
         pointer = "▸" if index == self.index else " "
         dot = "●" if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]

@@ -156,7 +156,7 @@ class SessionList(SortedTable[Recorded]):
         self._marked &= {entry.path for entry in self.all_rows}
         self.rearrange()
 
-    def found(self) -> list[Recorded]:
+    def matching_rows(self) -> list[Recorded]:
         arranged = in_order(self.all_rows or (), self._runs, self._by, self._reversed)
         return matching(arranged, self._typed, self._runs)
 
@@ -166,7 +166,7 @@ class SessionList(SortedTable[Recorded]):
     @property
     def first_index(self) -> int:
         """The first session's row: Enter on a sweep would go on with it."""
-        sessions = (n for n, row in enumerate(self.shown) if isinstance(row, SessionEntry))
+        sessions = (n for n, row in enumerate(self.shown_rows) if isinstance(row, SessionEntry))
         return next(sessions, 0)
 
     def hide_columns(self, names: frozenset[str]) -> None:
@@ -195,14 +195,14 @@ class SessionList(SortedTable[Recorded]):
 
     def put_titles(self) -> None:
         total = len(self.all_rows or [])
-        count = f"{len(self.shown)} of {total}" if self._typed.strip() else f"{total}"
+        count = f"{len(self.shown_rows)} of {total}" if self._typed.strip() else f"{total}"
         marked = f"{len(self._marked)} marked, " if self._marked else ""
         below, right = (f"{marked}{count} recorded", self.order) if total else ("", "")
         self.set_titles(self.title, below, right=right)
 
     def row_of(self, index: int, width: int) -> TextRow:
         """Return a session, with what it was in a sweep, or a sweep."""
-        entry = self.shown[index]
+        entry = self.shown_rows[index]
         run = self._runs.get(entry.header.id)
         branch = self._branch(index) if run is not None else " "
         mark = "●" if entry.path in self._marked else " "
@@ -233,11 +233,13 @@ class SessionList(SortedTable[Recorded]):
 
     def _branch(self, index: int) -> str:
         """Return what joins a run to the sweep above it, where that is shown."""
-        sweep = self._runs[self.shown[index].header.id].sweep
-        above = {entry.header.id for entry in self.shown[:index]}
+        sweep = self._runs[self.shown_rows[index].header.id].sweep
+        above = {entry.header.id for entry in self.shown_rows[:index]}
         if self._by != STARTED or sweep.header.id not in above:
             return " "
-        after = [self._runs.get(entry.header.id) for entry in self.shown[index + 1 : index + 2]]
+        after = [
+            self._runs.get(entry.header.id) for entry in self.shown_rows[index + 1 : index + 2]
+        ]
         return "├" if any(run is not None and run.sweep is sweep for run in after) else "╰"
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:

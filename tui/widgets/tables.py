@@ -249,7 +249,7 @@ class SortedTable(RowList, Generic[Row]):
 
     all_rows: Sequence[Row] | None = None
     """What there is, shown or not; None while that isn't known."""
-    shown: Sequence[Row] = ()
+    shown_rows: Sequence[Row] = ()
     _typed = ""
     _by = ""
     _reversed = False
@@ -258,7 +258,7 @@ class SortedTable(RowList, Generic[Row]):
         """Return those that a width has room for."""
         raise NotImplementedError
 
-    def found(self) -> list[Row]:
+    def matching_rows(self) -> list[Row]:
         raise NotImplementedError
 
     def key_of(self, row: Row) -> object:
@@ -276,12 +276,12 @@ class SortedTable(RowList, Generic[Row]):
 
     @property
     def count(self) -> int:
-        return len(self.shown)
+        return len(self.shown_rows)
 
     @property
     def highlighted(self) -> Row | None:
         """What is highlighted; None where nothing is."""
-        return self.shown[self.index] if 0 <= self.index < len(self.shown) else None
+        return self.shown_rows[self.index] if 0 <= self.index < len(self.shown_rows) else None
 
     @property
     def sorted_by(self) -> str:
@@ -316,8 +316,8 @@ class SortedTable(RowList, Generic[Row]):
     def rearrange(self) -> None:
         """Put what matches in order; the highlight stays on its row where that is shown."""
         before = self.highlighted
-        self.shown = self.found()
-        keys = [self.key_of(row) for row in self.shown]
+        self.shown_rows = self.matching_rows()
+        keys = [self.key_of(row) for row in self.shown_rows]
         key = None if before is None else self.key_of(before)
         self.put_titles()
         # One that somebody has scrolled away from is not scrolled to.
@@ -342,7 +342,7 @@ class SortedTable(RowList, Generic[Row]):
     def on_click(self, event: events.Click) -> None:
         """Sort by the column whose name is clicked; the base takes a click on a row."""
         clicked = event.get_content_offset(self)
-        if clicked is None or clicked.y or not self.shown or clicked.x < self.FRONT:
+        if clicked is None or clicked.y or not self.shown_rows or clicked.x < self.FRONT:
             return
         right = self.FRONT
         for column in self.columns(self._inner_width):

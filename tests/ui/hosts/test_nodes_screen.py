@@ -58,12 +58,15 @@ async def test_the_ranks_of_a_run_are_a_table_that_is_sorted_and_filtered(source
         await pilot.pause()
         assert isinstance(app.screen, RanksScreen)
         table = app.screen.table
-        assert [(row.name, row.host) for row in table.shown] == [("rank 0", "n0"), ("rank 1", "n1")]
+        assert [(row.name, row.host) for row in table.shown_rows] == [
+            ("rank 0", "n0"),
+            ("rank 1", "n1"),
+        ]
         assert "Ranks 2" in screen_text(app)
-        assert [table.shown[0].share, table.shown[1].gpus] == [0.5, (0,)]
+        assert [table.shown_rows[0].share, table.shown_rows[1].gpus] == [0.5, (0,)]
         await pilot.press("slash", *"n1", "enter")
         await pilot.pause()
-        assert [row.name for row in table.shown] == ["rank 1"]
+        assert [row.name for row in table.shown_rows] == ["rank 1"]
         await pilot.press("escape", "q")
         await pilot.pause()
         assert isinstance(app.screen, LiveScreen)
@@ -140,6 +143,6 @@ def test_what_matters_most_of_ranks_is_shown_whole_in_little_room(width, gpus, s
     with mock.patch.object(table, "rearrange"):
         table.show(rows, "samples/s", "")
     assert [column.name for column in table.columns(width)] == shown
-    table.shown = rows
+    table.shown_rows = rows
     for drawn in (table.heading(width), table.row_of(3, width)):
         assert sum(cell_len(text) for text, _ in drawn) <= width + table.GAP

@@ -272,7 +272,7 @@ async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, s
 
 def firsts(shown):
     """Return the ids in the order of their rows."""
-    return [entry.header.id for entry in shown.screen.query_one(SessionList).shown]
+    return [entry.header.id for entry in shown.screen.query_one(SessionList).shown_rows]
 
 
 async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_dir):

@@ -29,12 +29,12 @@ from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions
 from tui.messages import ListHostSessions, ReplayHost, ShowHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, TickingScreen, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, REVERSE, SORT, SORT_KEYS, FilteredScreen
-from tui.screens.transport import (
+from tui.screens.playback import (
     FAST_REFRESH_S,
-    TRANSPORT_HELP,
-    TRANSPORT_KEYS,
-    TransportControls,
-    TransportLine,
+    PLAYBACK_HELP,
+    PLAYBACK_KEYS,
+    PlaybackControls,
+    PlaybackLine,
 )
 from tui.watch.watch_screen import WatchScreen
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, in_rows, joined, shows, wrapped
@@ -103,7 +103,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     def _paint(self) -> None:
         """Show the hosts as cards or in rows, whichever have room, and how they stand together."""
-        all_hosts, hosts = self._table.all_rows or (), self._table.shown
+        all_hosts, hosts = self._table.all_rows or (), self._table.shown_rows
         if not self.size.width or not all_hosts:
             return
         self._table.display = self.is_compact and bool(hosts)
@@ -176,7 +176,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
         """Highlight what is clicked; a double click opens it."""
-        self._table.highlight([host.name for host in self._table.shown].index(message.name))
+        self._table.highlight([host.name for host in self._table.shown_rows].index(message.name))
         if message.twice:
             self.action_open()
 
@@ -421,7 +421,7 @@ class HostScreen(TickingScreen, WatchScreen):
 _KEPT_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
 
-class FleetScreen(CardsScreen, TransportControls):
+class FleetScreen(CardsScreen, PlaybackControls):
     """Several machines as they were at any moment.
 
     Args:
@@ -429,7 +429,7 @@ class FleetScreen(CardsScreen, TransportControls):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *TRANSPORT_KEYS,
+        *PLAYBACK_KEYS,
         Binding("enter", "open", "Open", tooltip="Show the highlighted host in full"),
         Binding("q", "leave", "Quit", tooltip="Leave the replay"),
         FILTER,
@@ -460,7 +460,7 @@ class FleetScreen(CardsScreen, TransportControls):
         cards = topics_of(Path(__file__).with_name("hosts.md"))
         kept = (topic for topic in cards if topic[0] in _KEPT_TOPICS)
         hosts, *more = super().topics
-        return (hosts, *topics_of(TRANSPORT_HELP), *more, *kept)
+        return (hosts, *topics_of(PLAYBACK_HELP), *more, *kept)
 
     @property
     def player(self) -> Fleet:
@@ -468,7 +468,7 @@ class FleetScreen(CardsScreen, TransportControls):
 
     def compose_parts(self) -> ComposeResult:
         yield from super().compose_parts()
-        yield TransportLine()
+        yield PlaybackLine()
 
     def on_mount(self) -> None:
         """Begin to play, and go through the logs behind the screen."""
@@ -507,7 +507,7 @@ class FleetScreen(CardsScreen, TransportControls):
             self._catch_up()
         if self.is_showing and not self.is_brief_seek:
             self.show_hosts(self._fleet.snapshots())
-            self.paint_transport()
+            self.paint_playback()
 
     def _catch_up(self) -> None:
         """Read on between the ticks for the moment that was gone to."""

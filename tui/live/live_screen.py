@@ -140,7 +140,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     """A session as it happens, or as it was."""
 
     CSS_PATH = "live.tcss"
-    ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, TransportLine, KeyFooter, TooSmall"
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
     # The app's own, and two more that only this screen has a layout for.
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),

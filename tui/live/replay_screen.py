@@ -16,12 +16,12 @@ from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.live.live_screen import LiveScreen
 from tui.screens.base import topics_of
-from tui.screens.transport import (
+from tui.screens.playback import (
     FAST_REFRESH_S,
-    TRANSPORT_HELP,
-    TRANSPORT_KEYS,
-    TransportControls,
-    TransportLine,
+    PLAYBACK_HELP,
+    PLAYBACK_KEYS,
+    PlaybackControls,
+    PlaybackLine,
 )
 
 _OF_A_RUN = {"stop", "detach", "again", "stop_and_again"}
@@ -35,7 +35,7 @@ _KEPT = [
 ]
 
 
-class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
+class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
     """A session as it was at any moment.
 
     Args:
@@ -45,7 +45,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *TRANSPORT_KEYS,
+        *PLAYBACK_KEYS,
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_KEPT,
     ]
@@ -68,7 +68,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains."""
-        return (*topics_of(TRANSPORT_HELP), *super().topics)
+        return (*topics_of(PLAYBACK_HELP), *super().topics)
 
     def tooltip_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does, where that differs from its tooltip."""
@@ -91,7 +91,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
 
     def compose_parts(self) -> ComposeResult:
         yield from super().compose_parts()
-        yield TransportLine()
+        yield PlaybackLine()
 
     def on_mount(self) -> None:
         """Go through the log behind the screen, and paint more often while it plays fast."""
@@ -127,7 +127,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
             return
         super().paint()
         if not self._left and self.has_parts:
-            self.paint_transport()
+            self.paint_playback()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Home and End to the log where that has the screen."""

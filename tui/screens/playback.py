@@ -33,11 +33,11 @@ from tui.widgets.text_field import TextField
 FAST_REFRESH_S = 0.25
 # A person doesn't wait for less than this, so a seek is not shown as reading.
 BRIEF_S = 0.2
-_TRANSPORT = Binding.Group("Mark", compact=True)
+_MARK = Binding.Group("Mark", compact=True)
 _SPEED = Binding.Group("Speed", compact=True)
 
 # With priority, each is done before the next one: what is typed after : is part of the time.
-TRANSPORT_KEYS = [
+PLAYBACK_KEYS = [
     replace(binding, priority=True)
     for binding in (
         Binding("space", "pause", "Pause", tooltip="Pause the replay, or go on with it"),
@@ -62,14 +62,14 @@ TRANSPORT_KEYS = [
             "seek_mark(1)",
             "Next mark",
             tooltip="Go to the next epoch, stall, throttling or notice",
-            group=_TRANSPORT,
+            group=_MARK,
         ),
         Binding(
             "p",
             "seek_mark(-1)",
             "Previous mark",
             tooltip="Go to the previous epoch, stall, throttling or notice",
-            group=_TRANSPORT,
+            group=_MARK,
         ),
         Binding("colon", "seek", "Go to", key_display=":", tooltip="Go to a time, such as 12m30s"),
         hidden("home", "seek_start", "Go to start", "Replay from the start"),
@@ -80,13 +80,13 @@ TRANSPORT_KEYS = [
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 
-TRANSPORT_HELP = Path(__file__).with_name("transport.md")
+PLAYBACK_HELP = Path(__file__).with_name("playback.md")
 
 
-class TransportLine(Lines):
+class PlaybackLine(Lines):
     """One row; `show` takes what is played."""
 
-    DEFAULT_CSS = "TransportLine { height: 1; padding: 0 1; }"
+    DEFAULT_CSS = "PlaybackLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, player: Player, note: str) -> list[TextRow]:
         """Return where it is, and what was just done, which goes where both have no room."""
@@ -131,7 +131,7 @@ class SeekScreen(FormScreen[float]):
             return None, HOW_TO_SAY, submitted
 
 
-class TransportControls(BaseScreen):
+class PlaybackControls(BaseScreen):
     """A screen of something recorded, which says in a line where that is and how fast it plays."""
 
     _note = ""
@@ -162,7 +162,7 @@ class TransportControls(BaseScreen):
         """Whether a moment is still read for that was gone to just now."""
         return self.player.read_share is not None and time.monotonic() < self._sought_s + BRIEF_S
 
-    def paint_transport(self) -> None:
+    def paint_playback(self) -> None:
         player = self.player
         plays = player.is_playing and not player.is_over
         if plays != self._is_playing:
@@ -170,7 +170,7 @@ class TransportControls(BaseScreen):
             self.refresh_bindings()
         # Of the mark that was gone to, it has played on.
         is_past = player.is_playing and time.monotonic() > self._sought_s + ZOOM_NOTE_S
-        self.query_one(TransportLine).show(player, "" if is_past else self._note)
+        self.query_one(PlaybackLine).show(player, "" if is_past else self._note)
 
     def action_pause(self) -> None:
         if self.player.is_playing and not self.player.is_over:

@@ -76,6 +76,8 @@ class StepMarks:
         self._parts: list[str] = []
         self._marks: list[Any] = []
         self._batches = self._seen = self._measured = self._skip = self._unseen = 0
+        # How many parts had begun when the newest batch was counted.
+        self._counted = 0
         self._begun_ns = self._sent_ns = 0
         self._ident = 0
         self._is_stepping = False
@@ -129,7 +131,10 @@ class StepMarks:
         """
         if self.is_on:
             if not is_whole:
-                self._batches += 1
+                if BACKWARD in self._parts[self._counted :]:
+                    # Else it asks again for the same one: it makes its batches itself.
+                    self._batches += 1
+                    self._counted = len(self._parts)
                 self.enter(part)
                 return
             self._end(now)
@@ -202,7 +207,7 @@ class StepMarks:
             self.due_ns = now + EVERY_NS
             return
         self._stream, self._begun_ns = None, now
-        self._parts, self._marks, self._batches = [part], [], 1
+        self._parts, self._marks, self._batches, self._counted = [part], [], 1, 0
         self._is_stepping = part == OPTIMIZER
         if self._mark():
             self.is_on, self.due_ns, self.thread = True, 0, thread
@@ -276,6 +281,9 @@ class StepMarks:
             if self._unseen == UNSEEN:
                 self._send_why(NOT_BACKWARD)
             return
+        # The network that is called after it trains nothing: it generates, say.
+        last = len(parts) - 1 - parts[::-1].index(BACKWARD)
+        parts = [*parts[:last], *(REST if part == FORWARD else part for part in parts[last:])]
         sums = self._sums
         sums.update({"steps": batches, "step_us": step_us})
         for part, following, took in zip(parts, [*parts[1:], ""], took_us, strict=True):

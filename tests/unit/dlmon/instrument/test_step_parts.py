@@ -176,6 +176,27 @@ def test_all_batches_of_an_accumulated_step_are_in_it(script, every):
     assert parts["optimizer_us"] == 5 / every
 
 
+def test_a_batch_that_a_script_makes_of_several_of_its_loaders_is_one(script):
+    optimizer, batches = Optimizer(CPU), iter(script.loader(2000, 10))
+    for _ in zip(batches, batches, strict=True):
+        script.forward()
+        script.backward()
+        script.step(optimizer, ms=5)
+    _, parts = script.parts()
+    assert parts["step_us"] == 2 + 2 + 3 + 4 + 5
+
+
+def test_a_network_that_is_called_after_backward_does_not_go_forward_for_the_step(script):
+    optimizer = Optimizer(CPU)
+    for _ in script.loader(600, 10):
+        script.forward()
+        script.backward()
+        script.step(optimizer, ms=5)
+        script.forward(ms=20)
+    _, parts = script.parts()
+    assert (parts["forward_us"], parts["rest_us"]) == (3, 20)
+
+
 def test_two_networks_that_step_in_turn_are_both_in_a_step(script):
     critic, generator = Optimizer(CPU), Optimizer(CPU)
     for _ in script.loader(600, 10):

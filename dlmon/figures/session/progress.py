@@ -124,10 +124,13 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
 
     Where it is not wide, neither that of the epoch beside the run's nor what says the end is in it.
     Where no step is due there is none unless more epochs are known to come: a bar that is full
-    and 00:00 left would read as the end of a script that runs on.
+    and 00:00 left would read as the end of a script that runs on. Nor is there any while a step
+    is overdue.
     """
     progress = snapshot.progress
-    if progress is None or (progress.is_over and progress.epoch + 1 >= (progress.epochs or 0)):
+    if progress is None or snapshot.overdue_s is not None:
+        return ""
+    if progress.is_over and progress.epoch + 1 >= (progress.epochs or 0):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)

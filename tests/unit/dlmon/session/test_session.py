@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.figures.session.phases import doing_text
-from dlmon.figures.session.progress import waiting_texts
+from dlmon.figures.session.progress import times_left, waiting_texts
 from dlmon.records import (
     PHASES,
     Batches,
@@ -626,6 +626,7 @@ def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
     assert now.limit.evidence
     assert now.samples_per_second_now is not None
     assert doing_text(now) == "training"
+    assert times_left(now, is_wide=True)
     last = made.machine.latest
     for second in range(1, 21):
         made.fold(replace(last, t=made.last_t + second * SECOND_NS))
@@ -636,6 +637,7 @@ def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
     assert hung.samples_per_second == now.samples_per_second
     assert doing_text(hung) == f"no step for {hung.overdue_s:,.0f} s"
     assert waiting_texts(hung, over=False)[0] == doing_text(hung)
+    assert times_left(hung, is_wide=True) == ""
     # It goes on, or is over.
     (*_, step) = (record for record in records if isinstance(record, Batches))
     begin = step.first + step.count

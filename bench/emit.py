@@ -123,7 +123,7 @@ def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
     import keras
 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
-    from dlmon.instrument.fit_report import Known
+    from dlmon.instrument.fit_report import FitPlan
     from workloads.callbacks import reporting_callback
     from workloads.data.dataset import Feed
 
@@ -137,7 +137,7 @@ def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
 
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     feed = Feed(None, None, BATCH_SIZE, BATCH_SIZE * BATCHES_AN_EPOCH)
-    callback = reporting_callback(reporter, Known(feed.data))
+    callback = reporting_callback(reporter, FitPlan(feed.data))
     return _keras_block(callback, model), _keras_block(Empty(), model)
 
 

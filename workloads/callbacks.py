@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.fits import callback_class
 from dlmon.instrument.reporter import Reporter
 from workloads.minimum_time import MinimumTime
@@ -69,12 +69,12 @@ class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
             self._kept_model.stop_training = True
 
 
-def reporting_callback(reporter: Reporter, known: Known) -> Any:
+def reporting_callback(reporter: Reporter, known: FitPlan) -> Any:
     """Return the callback that reports `fit` and `evaluate`."""
     return callback_class(keras.callbacks.Callback, reporter)(known)
 
 
-def inference_callback(reporter: Reporter, known: Known) -> Any:
+def inference_callback(reporter: Reporter, known: FitPlan) -> Any:
     """Return the callback that reports each `predict` as a pass, once outputs have arrived.
 
     Keras would keep the outputs of a whole pass, more than memory may hold: with this

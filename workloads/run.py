@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, spread
@@ -199,13 +199,13 @@ class WorkloadRun:
             if self.reporter.reads.stop_requested:
                 return
 
-    def _known(self, feeds: Feeds) -> Known:
+    def _known(self, feeds: Feeds) -> FitPlan:
         """Return what the callback is told of this run."""
         phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
         training = feeds.main.data
         if self.workload.tokens_per_sample is not None:
             training.tokens = (self.workload.tokens_per_sample, None)
-        return Known(
+        return FitPlan(
             training=training,
             validation=feeds.validation.data if feeds.validation else None,
             evaluation=feeds.evaluation.data if feeds.evaluation else None,

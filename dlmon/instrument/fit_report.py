@@ -1,6 +1,6 @@
 """Reports what `fit`, `evaluate` and `predict` do, by Keras's callbacks.
 
-A script's are found out about; a workload of ours says what it knows (`Known`).
+A script's are found out about; a workload of ours says what it knows (`FitPlan`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dlmon.records import SCRIPT_PHASE, Evaluation, Phase, Validation, finite
 
 
 @dataclass(frozen=True)
-class Known:
+class FitPlan:
     """What a workload of ours says of itself; it sends its own `Model`, and takes stop requests.
 
     Attributes:
@@ -68,7 +68,7 @@ class FitReport(Activity):
     `batch_ended` is the fast path: a training batch has ended.
     """
 
-    def __init__(self, watch: FitWatch, package: str, known: Known | None = None) -> None:
+    def __init__(self, watch: FitWatch, package: str, known: FitPlan | None = None) -> None:
         super().__init__()
         self._known = known
         self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock

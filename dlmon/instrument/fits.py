@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.fit_report import FitReport, Known
+from dlmon.instrument.fit_report import FitPlan, FitReport
 from dlmon.instrument.fit_watch import watch_of
 from dlmon.instrument.reporter import Reporter, guarded, wrap
 
@@ -84,7 +84,7 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
         async_safe = True
         _supports_tf_logs = True
 
-        def __init__(self, known: Known | None = None) -> None:
+        def __init__(self, known: FitPlan | None = None) -> None:
             super().__init__()
             self._dlmon_reports = FitReport(watch_of(reporter), package, known)
 

@@ -10,7 +10,7 @@ import pytest
 
 import workloads
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.fit_watch import FitWatch
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import Batches, Epoch
@@ -106,7 +106,7 @@ class Inference:
         watch = FitWatch(self.reporter, clock=lambda: model.now)
         monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
         feed = Feed(None, None, 10, 10 * model.steps)
-        known = Known(feed.data, phase="predicting", **known)
+        known = FitPlan(feed.data, phase="predicting", **known)
         self.callback = callbacks.inference_callback(self.reporter, known)
         self.callback.set_model(model)
 

@@ -12,7 +12,7 @@ import pytest
 from fakes.loops import KeptReporter
 
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.fit_watch import FitWatch, watch_single_batches
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import Data, NotedData, keep_data, plan_of_arrays
@@ -135,7 +135,7 @@ class Keras:
 
     def workload(self, samples=25, **known):
         """Return the callback of a workload of ours, which knows its samples."""
-        return callback_class(Callback, self.reporter)(Known(planned(samples), **known))
+        return callback_class(Callback, self.reporter)(FitPlan(planned(samples), **known))
 
     def of(self, *kinds):
         collector = BatchCollector()

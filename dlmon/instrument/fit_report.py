@@ -18,7 +18,7 @@ from dlmon.instrument.facts import (
     qualities_of,
     with_learning_rate,
 )
-from dlmon.instrument.fit_watch import Activity, FitWatch
+from dlmon.instrument.fit_watch import FitWatch, KerasRun
 from dlmon.instrument.keras_data import Data, claim_latest
 from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
@@ -57,7 +57,7 @@ def _nothing() -> None:
     """Count no batch."""
 
 
-class FitReport(Activity):
+class FitReport(KerasRun):
     """Reports what one list of callbacks hears.
 
     Args:
@@ -85,7 +85,7 @@ class FitReport(Activity):
         self._data: Data | None = None
         self._test_data: Data | None = None
         self._mode = ""
-        self._outer: Activity | None = None
+        self._outer: KerasRun | None = None
         self._begin = 0
         # Of a pass over test samples: when it began, and when its batches ended.
         self._test_begin = 0

@@ -24,7 +24,7 @@ OWNER = "keras"
 _NO_LENGTH = "the script trains batches one by one"
 
 
-class Activity:
+class KerasRun:
     """Something that a `FitWatch` has running: a fit, a pass, or batches one by one."""
 
     in_epoch = False
@@ -42,7 +42,7 @@ class FitWatch:
 
     def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.reporter, self.clock = reporter, clock
-        self.running: list[Activity] = []
+        self.running: list[KerasRun] = []
         # For each function that has trained a batch, the sizes that it was compiled for.
         self._compiled: weakref.WeakKeyDictionary[Any, set[int | None]] = (
             weakref.WeakKeyDictionary()
@@ -60,7 +60,7 @@ class FitWatch:
         if function is not None:
             self._compiled.setdefault(function, set()).add(size)
 
-    def enter(self, activity: Activity, framework: str, trains: bool) -> Activity | None:
+    def enter(self, activity: KerasRun, framework: str, trains: bool) -> KerasRun | None:
         """Let something run, unless something else reports; return what it runs within.
 
         What trains ends whatever else ran.
@@ -81,7 +81,7 @@ class FitWatch:
         self.running.append(activity)
         return outer
 
-    def leave(self, activity: Activity) -> None:
+    def leave(self, activity: KerasRun) -> None:
         """Let something have ended."""
         if activity in self.running:
             del self.running[self.running.index(activity) :]
@@ -111,7 +111,7 @@ def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
             wrap(made, "train_on_batch", reporter, before=batches.began, after=batches.ended)
 
 
-class SingleBatches(Activity):
+class SingleBatches(KerasRun):
     """The batches that are trained one by one with Keras's `train_on_batch`.
 
     They are one long epoch of which nobody knows the length, until something else begins.

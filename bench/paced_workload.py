@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.keras_data import Data
+from dlmon.instrument.keras_data import BatchSizes
 from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Model, Phase, Validation
 
@@ -78,7 +78,7 @@ class PacedRun:
         if epoch:
             self._enter("training")
         begin = time.monotonic_ns()
-        data = Data.of_samples(self.samples_per_epoch, self.batch_size)
+        data = BatchSizes.of_samples(self.samples_per_epoch, self.batch_size)
         self.emitter.send(EpochStart(epoch, begin, data))
         batch_ended, step = self.emitter.batch_ended, 0
         end = begin + int(self.period_ns)

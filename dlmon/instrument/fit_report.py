@@ -19,7 +19,7 @@ from dlmon.instrument.facts import (
     with_learning_rate,
 )
 from dlmon.instrument.fit_watch import FitWatch, KerasRun
-from dlmon.instrument.keras_data import Data, claim_latest
+from dlmon.instrument.keras_data import BatchSizes, claim_latest
 from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
     EpochEnd,
@@ -45,9 +45,9 @@ class FitPlan:
         evaluation_capped: nor is the evaluation.
     """
 
-    training: Data
-    validation: Data | None = None
-    evaluation: Data | None = None
+    training: BatchSizes
+    validation: BatchSizes | None = None
+    evaluation: BatchSizes | None = None
     phase: str = "training"
     capped: bool = False
     evaluation_capped: bool = False
@@ -81,9 +81,9 @@ class FitReport(KerasRun):
         self.stride = 1
         """Keras's steps_per_execution."""
         self._list: weakref.ref[Any] | None = None
-        self._claimed: Data | None = None
-        self._data: Data | None = None
-        self._test_data: Data | None = None
+        self._claimed: BatchSizes | None = None
+        self._data: BatchSizes | None = None
+        self._test_data: BatchSizes | None = None
         self._mode = ""
         self._outer: KerasRun | None = None
         self._begin = 0
@@ -162,7 +162,7 @@ class FitReport(KerasRun):
         self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
-        data, params = self._data or Data(), self.params
+        data, params = self._data or BatchSizes(), self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
         epochs, steps = params.get("epochs"), params.get("steps")

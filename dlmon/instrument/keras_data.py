@@ -1,8 +1,8 @@
 """How many samples the batches hold that Keras hands on, without a look of our own at the data.
 
-Each iterator of epochs that Keras makes gets a `Data`. On TensorFlow, where batches stay within the
+Each iterator of epochs that Keras makes gets a `BatchSizes`. On TensorFlow, where batches stay within the
 graph, arrays and datasets say the sizes beforehand. What passes through Python, which is all on JAX
-and Torch, is looked at there (`NotedData`). `keras_iterators` makes them.
+and Torch, is looked at there (`NotedBatchSizes`). `keras_iterators` makes them.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _fixed_size(dataset: Any) -> int | None:
     return None if size is None else int(size)
 
 
-class Data:
+class BatchSizes:
     """What an iterator of epochs reads, and how large its batches are, as far as a plan says it.
 
     Args:
@@ -187,7 +187,7 @@ class Data:
         self._position, self._stride = 0, 1
 
     @classmethod
-    def of_samples(cls, samples: int, batch_size: int) -> Data:
+    def of_samples(cls, samples: int, batch_size: int) -> BatchSizes:
         """Return what reads so many samples, of which the last batch may have fewer."""
         batches, last = -(-samples // batch_size), samples % batch_size
         return cls(None, plan_of_arrays(batch_size, batches, last or None))
@@ -264,7 +264,7 @@ class Stream(deque[tuple[int | None, int, int]]):
         super().__init__(maxlen=MOST_WAITING)
 
 
-class NotedData(Data):
+class NotedBatchSizes(BatchSizes):
     """Batches that pass through Python, each noted with its size as it is handed on.
 
     Each epoch reads a stream of its own, unless it `continues`. What reads ahead for a stream that
@@ -353,17 +353,17 @@ _LATEST = threading.local()
 _DATA = "_dlmon_data"
 
 
-def keep_data(iterator: Any, data: Data) -> None:
+def keep_data(iterator: Any, data: BatchSizes) -> None:
     """Keep the data of an iterator that has just been made, for a list of callbacks to claim."""
     setattr(iterator, _DATA, data)
     _LATEST.iterator = weakref.ref(iterator)
 
 
-def claim_latest() -> Data | None:
+def claim_latest() -> BatchSizes | None:
     """Return the data of the iterator that was made last, once; None where none waits for that."""
     latest, _LATEST.iterator = getattr(_LATEST, "iterator", None), None
     iterator = None if latest is None else latest()
-    data: Data | None = None if iterator is None else getattr(iterator, _DATA, None)
+    data: BatchSizes | None = None if iterator is None else getattr(iterator, _DATA, None)
     if data is not None:
         data.claimed = True
     return data

@@ -12,8 +12,8 @@ from typing import Any
 
 from dlmon.instrument.keras_data import (
     BatchPlan,
-    Data,
-    NotedData,
+    BatchSizes,
+    NotedBatchSizes,
     Stream,
     keep_data,
     plan_of_arrays,
@@ -50,7 +50,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
     made = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
     if made is None:
         return
-    data_of: Callable[[Any, Reporter], Data]
+    data_of: Callable[[Any, Reporter], BatchSizes]
     data_of = _data_of_handler if made.__name__ == "DataHandler" else _data_of_epoch_iterator
 
     def note(prepared: None, result: None, iterator: Any, *arguments: Any, **named: Any) -> None:
@@ -58,7 +58,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
             data = data_of(iterator, reporter)
         except (AttributeError, NotImplementedError, TypeError, ValueError):
             # An adapter of another kind: its batches are counted, and their sizes aren't known.
-            data = Data(iterator)
+            data = BatchSizes(iterator)
         data.tokens = _tokens_of(iterator)
         keep_data(iterator, data)
 
@@ -68,7 +68,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
 class HandingIterator:
     """Yields batches, and lets data note each as it comes."""
 
-    def __init__(self, batches: Iterable[Any], data: NotedData, reporter: Reporter) -> None:
+    def __init__(self, batches: Iterable[Any], data: NotedBatchSizes, reporter: Reporter) -> None:
         self._batches, self._stream = iter(batches), Stream()
         self._note, self._reporter = data.note, reporter
 
@@ -90,14 +90,14 @@ def _kind(adapter: Any, kinds: Iterable[str]) -> str | None:
     return next((name for name in names if name in kinds), None)
 
 
-def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
+def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> BatchSizes:
     adapter = iterator.data_adapter
     continues = iterator.steps_per_epoch is not None
     plan = None
     if _kind(adapter, _ARRAYS):
         plan = plan_of_arrays(adapter.batch_size, adapter.num_batches, adapter.partial_batch_size)
     if sys.modules["keras.src.backend"].backend() != "tensorflow":
-        data = NotedData(iterator, plan, continues, is_waited_for=True)
+        data = NotedBatchSizes(iterator, plan, continues, is_waited_for=True)
         _hand_on(iterator, "_get_iterator", data, reporter)
         return data
     if plan is None and _kind(adapter, _DATASETS):
@@ -107,7 +107,7 @@ def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
     elif plan is None and isinstance(adapter.batch_size, int):
         inferred = "batches are as large as the first; the last may be smaller"
         plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
-    return Data(iterator, plan, continues)
+    return BatchSizes(iterator, plan, continues)
 
 
 def _tokens_of(iterator: Any) -> tuple[int, str | None] | None:
@@ -130,7 +130,7 @@ def _unowned(owner: Any, name: str) -> Callable[..., Any]:
     return lambda *arguments, **named: weak()(*arguments, **named)  # type: ignore[misc]
 
 
-def _hand_on(owner: Any, name: str, data: NotedData, reporter: Reporter) -> None:
+def _hand_on(owner: Any, name: str, data: NotedBatchSizes, reporter: Reporter) -> None:
     """Let the batches pass by that a method of its owner yields."""
     get = _unowned(owner, name)
     made = functools.partial(HandingIterator, data=data, reporter=reporter)
@@ -139,11 +139,11 @@ def _hand_on(owner: Any, name: str, data: NotedData, reporter: Reporter) -> None
 
 def _stream(
     iterator: Any, adapter: Any, name: str, continues: bool, reporter: Reporter
-) -> NotedData:
+) -> NotedBatchSizes:
     """Let the batches pass by that TensorFlow asks an adapter's method for."""
     peeked = getattr(adapter, "_first_batches", None)
     first = leading_size(peeked[0]) if peeked else None
-    data = NotedData(iterator, continues=continues, first=first)
+    data = NotedBatchSizes(iterator, continues=continues, first=first)
     _hand_on(adapter, name, data, reporter)
     if hasattr(adapter, "_standardize_batch"):
         standardize, own = _unowned(adapter, "_standardize_batch"), weakref.ref(adapter)
@@ -159,7 +159,7 @@ def _stream(
     return data
 
 
-def _data_of_handler(handler: Any, reporter: Reporter) -> Data:
+def _data_of_handler(handler: Any, reporter: Reporter) -> BatchSizes:
     adapter = handler._adapter
     restarts = bool(adapter.should_recreate_iterator())
     plan = None
@@ -170,13 +170,15 @@ def _data_of_handler(handler: Any, reporter: Reporter) -> Data:
         plan = plan_of_dataset(adapter._dataset)
     elif _kind(adapter, {"GeneratorDataAdapter"}):
         return _stream_of_handler(handler, adapter, restarts, reporter)
-    return Data(handler, plan, not restarts)
+    return BatchSizes(handler, plan, not restarts)
 
 
-def _stream_of_handler(handler: Any, adapter: Any, restarts: bool, reporter: Reporter) -> NotedData:
+def _stream_of_handler(
+    handler: Any, adapter: Any, restarts: bool, reporter: Reporter
+) -> NotedBatchSizes:
     """Let the batches pass by that tf_keras brings into shape one after another."""
     first = adapter.representative_batch_size()
-    data = NotedData(handler, continues=not restarts, first=first)
+    data = NotedBatchSizes(handler, continues=not restarts, first=first)
     note = guarded(reporter)(data.note)
     standardize = _unowned(adapter, "_standardize_batch")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from dlmon.instrument.keras_data import Data
+from dlmon.instrument.keras_data import BatchSizes
 from dlmon.records import Metrics, NamedPause, Record, Validation, finite
 
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
@@ -34,7 +34,7 @@ class EpochStart:
 
     epoch: int
     t: int
-    sizes: Data | None = None
+    sizes: BatchSizes | None = None
     stride: int = 1
     phase: str = "training"
     capped: bool = False

@@ -29,7 +29,7 @@ import traceback
 from pathlib import Path
 
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.keras_data import Data
+from dlmon.instrument.keras_data import BatchSizes
 from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Failure, Model, Phase, Validation
 from workloads.failure import kind_of
@@ -185,7 +185,7 @@ class Run:
         if epoch:
             self.enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(EpochStart(epoch, begin, Data.of_samples(samples, self.batch_size)))
+        self.emitter.send(EpochStart(epoch, begin, BatchSizes.of_samples(samples, self.batch_size)))
         self.reach(f"epoch {epoch}")
         scripted = epoch == 0 and any(moment.startswith("step ") for moment in self.script)
         for step in range(self.steps):

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dlmon.instrument.keras_data import Data as Sizes
+from dlmon.instrument.keras_data import BatchSizes as Sizes
 
 SEED = 1
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.keras_data import BatchPlan, Data, NotedData
+from dlmon.instrument.keras_data import BatchPlan, BatchSizes, NotedBatchSizes
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
@@ -42,8 +42,8 @@ BEGIN = 7_000_000_123
 def sizes(batch_size, samples):
     """Return what knows the batches of so many samples, or of any number."""
     if samples is None:
-        return Data(None, BatchPlan(batch_size, None))
-    return Data.of_samples(samples, batch_size)
+        return BatchSizes(None, BatchPlan(batch_size, None))
+    return BatchSizes.of_samples(samples, batch_size)
 
 
 def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
@@ -391,7 +391,7 @@ def test_metrics_that_a_gpu_still_computes_are_written_once_they_are_there():
 
 
 def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_for():
-    data = NotedData(SimpleNamespace(num_batches=5), is_waited_for=True, clock=lambda: BEGIN)
+    data = NotedBatchSizes(SimpleNamespace(num_batches=5), is_waited_for=True, clock=lambda: BEGIN)
     data.claimed = True
     for _ in range(5):
         data.note(np.zeros(8), BEGIN)

@@ -12,7 +12,7 @@ import pytest
 
 from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.keras_data import Data
+from dlmon.instrument.keras_data import BatchSizes
 from dlmon.instrument.queued import EpochStart
 from dlmon.records import FrameworkMemory, Notice, Output, Trainer, decode
 
@@ -79,7 +79,7 @@ def send_all(emitter, items):
 
 def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
-    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(200, 10)))
+    pipe.emitter.send(EpochStart(0, 0, BatchSizes.of_samples(200, 10)))
     for index in range(20):
         pipe.emitter.batch_ended((index + 1) * 200 * MS)
     # The first compiles, and ten are warm-up.

@@ -26,7 +26,7 @@ from dlmon.instrument.framework_memory import MemoryReader
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Requests
-from dlmon.instrument.stacks import HeldLock, Looks, stacks_of_threads
+from dlmon.instrument.stacks import HeldLock, PauseSampler, stacks_of_threads
 from dlmon.records import Model, ProcessStack, Record, Trainer, encode
 
 FLUSH_S = 0.25
@@ -80,7 +80,7 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
-        self._looks = Looks(self._lines_held)
+        self._looks = PauseSampler(self._lines_held)
         self.steps: Any = self
         """What has the `batch_ended` that the training thread calls."""
         self._profiles = Profiles(self.send, lambda: self.steps, self._looks.pause_ns)

@@ -119,7 +119,7 @@ def stacks_of_threads(
     return tuple(stacks[:MOST_THREADS])
 
 
-class Looks:
+class PauseSampler:
     """Counts where the thread that trains is while no batch comes.
 
     Args:

@@ -8,7 +8,7 @@ import pytest
 
 from dlmon.instrument.stacks import (
     MOST_SHORT_REPORTS,
-    Looks,
+    PauseSampler,
     is_of_script,
     lines_of,
     stacks_of_threads,
@@ -22,7 +22,7 @@ class Training:
     """Looks at this very thread, on a clock that the test sets."""
 
     def __init__(self, step_us=10_000):
-        self.looks = Looks()
+        self.looks = PauseSampler()
         self.looks.thread = threading.get_ident()
         self.step_us, self.reports = step_us, []
 

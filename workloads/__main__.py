@@ -22,7 +22,7 @@ from dlmon.instrument.reporter import Reporter
 from dlmon.records import Failure
 from workloads.backends import prepare
 from workloads.catalog import find
-from workloads.failure import Refused, in_words, kind_of
+from workloads.failure import RunRefused, in_words, kind_of
 from workloads.run import Stopped, WorkloadRun
 
 REFUSED = 69
@@ -33,11 +33,11 @@ def main() -> int:
     """Run the workload that stdin describes; return the exit code."""
     records_fd = int(os.environ.pop("DLMON_RECORDS_FD"))
     options: dict[str, Any] = json.loads(sys.stdin.readline())
-    refused: Refused | None = None
+    refused: RunRefused | None = None
     try:
         # Before the emitter's thread is started, so that it has the same CPUs.
         prepare(options)
-    except Refused as error:
+    except RunRefused as error:
         refused = error
     emitter = Emitter(socket.socket(fileno=records_fd))
     reporter = Reporter(None)
@@ -52,11 +52,11 @@ def main() -> int:
     except Stopped:
         return STOPPED
     except Exception as error:  # noqa: BLE001 - whatever it is, the log must say it
-        if not isinstance(error, Refused):
+        if not isinstance(error, RunRefused):
             traceback.print_exc()
         words = in_words(error, run.batch_size, run.device)
         reporter.send(Failure(time.monotonic_ns(), words, kind_of(error)))
-        return REFUSED if isinstance(error, Refused) else 1
+        return REFUSED if isinstance(error, RunRefused) else 1
     finally:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         reporter.close(math.inf)

@@ -9,7 +9,7 @@ import keras
 from keras import layers, ops
 
 from workloads.catalog import Workload
-from workloads.failure import Refused
+from workloads.failure import RunRefused
 
 WIDTH, HEADS, DEPTH = 768, 12, 12
 # GPT-2's own, with which its 124,439,808 parameters and the published times are; nanoGPT pads it to
@@ -87,7 +87,7 @@ class Attention(layers.Layer):  # type: ignore[misc]
     def __init__(self, causal: bool) -> None:
         super().__init__()
         if not hasattr(ops, "dot_product_attention"):
-            raise Refused(
+            raise RunRefused(
                 f"this network needs a newer Keras than {keras.__version__}: "
                 "install it with: pip install --upgrade keras"
             )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import ONE_ON_TORCH, TITLES, gpu_name
-from workloads.failure import Refused, one_line
+from workloads.failure import RunRefused, one_line
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def prepare(options: Mapping[str, Any]) -> None:
     Threads that are already running keep their CPUs, so this comes before any is started.
 
     Raises:
-        Refused: more CPUs are asked for than this process may use, or the backend is unknown.
+        RunRefused: more CPUs are asked for than this process may use, or the backend is unknown.
     """
     backend = backend_of(options)
     cpus = options.get("cpus")
@@ -73,13 +73,13 @@ def take_cpus(count: int) -> None:
     """Keep this thread, and those that it starts, to the first CPUs of those allowed.
 
     Raises:
-        Refused: fewer are allowed, or the system knows no such thing.
+        RunRefused: fewer are allowed, or the system knows no such thing.
     """
     if not hasattr(os, "sched_setaffinity"):
-        raise Refused("--cpus needs Linux: here a process can't be kept to some of the CPUs")
+        raise RunRefused("--cpus needs Linux: here a process can't be kept to some of the CPUs")
     allowed = sorted(os.sched_getaffinity(0))
     if not 1 <= count <= len(allowed):
-        raise Refused(f"--cpus {count}: this process may use {len(allowed)}; ask for no more")
+        raise RunRefused(f"--cpus {count}: this process may use {len(allowed)}; ask for no more")
     os.sched_setaffinity(0, allowed[:count])
 
 
@@ -87,7 +87,7 @@ def backend_of(options: Mapping[str, Any]) -> str:
     """Return the backend's name, as Keras writes it; TensorFlow unless another is named."""
     name = str(options.get("backend") or "tensorflow")
     if name not in TITLES:
-        raise Refused(f'there is no backend "{name}": use tensorflow, jax or torch')
+        raise RunRefused(f'there is no backend "{name}": use tensorflow, jax or torch')
     return name
 
 
@@ -101,7 +101,7 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     """Import the backend, set its threads, choose its device, and then import Keras.
 
     Raises:
-        Refused: the backend or Keras is missing or broken, or the GPU asked for isn't seen.
+        RunRefused: the backend or Keras is missing or broken, or the GPU asked for isn't seen.
     """
     name = backend_of(options)
     wanted = str(options.get("device") or "auto")
@@ -113,10 +113,10 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     _check_keras(_imported("keras", name))
     devices = there if asked is None else asked
     if devices > 1 and name == "torch":
-        raise Refused(ONE_ON_TORCH)
+        raise RunRefused(ONE_ON_TORCH)
     if wanted == "cpu" or found != "cpu":
         if devices > there:
-            raise Refused(
+            raise RunRefused(
                 f"{TITLES[name]} sees {there} of the {devices} devices that were asked for"
             )
         # Without numbers, a CUDA_VISIBLE_DEVICES of the user's own chose the GPUs.
@@ -126,7 +126,7 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
         return Backend(name, version, "cpu", devices=devices)
     reason = _why_no_gpu(name, module, gpus)
     if wanted == "gpu" or devices > 1:
-        raise Refused(reason)
+        raise RunRefused(reason)
     return Backend(name, version, "cpu", notice=f"{reason}; using the CPU instead")
 
 
@@ -148,23 +148,25 @@ def spread(backend: Backend) -> AbstractContextManager[object]:
 
 
 def check_jit(backend: str, device: str, version: str) -> None:
-    """Raise `Refused` where `--jit on` can't be had whatever the network is.
+    """Raise `RunRefused` where `--jit on` can't be had whatever the network is.
 
     JAX and TensorFlow bring XLA along; Torch generates code that others compile.
     """
     if backend != "torch":
         return
     if _release(version) < (2, 1):
-        raise Refused(f"--jit on needs PyTorch 2.1 or newer, and this is {version}; use --jit off")
+        raise RunRefused(
+            f"--jit on needs PyTorch 2.1 or newer, and this is {version}; use --jit off"
+        )
     if device == "cpu":
         compiler = os.environ.get("CXX") or "g++"
         if not any(shutil.which(name) for name in (compiler, "clang++")):
-            raise Refused(
+            raise RunRefused(
                 "--jit on: PyTorch compiles for the CPU with a C++ compiler, and there is none; "
                 "install g++ or use --jit off"
             )
     elif importlib.util.find_spec("triton") is None:
-        raise Refused(
+        raise RunRefused(
             "--jit on: PyTorch compiles for a GPU with Triton, which is not installed in "
             f"{sys.executable}; install it there with: pip install triton"
         )
@@ -176,16 +178,16 @@ def _imported(module: str, backend: str) -> Any:
         return importlib.import_module(module)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module:
-            raise Refused(
+            raise RunRefused(
                 f"{module} is not installed in {sys.executable}; "
                 f"install it there with: pip install {module}"
             ) from None
-        raise Refused(f"{TITLES[backend]} can't be imported: {one_line(error)}") from error
+        raise RunRefused(f"{TITLES[backend]} can't be imported: {one_line(error)}") from error
 
 
 def _check_keras(keras: Any) -> None:
     if _release(keras.__version__) < (3,):
-        raise Refused(
+        raise RunRefused(
             f"the workloads need Keras 3, and {sys.executable} has Keras {keras.__version__}; "
             "install it there with: pip install --upgrade keras"
         )
@@ -243,7 +245,7 @@ def _look_at_jax(
         first, *others = jax.devices()
     except RuntimeError as error:
         # JAX_PLATFORMS of the user's own may name what isn't there.
-        raise Refused(f"JAX finds no device: {one_line(error)}") from error
+        raise RunRefused(f"JAX finds no device: {one_line(error)}") from error
     if first.platform == "cpu":
         return "cpu", None, 1 + len(others)
     kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)

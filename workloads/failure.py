@@ -20,13 +20,13 @@ _GPU_WORDS = re.compile(r"gpu|cuda|cudnn|cublas|\bhip(?:\b|_|error|blas|malloc)"
 _NOT_COMPILABLE = "unsupported operations when trying to compile"
 
 
-class Refused(Exception):
+class RunRefused(Exception):
     """The run can't go on; the message is a sentence for a person."""
 
 
 def kind_of(error: Exception) -> FailureKind:
     """Return what made a run fail."""
-    if isinstance(error, Refused):
+    if isinstance(error, RunRefused):
         return FailureKind.REFUSED
     return FailureKind.OUT_OF_MEMORY if ran_out_of_memory(error) else FailureKind.EXCEPTION
 
@@ -39,7 +39,7 @@ def in_words(error: Exception, batch_size: int, device: str | None = None) -> st
         batch_size: samples in a batch, named where memory ran out.
         device: `cpu` or `gpu:N`, None when none had been chosen yet.
     """
-    if isinstance(error, Refused):
+    if isinstance(error, RunRefused):
         return str(error)
     if ran_out_of_memory(error):
         memory = "GPU memory" if _on_gpu(error, device) else "memory"

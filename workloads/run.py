@@ -13,7 +13,7 @@ from dlmon.instrument.reporter import Reporter
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, spread
 from workloads.catalog import Workload
-from workloads.failure import Refused
+from workloads.failure import RunRefused
 from workloads.minimum_time import MinimumTime
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class WorkloadRun:
         devices = backend.devices
         self.batch_size = int(self._batch_size or self.workload.batch_size * devices)
         if self.batch_size % devices:
-            raise Refused(
+            raise RunRefused(
                 f"a batch of {self.batch_size:,} samples can't be divided among {devices} devices: "
                 f"use --batch-size {self.batch_size - self.batch_size % devices + devices:,}"
             )
@@ -149,7 +149,7 @@ class WorkloadRun:
             return
         model.jit_compile = jit == "on"
         if jit == "on" and not model.jit_compile:
-            raise Refused(
+            raise RunRefused(
                 f"Keras can't compile {self.workload.name} as a whole here: one of its layers "
                 "doesn't support that; use --jit auto or off"
             )
@@ -244,7 +244,7 @@ class WorkloadRun:
                 vocabulary=data.vocabulary,
             )
         except DataError as error:
-            raise Refused(str(error)) from None
+            raise RunRefused(str(error)) from None
 
     def _enter(self, phase: str) -> None:
         self.reporter.send(Phase(t=time.monotonic_ns(), name=phase))

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from workloads.backends import Backend, check_jit, choose_backend, prepare, take_cpus
-from workloads.failure import Refused
+from workloads.failure import RunRefused
 
 SET = (
     *("KERAS_BACKEND", "OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "TF_FORCE_GPU_ALLOW_GROWTH"),
@@ -118,7 +118,7 @@ def options(backend, **more):
 
 
 def test_an_unknown_backend_is_refused_with_those_that_are_known():
-    with pytest.raises(Refused, match='no backend "numpy": use tensorflow, jax or torch'):
+    with pytest.raises(RunRefused, match='no backend "numpy": use tensorflow, jax or torch'):
         prepare(options("numpy"))
 
 
@@ -162,7 +162,7 @@ def test_cpus_are_taken_before_numpy_and_threads_need_not_be_as_many():
 
 def test_more_cpus_than_there_are_are_refused():
     allowed = os.sched_getaffinity(0)
-    with pytest.raises(Refused, match=rf"--cpus {len(allowed) + 1}: this process may use"):
+    with pytest.raises(RunRefused, match=rf"--cpus {len(allowed) + 1}: this process may use"):
         take_cpus(len(allowed) + 1)
     assert os.sched_getaffinity(0) == allowed
 
@@ -196,7 +196,7 @@ def test_a_gpu_that_nvml_sees_and_the_backend_does_not_is_reported(install, back
     install(backend, **fake())
     title = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}[backend]
     says = f"NVML sees GPU 1, but {title} {version} sees none: "
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RunRefused) as refused:
         choose_backend(options(backend, device="gpu", gpus=[1]))
     assert str(refused.value).startswith(says)
     chosen = choose_backend(options(backend, gpus=[1]))
@@ -218,7 +218,7 @@ def test_a_backend_without_gpu_support_says_how_to_get_it(
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     install(backend, **FAKES[backend][0](**without))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RunRefused) as refused:
         choose_backend(options(backend, device="gpu", gpus=[0]))
     assert says in str(refused.value)
 
@@ -226,7 +226,7 @@ def test_a_backend_without_gpu_support_says_how_to_get_it(
 def test_what_may_hide_a_gpu_is_named(install, environment):
     install("tensorflow", **fake_tensorflow())
     environment["CUDA_VISIBLE_DEVICES"] = "7"
-    with pytest.raises(Refused, match="CUDA_VISIBLE_DEVICES=7 may hide it"):
+    with pytest.raises(RunRefused, match="CUDA_VISIBLE_DEVICES=7 may hide it"):
         choose_backend(options("tensorflow", device="gpu"))
 
 
@@ -235,7 +235,7 @@ def test_a_jax_without_any_device_is_refused(install):
         raise RuntimeError("Unable to initialize backend 'cuda'")
 
     install("jax", __version__="0.8.0", devices=devices)
-    with pytest.raises(Refused, match="JAX finds no device: RuntimeError: Unable to initialize"):
+    with pytest.raises(RunRefused, match="JAX finds no device: RuntimeError: Unable to initialize"):
         choose_backend(options("jax"))
 
 
@@ -263,7 +263,7 @@ def test_the_thread_pools_have_the_size_that_is_asked_for(install, backend):
 @every_backend
 def test_a_backend_that_is_not_installed_says_where_and_what_to_install(missing, backend):
     missing(backend)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RunRefused) as refused:
         choose_backend(options(backend))
     assert str(refused.value) == (
         f"{backend} is not installed in {sys.executable}; "
@@ -274,7 +274,7 @@ def test_a_backend_that_is_not_installed_says_where_and_what_to_install(missing,
 def test_keras_2_is_refused(install):
     install("tensorflow", **fake_tensorflow())
     install("keras", __version__="2.15.0")
-    with pytest.raises(Refused, match=r"need Keras 3, and .* has Keras 2\.15\.0; install it"):
+    with pytest.raises(RunRefused, match=r"need Keras 3, and .* has Keras 2\.15\.0; install it"):
         choose_backend(options("tensorflow"))
 
 
@@ -292,7 +292,7 @@ def test_keras_2_is_refused(install):
 def test_what_torch_needs_to_compile_is_said(monkeypatch, tmp_path, device, version, says):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(RunRefused, match=says):
         check_jit("torch", device, version)
     (tmp_path / "g++").touch(mode=0o700)
     check_jit("torch", "cpu", "2.9.1")

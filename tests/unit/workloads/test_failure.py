@@ -3,7 +3,7 @@
 import pytest
 
 from dlmon.records import FailureKind
-from workloads.failure import Refused, in_words, kind_of, one_line
+from workloads.failure import RunRefused, in_words, kind_of, one_line
 
 
 def error_of(name, text, base=Exception):
@@ -73,7 +73,7 @@ def test_a_lack_of_memory_is_reported_with_the_batch_size_and_which_memory(
                 error_of("InvalidArgumentError", "required broadcastable shapes"),
             )
         ),
-        (Refused("there is no such thing"), "there is no such thing", FailureKind.REFUSED),
+        (RunRefused("there is no such thing"), "there is no such thing", FailureKind.REFUSED),
         (
             error_of(
                 "InvalidArgumentError",

@@ -46,7 +46,7 @@ Zeros would cost less power, and so run faster.
 
 
 @dataclass(frozen=True)
-class Device:
+class CalibratedDevice:
     """A device of a framework; some GPUs may have the same name.
 
     Attributes:
@@ -66,7 +66,7 @@ def _tensor_cores(are_used: bool) -> str:
     return "TF32 where the GPU has it" if are_used else "without TF32"
 
 
-def _devices_of_tensorflow(tensorflow: Any) -> Iterator[Device]:
+def _devices_of_tensorflow(tensorflow: Any) -> Iterator[CalibratedDevice]:
     """Yield its devices, of which products run eagerly."""
 
     def products(place: str, precision: str, size: int) -> Multiply:
@@ -85,13 +85,13 @@ def _devices_of_tensorflow(tensorflow: Any) -> Iterator[Device]:
 
     config = tensorflow.config
     note = _tensor_cores(config.experimental.tensor_float_32_execution_enabled())
-    yield Device("cpu", None, partial(products, "/CPU:0"))
+    yield CalibratedDevice("cpu", None, partial(products, "/CPU:0"))
     for number, gpu in enumerate(config.list_physical_devices("GPU")):
         name = config.experimental.get_device_details(gpu).get("device_name")
-        yield Device("gpu", name, partial(products, f"/GPU:{number}"), note)
+        yield CalibratedDevice("gpu", name, partial(products, f"/GPU:{number}"), note)
 
 
-def _devices_of_jax(jax: Any) -> Iterator[Device]:
+def _devices_of_jax(jax: Any) -> Iterator[CalibratedDevice]:
     """Yield its devices, of which products are compiled."""
 
     def products(place: Any, precision: str, size: int) -> Multiply:
@@ -109,13 +109,13 @@ def _devices_of_jax(jax: Any) -> Iterator[Device]:
         return multiply
 
     note = "in JAX's default precision, TF32 where the GPU has it"
-    yield Device("cpu", None, partial(products, jax.devices("cpu")[0]))
+    yield CalibratedDevice("cpu", None, partial(products, jax.devices("cpu")[0]))
     for device in jax.devices():
         if device.platform in ("gpu", "cuda", "rocm"):
-            yield Device("gpu", str(device.device_kind), partial(products, device), note)
+            yield CalibratedDevice("gpu", str(device.device_kind), partial(products, device), note)
 
 
-def _devices_of_torch(torch: Any) -> Iterator[Device]:
+def _devices_of_torch(torch: Any) -> Iterator[CalibratedDevice]:
     """Yield its devices, of which products run eagerly."""
 
     def products(place: str, precision: str, size: int) -> Multiply:
@@ -131,13 +131,13 @@ def _devices_of_torch(torch: Any) -> Iterator[Device]:
         return multiply
 
     note = _tensor_cores(torch.backends.cuda.matmul.allow_tf32)
-    yield Device("cpu", None, partial(products, "cpu"))
+    yield CalibratedDevice("cpu", None, partial(products, "cpu"))
     for number in range(torch.cuda.device_count()):
         name = str(torch.cuda.get_device_name(number))
-        yield Device("gpu", name, partial(products, f"cuda:{number}"), note)
+        yield CalibratedDevice("gpu", name, partial(products, f"cuda:{number}"), note)
 
 
-FRAMEWORKS: dict[str, Callable[[Any], Iterator[Device]]] = {
+FRAMEWORKS: dict[str, Callable[[Any], Iterator[CalibratedDevice]]] = {
     "tensorflow": _devices_of_tensorflow,
     "jax": _devices_of_jax,
     "torch": _devices_of_torch,
@@ -219,12 +219,12 @@ def measure_size(
     return median(rates)
 
 
-def calibrate(found: Iterable[Device], report: Callable[[dict[str, Any]], None]) -> None:
+def calibrate(found: Iterable[CalibratedDevice], report: Callable[[dict[str, Any]], None]) -> None:
     """Measure every device in every precision, and report what was found as it comes.
 
     Of devices with the same name, the first stands for all.
     """
-    devices: dict[str | None, Device] = {}
+    devices: dict[str | None, CalibratedDevice] = {}
     for device in found:
         devices.setdefault(device.name, device)
     for device in devices.values():

@@ -91,7 +91,7 @@ def reported_of_cpu(monkeypatch, fails_at, error):
             raise error
         return device(size)
 
-    calibrate([workloads.calibrate.Device("cpu", None, products)], reported.append)
+    calibrate([workloads.calibrate.CalibratedDevice("cpu", None, products)], reported.append)
     return reported
 
 

@@ -137,7 +137,7 @@ def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
 
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     feed = Feed(None, None, BATCH_SIZE, BATCH_SIZE * BATCHES_AN_EPOCH)
-    callback = reporting_callback(reporter, FitPlan(feed.data))
+    callback = reporting_callback(reporter, FitPlan(feed.sizes))
     return _keras_block(callback, model), _keras_block(Empty(), model)
 
 

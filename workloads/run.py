@@ -202,13 +202,13 @@ class WorkloadRun:
     def _known(self, feeds: Feeds) -> FitPlan:
         """Return what the callback is told of this run."""
         phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
-        training = feeds.main.data
+        training = feeds.main.sizes
         if self.workload.tokens_per_sample is not None:
             training.tokens = (self.workload.tokens_per_sample, None)
         return FitPlan(
             training=training,
-            validation=feeds.validation.data if feeds.validation else None,
-            evaluation=feeds.evaluation.data if feeds.evaluation else None,
+            validation=feeds.validation.sizes if feeds.validation else None,
+            evaluation=feeds.evaluation.sizes if feeds.evaluation else None,
             phase=phases[self.mode],
             capped=feeds.capped,
             # `--steps` leaves out a part of the test set.

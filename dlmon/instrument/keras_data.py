@@ -1,8 +1,8 @@
-"""How many samples the batches hold that Keras hands on, without a look of our own at the data.
+"""The sizes of the batches that Keras trains on.
 
-Each iterator of epochs that Keras makes gets a `BatchSizes`. On TensorFlow, where batches stay within the
-graph, arrays and datasets say the sizes beforehand. What passes through Python, which is all on JAX
-and Torch, is looked at there (`NotedBatchSizes`). `keras_iterators` makes them.
+`keras_iterators` gives each epoch iterator of Keras a `BatchSizes`. On TensorFlow, batches stay in
+the graph, and arrays and datasets say the sizes beforehand. Batches that pass through Python, as
+all do on JAX and Torch, are noted there (`NotedBatchSizes`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from dlmon.instrument.loaders import leading_size
 
-# So many batches wait at most to be taken: more only where nobody takes them any more.
+# If more sizes than this wait, nobody takes them any more.
 MOST_WAITING = 200_000
 
 _UNKNOWN = (None, 0, 0)
@@ -27,7 +27,7 @@ _OF_BATCH_STEP = "batches are as large as the dataset's batch() step makes them"
 _LAST_UNKNOWN = f"{_OF_BATCH_STEP}; the last may be smaller"
 
 _BATCHES = {"BatchDataset", "ParallelBatchDataset", "PaddedBatchDataset", "DenseToRaggedDataset"}
-# What hands on the same batches in the same order.
+# Datasets that hand on the same batches in the same order.
 _SAME = {
     "MapDataset",
     "ParallelMapDataset",
@@ -39,7 +39,7 @@ _SAME = {
     "ZipDataset",
 }
 _REPEATED, _FIRST = "RepeatDataset", "TakeDataset"
-# What hands on batches of which some may be missing, or in another order.
+# Datasets that drop batches or change their order.
 _SOME = {
     "ShuffleDataset",
     "SkipDataset",
@@ -53,15 +53,14 @@ _SOME = {
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The sizes of the batches, from the first on, as arrays or a `tf.data.Dataset` say them.
+    """The sizes of all batches, as arrays or a `tf.data.Dataset` say them.
 
     Attributes:
-        batch_size: of a whole batch.
-        last: of the last batch of each `period`; None where it is not known.
-        period: after so many batches the samples begin again; None where they don't, or where that
-            is not known.
-        batches: how many there are; None for no end, or where that is not known.
-        inferred: how this was found, where it may be wrong.
+        batch_size: samples of a whole batch.
+        last: samples of the last batch of each `period`; None if unknown.
+        period: batches until the samples begin again; None if they don't, or if unknown.
+        batches: their number; None if endless or unknown.
+        inferred: how the sizes were inferred, if they may be wrong.
     """
 
     batch_size: int
@@ -75,7 +74,7 @@ class BatchPlan:
         return self.last if is_last and self.last is not None else self.batch_size
 
     def samples(self, start: int, count: int) -> int | None:
-        """Return the sum of so many batches from one on; None where that is not known."""
+        """Return the samples of `count` batches from `start` on; None if unknown."""
         if self.last is None:
             return None
         short = 0 if self.period is None else (start + count) // self.period - start // self.period
@@ -83,22 +82,22 @@ class BatchPlan:
 
 
 def plan_of_arrays(batch_size: int, batches: int, last: int | None) -> BatchPlan:
-    """Return the plan of arrays, whose last batch may have a size of its own."""
+    """Return the plan of arrays; only the last batch may be smaller."""
     return BatchPlan(batch_size, last or batch_size, batches, batches)
 
 
 def plan_of_dataset(dataset: Any) -> BatchPlan | None:
-    """Return the plan of a `tf.data.Dataset`, which nothing is asked for but how it was made."""
+    """Return the plan of a `tf.data.Dataset` from how it was built, without reading its data."""
     batches = _cardinality(dataset)
-    fixed = _fixed_size(dataset)
-    if fixed is not None:
-        return BatchPlan(fixed, fixed, batches=batches)
-    found = _walk(dataset)
-    return None if found is None else replace(found, batches=batches)
+    fixed_size = _fixed_size(dataset)
+    if fixed_size is not None:
+        return BatchPlan(fixed_size, fixed_size, batches=batches)
+    plan = _walk(dataset)
+    return None if plan is None else replace(plan, batches=batches)
 
 
 def _walk(dataset: Any) -> BatchPlan | None:
-    """Follow a dataset's inputs to the one that makes batches, and return the sizes behind it."""
+    """Follow a dataset's inputs to its batch() step, and return the plan of that."""
     name = type(dataset).__name__.strip("_")
     if name in _BATCHES:
         return _plan_of_batch_step(dataset)
@@ -115,7 +114,7 @@ def _walk(dataset: Any) -> BatchPlan | None:
 
 
 def _without_period(plan: BatchPlan, batches: int | None) -> BatchPlan:
-    """Return the plan of what begins again after so many batches of the plan."""
+    """Return a plan whose samples begin again after `batches` batches."""
     never_short = batches is not None and plan.period is not None and batches < plan.period
     if never_short or plan.last == plan.batch_size:
         return replace(plan, last=plan.batch_size, period=None)
@@ -130,7 +129,7 @@ def _plan_of_batch_step(dataset: Any) -> BatchPlan:
         period = samples // size if drops else -(-samples // size)
         last = size if drops else samples - (period - 1) * size
         return BatchPlan(size, last, period or None, inferred=_OF_BATCH_STEP)
-    # -1: its samples have no end.
+    # A cardinality of -1 is endless.
     if drops or samples == -1:
         return BatchPlan(size, size, inferred=_OF_BATCH_STEP)
     return BatchPlan(size, None, inferred=_LAST_UNKNOWN)
@@ -143,7 +142,7 @@ def _cardinality(dataset: Any) -> int | None:
 
 
 def _fixed_size(dataset: Any) -> int | None:
-    """Return the size that TensorFlow guarantees for every batch, if there is one."""
+    """Return the size that TensorFlow guarantees for every batch; None without a guarantee."""
     spec = dataset.element_spec
     while isinstance(spec, (tuple, list, Mapping)):
         parts = list(spec.values()) if isinstance(spec, Mapping) else spec
@@ -156,45 +155,45 @@ def _fixed_size(dataset: Any) -> int | None:
 
 
 class BatchSizes:
-    """What an iterator of epochs reads, and how large its batches are, as far as a plan says it.
+    """The sizes of the batches of an epoch iterator, from its plan.
 
     Args:
-        iterator: Keras's own; None for one that reads as many batches as its plan has.
-        plan: the sizes; None where they are not known beforehand.
-        continues: an epoch goes on where the one before ended.
+        iterator: Keras's iterator; None to read as many batches as the plan has.
+        plan: the sizes; None if unknown beforehand.
+        continues: each epoch begins at the batch after the last one read, not at the first.
     """
 
     counts_itself = False
-    """Whether the sizes are those of the batches themselves."""
+    """Measured from the batches, not planned."""
     tokens: tuple[int, str | None] | None = None
-    """How many tokens each sample has, and how they were found; None where that isn't known."""
+    """The tokens of each sample, and how they were inferred; None if unknown."""
 
     def __init__(
         self, iterator: Any = None, plan: BatchPlan | None = None, continues: bool = False
     ) -> None:
-        # Keras says too many once an epoch of unknown length has ended.
+        # Read now: after an epoch of unknown length, Keras says too many.
         batches = getattr(iterator, "num_batches", None) or getattr(
             iterator, "inferred_steps", None
         )
         if iterator is None and plan is not None:
             batches = plan.batches
         self.batches = int(batches) if batches else None
-        """How many batches an epoch, or a pass, has; None where that is not known."""
+        """The batches of an epoch or a pass; None if unknown."""
         self.continues = continues
-        self.claimed = False
-        """Whether somebody asks for the sizes of its batches."""
+        self.is_claimed = False
+        """Set by `claim_latest`: a list of callbacks reads these sizes."""
         self.plan = plan
         self._position, self._stride = 0, 1
 
     @classmethod
     def of_samples(cls, samples: int, batch_size: int) -> BatchSizes:
-        """Return what reads so many samples, of which the last batch may have fewer."""
+        """Return the sizes of a pass over `samples` samples; the last batch may be smaller."""
         batches, last = -(-samples // batch_size), samples % batch_size
         return cls(None, plan_of_arrays(batch_size, batches, last or None))
 
     @property
     def inferred(self) -> str | None:
-        """How the sizes were found, where that may be wrong."""
+        """How the sizes were inferred, if they may be wrong."""
         return None if self.plan is None else self.plan.inferred
 
     @property
@@ -203,16 +202,16 @@ class BatchSizes:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the samples of each batch are known for certain."""
+        """Measured, or planned without inference."""
         return self.counts_itself or (self.plan is not None and self.plan.inferred is None)
 
     @property
     def _next(self) -> tuple[int, int | None]:
-        """Where in the plan the next epoch begins, and how many batches it is to have."""
-        ends = None if self.plan is None else self.plan.batches
-        start = self._position if self.continues and self._position < (ends or math.inf) else 0
-        known = [steps for steps in (ends and ends - start, self.batches) if steps is not None]
-        return start, min(known, default=None)
+        """The next epoch's first batch in the plan, and its number of batches."""
+        planned = None if self.plan is None else self.plan.batches
+        start = self._position if self.continues and self._position < (planned or math.inf) else 0
+        limits = [n for n in (planned and planned - start, self.batches) if n is not None]
+        return start, min(limits, default=None)
 
     @property
     def samples_per_epoch(self) -> int | None:
@@ -225,26 +224,27 @@ class BatchSizes:
         """Begin an epoch of training."""
 
     def begin_pass(self) -> None:
-        """Begin a pass that only `read` sums."""
+        """Begin a validation or evaluation, whose batches `read` sums."""
 
     def read(self, steps: int) -> tuple[int, int | None]:
-        """Return how many batches and samples a pass of so many steps at most has read."""
-        ends = None if self.plan is None else self.plan.batches
-        steps = min(known for known in (steps, self.batches, ends) if known is not None)
+        """Return the batches and samples read by a pass of at most `steps` steps."""
+        planned = None if self.plan is None else self.plan.batches
+        steps = min(n for n in (steps, self.batches, planned) if n is not None)
         return steps, None if self.plan is None else self.plan.samples(0, steps)
 
-    # What the side thread asks, which takes the batches of each epoch in their order.
+    # The side thread calls these, and takes the batches of each epoch in order.
 
     def open(self, stride: int) -> int | None:
-        """Begin to take an epoch whose batches end so many at a time; return how many are due."""
+        """Begin an epoch that runs `stride` batches at a time; return how many batches are due."""
         self._stride, (self._position, steps) = stride, self._next
         # With steps_per_execution, Keras may run more than it was asked for.
         return steps if stride == 1 or not self.continues else None
 
     def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
-        """Return the samples of the next batches, of several that end together what is left.
+        """Return the samples of the next batches, and the begin and end of each wait for one.
 
-        And when the wait for each began and ended, where that is known.
+        An execution of several batches may have fewer than `count` left. The waits are empty if
+        unknown.
         """
         plan, start = self.plan, self._position
         if plan is None:
@@ -256,26 +256,26 @@ class BatchSizes:
 
 
 class Stream(deque[tuple[int | None, int, int]]):
-    """Sizes of batches that nobody has taken yet, and when the wait for each began and ended."""
+    """The sizes of batches not yet taken, with the begin and end of the wait for each."""
 
-    is_known = False
+    is_listed = False
 
     def __init__(self) -> None:
         super().__init__(maxlen=MOST_WAITING)
 
 
 class NotedBatchSizes(BatchSizes):
-    """Batches that pass through Python, each noted with its size as it is handed on.
+    """The sizes of batches that pass through Python, noted one by one.
 
-    Each epoch reads a stream of its own, unless it `continues`. What reads ahead for a stream that
-    was left writes to that one, and what was read and not trained with is left out with it.
+    Each epoch reads a stream of its own, unless it `continues`. Batches that were prefetched for an
+    earlier epoch stay in its stream, and aren't counted.
 
     Args:
         iterator: as above.
         plan: as above.
         continues: as above.
         is_waited_for: training waits for each batch, as on JAX and Torch.
-        first: the size of the first batch, where that is known.
+        first_size: samples of the first batch, if known.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -287,35 +287,35 @@ class NotedBatchSizes(BatchSizes):
         plan: BatchPlan | None = None,
         continues: bool = False,
         is_waited_for: bool = False,
-        first: int | None = None,
+        first_size: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         super().__init__(iterator, plan, continues)
-        self._is_waited_for, self._first, self._clock = is_waited_for, first, clock
+        self._is_waited_for, self._first_size, self._clock = is_waited_for, first_size, clock
         self.stream = Stream()
-        """What is noted to that names none."""
+        """The stream of a batch that is noted without one."""
         self._streams: deque[Stream] = deque()
-        self._taken = Stream()
+        self._epoch_stream = Stream()
         self._epochs_due = 0
 
     @property
     def batch_size(self) -> int | None:
-        return self._first if self.plan is None else self.plan.batch_size
+        return self._first_size if self.plan is None else self.plan.batch_size
 
-    def note(self, batch: Any, began: int = 0, stream: Stream | None = None) -> None:
-        """Note a batch of a stream, which was waited for from `began` on."""
+    def note(self, batch: Any, wait_begin_ns: int = 0, stream: Stream | None = None) -> None:
+        """Add the size of a batch that has just come to a stream."""
         now = self._clock()
         size = leading_size(batch)
-        if not self.claimed:
-            # Keras looks at the first batch before the first epoch.
-            self._first = size
+        if not self.is_claimed:
+            # Keras peeks at the first batch before the first epoch.
+            self._first_size = size
             return
         if stream is None:
             stream = self.stream
-        if not stream.is_known:
-            stream.is_known = True
+        if not stream.is_listed:
+            stream.is_listed = True
             self._streams.append(stream)
-        stream.append((size, began, now))
+        stream.append((size, wait_begin_ns, now))
 
     def begin_epoch(self) -> None:
         if not self.continues:
@@ -326,44 +326,43 @@ class NotedBatchSizes(BatchSizes):
         self.stream = Stream()
 
     def read(self, steps: int) -> tuple[int, int | None]:
-        noted = [size for stream in self._streams for size, _, _ in stream][:steps]
-        known = [size for size in noted if size is not None]
-        return len(noted), sum(known) if len(known) == len(noted) else None
+        sizes = [size for stream in self._streams for size, _, _ in stream][:steps]
+        return len(sizes), None if None in sizes else sum(sizes)  # type: ignore[arg-type]
 
     def open(self, stride: int) -> int | None:
         self._epochs_due += not self.continues
         return super().open(stride)
 
     def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
-        taken = [self._take_one() for _ in range(count)]
+        batches = [self._take_next() for _ in range(count)]
         if self._stride > 1:
-            taken = [one for one in taken if one is not _UNKNOWN] or [_UNKNOWN]
-        waits = [(begin, end) for _, begin, end in taken] if self._is_waited_for else []
-        return [size for size, _, _ in taken], waits
+            batches = [batch for batch in batches if batch is not _UNKNOWN] or [_UNKNOWN]
+        waits = [(begin, end) for _, begin, end in batches] if self._is_waited_for else []
+        return [size for size, _, _ in batches], waits
 
-    def _take_one(self) -> tuple[int | None, int, int]:
-        while self._streams and (self._epochs_due or (self.continues and not self._taken)):
-            self._taken = self._streams.popleft()
+    def _take_next(self) -> tuple[int | None, int, int]:
+        while self._streams and (self._epochs_due or (self.continues and not self._epoch_stream)):
+            self._epoch_stream = self._streams.popleft()
             self._epochs_due = max(0, self._epochs_due - 1)
-        return self._taken.popleft() if self._taken else _UNKNOWN
+        return self._epoch_stream.popleft() if self._epoch_stream else _UNKNOWN
 
 
-# The iterator that was made last in a thread, unless a list of callbacks has claimed it.
+# The newest iterator of each thread, unless a list of callbacks has claimed it.
 _LATEST = threading.local()
-_DATA = "_dlmon_data"
+_SIZES = "_dlmon_batch_sizes"
 
 
-def keep_data(iterator: Any, data: BatchSizes) -> None:
-    """Keep the data of an iterator that has just been made, for a list of callbacks to claim."""
-    setattr(iterator, _DATA, data)
+def keep_sizes(iterator: Any, sizes: BatchSizes) -> None:
+    """Keep the sizes of a new iterator for a list of callbacks to claim."""
+    setattr(iterator, _SIZES, sizes)
     _LATEST.iterator = weakref.ref(iterator)
 
 
 def claim_latest() -> BatchSizes | None:
-    """Return the data of the iterator that was made last, once; None where none waits for that."""
+    """Return the sizes of this thread's newest iterator; None if none is unclaimed."""
     latest, _LATEST.iterator = getattr(_LATEST, "iterator", None), None
     iterator = None if latest is None else latest()
-    data: BatchSizes | None = None if iterator is None else getattr(iterator, _DATA, None)
-    if data is not None:
-        data.claimed = True
-    return data
+    sizes: BatchSizes | None = None if iterator is None else getattr(iterator, _SIZES, None)
+    if sizes is not None:
+        sizes.is_claimed = True
+    return sizes

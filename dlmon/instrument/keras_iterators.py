@@ -1,8 +1,7 @@
-"""Notes what Keras's iterators read for `fit`, `evaluate` and `predict`."""
+"""Give each epoch iterator that Keras creates the sizes of its batches."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
 import weakref
@@ -15,7 +14,7 @@ from dlmon.instrument.keras_data import (
     BatchSizes,
     NotedBatchSizes,
     Stream,
-    keep_data,
+    keep_sizes,
     plan_of_arrays,
     plan_of_dataset,
 )
@@ -23,7 +22,7 @@ from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded, wrap
 from dlmon.instrument.tokens import tokens_per_sample
 
-# Names of the adapters of Keras 3 and of tf_keras, by where their batches come from.
+# The adapters of Keras 3 and tf_keras, by the source of their batches.
 _ARRAYS = {
     "ArrayDataAdapter",
     "TensorLikeDataAdapter",
@@ -32,7 +31,7 @@ _ARRAYS = {
     "ListsOfScalarsDataAdapter",
 }
 _DATASETS = {"TFDatasetAdapter", "DatasetAdapter"}
-# The method that hands on batches one after another, for TensorFlow to call.
+# The method that TensorFlow calls for an iterator of batches.
 _STREAMS = {
     "PyDatasetAdapter": "_get_iterator",
     "GeneratorDataAdapter": "generator",
@@ -41,36 +40,36 @@ _STREAMS = {
 
 
 def watch_data(module: ModuleType, reporter: Reporter) -> None:
-    """Note what each iterator of epochs reads: in Keras 3 or tf_keras, just imported.
+    """Give every epoch iterator the sizes of its batches.
 
     Args:
         module: `keras.src.trainers.epoch_iterator`, or tf_keras's `engine.data_adapter`.
-        reporter: the one of this process.
+        reporter: turned off by an error.
     """
-    made = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
-    if made is None:
+    kind = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
+    if kind is None:
         return
-    data_of: Callable[[Any, Reporter], BatchSizes]
-    data_of = _data_of_handler if made.__name__ == "DataHandler" else _data_of_epoch_iterator
+    is_handler = kind.__name__ == "DataHandler"
+    sizes_of = _sizes_of_handler if is_handler else _sizes_of_epoch_iterator
 
-    def note(prepared: None, result: None, iterator: Any, *arguments: Any, **named: Any) -> None:
+    def keep(prepared: None, result: None, iterator: Any, *arguments: Any, **named: Any) -> None:
         try:
-            data = data_of(iterator, reporter)
+            sizes = sizes_of(iterator, reporter)
         except (AttributeError, NotImplementedError, TypeError, ValueError):
-            # An adapter of another kind: its batches are counted, and their sizes aren't known.
-            data = BatchSizes(iterator)
-        data.tokens = _tokens_of(iterator)
-        keep_data(iterator, data)
+            # An unknown adapter: its batches are counted without their sizes.
+            sizes = BatchSizes(iterator)
+        sizes.tokens = _tokens_of(iterator)
+        keep_sizes(iterator, sizes)
 
-    wrap(made, "__init__", reporter, after=note)
+    wrap(kind, "__init__", reporter, after=keep)
 
 
-class HandingIterator:
-    """Yields batches, and lets data note each as it comes."""
+class NotingIterator:
+    """Yields batches, and notes the size of each."""
 
-    def __init__(self, batches: Iterable[Any], data: NotedBatchSizes, reporter: Reporter) -> None:
+    def __init__(self, batches: Iterable[Any], sizes: NotedBatchSizes, reporter: Reporter) -> None:
         self._batches, self._stream = iter(batches), Stream()
-        self._note, self._reporter = data.note, reporter
+        self._note, self._reporter = sizes.note, reporter
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -90,20 +89,20 @@ def _kind(adapter: Any, kinds: Iterable[str]) -> str | None:
     return next((name for name in names if name in kinds), None)
 
 
-def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> BatchSizes:
+def _sizes_of_epoch_iterator(iterator: Any, reporter: Reporter) -> BatchSizes:
     adapter = iterator.data_adapter
     continues = iterator.steps_per_epoch is not None
     plan = None
     if _kind(adapter, _ARRAYS):
         plan = plan_of_arrays(adapter.batch_size, adapter.num_batches, adapter.partial_batch_size)
     if sys.modules["keras.src.backend"].backend() != "tensorflow":
-        data = NotedBatchSizes(iterator, plan, continues, is_waited_for=True)
-        _hand_on(iterator, "_get_iterator", data, reporter)
-        return data
+        sizes = NotedBatchSizes(iterator, plan, continues, is_waited_for=True)
+        _note_batches(iterator, "_get_iterator", sizes, reporter)
+        return sizes
     if plan is None and _kind(adapter, _DATASETS):
         plan = plan_of_dataset(adapter._dataset)
     elif stream := _kind(adapter, _STREAMS):
-        return _stream(iterator, adapter, _STREAMS[stream], continues, reporter)
+        return _sizes_of_stream(iterator, adapter, _STREAMS[stream], continues, reporter)
     elif plan is None and isinstance(adapter.batch_size, int):
         inferred = "batches are as large as the first; the last may be smaller"
         plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
@@ -111,18 +110,18 @@ def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> BatchSizes:
 
 
 def _tokens_of(iterator: Any) -> tuple[int, str | None] | None:
-    """Return how many tokens each sample has, where arrays or a dataset say it beforehand."""
+    """Return the tokens of each sample, if arrays or a dataset say them beforehand."""
     try:
         adapter = getattr(iterator, "data_adapter", None) or iterator._adapter
-        arrays = getattr(adapter, "_inputs", None)
-        given = adapter._dataset.element_spec if arrays is None else arrays
-        return tokens_per_sample(given[0] if isinstance(given, tuple) else given)
-    except Exception:  # noqa: BLE001 - what can't be looked at has none
+        inputs = getattr(adapter, "_inputs", None)
+        inputs = adapter._dataset.element_spec if inputs is None else inputs
+        return tokens_per_sample(inputs[0] if isinstance(inputs, tuple) else inputs)
+    except Exception:  # noqa: BLE001 - unreadable inputs count as inputs without tokens
         return None
 
 
-def _unowned(owner: Any, name: str) -> Callable[..., Any]:
-    """Return a method for its owner to keep, without which it would never free its data."""
+def _weak_method(owner: Any, name: str) -> Callable[..., Any]:
+    """Return a method that its owner can hold without keeping itself, and its data, alive."""
     method = getattr(owner, name)
     if getattr(method, "__self__", None) is not owner:
         return method  # type: ignore[no-any-return]
@@ -130,36 +129,42 @@ def _unowned(owner: Any, name: str) -> Callable[..., Any]:
     return lambda *arguments, **named: weak()(*arguments, **named)  # type: ignore[misc]
 
 
-def _hand_on(owner: Any, name: str, data: NotedBatchSizes, reporter: Reporter) -> None:
-    """Let the batches pass by that a method of its owner yields."""
-    get = _unowned(owner, name)
-    made = functools.partial(HandingIterator, data=data, reporter=reporter)
-    setattr(owner, name, lambda *arguments, **named: made(get(*arguments, **named)))
+def _note_batches(owner: Any, name: str, sizes: NotedBatchSizes, reporter: Reporter) -> None:
+    """Note the batches of the iterators that a method of `owner` returns."""
+    get = _weak_method(owner, name)
+
+    def get_noting(*arguments: Any, **named: Any) -> NotingIterator:
+        return NotingIterator(get(*arguments, **named), sizes, reporter)
+
+    setattr(owner, name, get_noting)
 
 
-def _stream(
+def _sizes_of_stream(
     iterator: Any, adapter: Any, name: str, continues: bool, reporter: Reporter
 ) -> NotedBatchSizes:
-    """Let the batches pass by that TensorFlow asks an adapter's method for."""
+    """Return the sizes of the batches that TensorFlow gets from an adapter's method."""
     peeked = getattr(adapter, "_first_batches", None)
-    first = leading_size(peeked[0]) if peeked else None
-    data = NotedBatchSizes(iterator, continues=continues, first=first)
-    _hand_on(adapter, name, data, reporter)
+    first_size = leading_size(peeked[0]) if peeked else None
+    sizes = NotedBatchSizes(iterator, continues=continues, first_size=first_size)
+    _note_batches(adapter, name, sizes, reporter)
     if hasattr(adapter, "_standardize_batch"):
-        standardize, own = _unowned(adapter, "_standardize_batch"), weakref.ref(adapter)
+        standardize, weak_adapter = (
+            _weak_method(adapter, "_standardize_batch"),
+            weakref.ref(adapter),
+        )
 
         def note_first(batch: Any) -> Any:
-            # Keras looks at a batch before the first epoch, to know its type.
-            vars(own()).pop("_standardize_batch", None)
+            # Keras peeks at a batch before the first epoch, to know its type.
+            vars(weak_adapter()).pop("_standardize_batch", None)
             batch = standardize(batch)
-            guarded(reporter)(data.note)(batch)
+            guarded(reporter)(sizes.note)(batch)
             return batch
 
         adapter._standardize_batch = note_first
-    return data
+    return sizes
 
 
-def _data_of_handler(handler: Any, reporter: Reporter) -> BatchSizes:
+def _sizes_of_handler(handler: Any, reporter: Reporter) -> BatchSizes:
     adapter = handler._adapter
     restarts = bool(adapter.should_recreate_iterator())
     plan = None
@@ -169,18 +174,18 @@ def _data_of_handler(handler: Any, reporter: Reporter) -> BatchSizes:
     elif _kind(adapter, _DATASETS):
         plan = plan_of_dataset(adapter._dataset)
     elif _kind(adapter, {"GeneratorDataAdapter"}):
-        return _stream_of_handler(handler, adapter, restarts, reporter)
+        return _sizes_of_generator(handler, adapter, restarts, reporter)
     return BatchSizes(handler, plan, not restarts)
 
 
-def _stream_of_handler(
+def _sizes_of_generator(
     handler: Any, adapter: Any, restarts: bool, reporter: Reporter
 ) -> NotedBatchSizes:
-    """Let the batches pass by that tf_keras brings into shape one after another."""
-    first = adapter.representative_batch_size()
-    data = NotedBatchSizes(handler, continues=not restarts, first=first)
-    note = guarded(reporter)(data.note)
-    standardize = _unowned(adapter, "_standardize_batch")
+    """Return the sizes of the batches that tf_keras standardizes one by one."""
+    first_size = adapter.representative_batch_size()
+    sizes = NotedBatchSizes(handler, continues=not restarts, first_size=first_size)
+    note = guarded(reporter)(sizes.note)
+    standardize = _weak_method(adapter, "_standardize_batch")
 
     def standardize_and_note(batch: Any) -> Any:
         batch = standardize(batch)
@@ -188,4 +193,4 @@ def _stream_of_handler(
         return batch
 
     adapter._standardize_batch = standardize_and_note
-    return data
+    return sizes

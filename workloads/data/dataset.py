@@ -1,4 +1,4 @@
-"""What every data set has, and how it is cut into feeds."""
+"""A data set, and the passes over it that Keras is fed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dlmon.instrument.keras_data import BatchSizes as Sizes
+from dlmon.instrument.keras_data import BatchSizes
 
 SEED = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """One pass over samples, as Keras is given it.
+    """One pass over samples, as Keras takes it.
 
     Attributes:
         x: an array, samples first; or a `keras.utils.PyDataset` or
             `tf.data.Dataset` of (x, y) batches.
-        y: the labels of an array; None where the batches hold them.
+        y: the labels of an array; None if the batches hold them.
         batch_size: samples in a whole batch; Keras reads it for an array only.
-        samples: samples that the pass sees.
+        samples: samples of the pass.
     """
 
     x: Any
@@ -31,30 +31,29 @@ class Feed:
 
     @property
     def steps(self) -> int:
-        """Return the number of batches, a short last one too."""
+        """The number of batches, including a short last one."""
         return -(-self.samples // self.batch_size)
 
     @property
-    def data(self) -> Sizes:
-        """Return the sizes of its batches, for the callback that reports them."""
-        return Sizes.of_samples(self.samples, self.batch_size)
+    def sizes(self) -> BatchSizes:
+        """The sizes of the batches, for the callback that reports them."""
+        return BatchSizes.of_samples(self.samples, self.batch_size)
 
     @property
     def shuffle(self) -> bool:
-        """Say whether Keras shall shuffle the samples; batches bring their own order."""
+        """Shuffle an array; batches bring their own order."""
         return self.y is not None
 
 
 class DataError(Exception):
-    """The data can't be had; the message is one plain sentence that says what to do."""
+    """The data can't be loaded; the message is a sentence that says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A data set as a network is fed it.
+    """The arrays of a data set.
 
-    Use `training`, `testing` and `inference`: the arrays alone don't show how
-    they are cut into batches.
+    Use `training`, `testing` and `inference`: they cut the arrays into batches.
 
     Attributes:
         x_train, x_test: samples first, channels last: float32 from 0 to 1
@@ -62,11 +61,11 @@ class Data:
         y_train, y_test: uint8 class numbers, in the shape that
             `keras.datasets` gives them, one-hot bool, or the ids of the words that follow.
         origin: real or synthetic.
-        vocabulary: ids that occur, where the data decide how large the network
-            is; give it to `workloads.models.build`.
-        augmented: every epoch shifts and flips the images again, and leaves out
+        vocabulary: the number of ids, if it sets the size of the network; for
+            `workloads.models.build`.
+        augmented: every epoch shifts and flips the images anew, and drops
             the samples that don't fill a batch.
-        repeated: the training samples stand for any number of them.
+        repeated: the training samples are repeated without end.
     """
 
     x_train: NDArray[Any]
@@ -79,13 +78,13 @@ class Data:
     repeated: bool = False
 
     def dividing_into(self, devices: int) -> Data:
-        """Return the same without the training samples that can't be divided among devices."""
+        """Return the data without the training samples that can't be divided among devices."""
         left_out = 0 if self.repeated else len(self.x_train) % devices
         count = len(self.x_train) - left_out
         return replace(self, x_train=self.x_train[:count], y_train=self.y_train[:count])
 
     def training(self, batch_size: int, steps: int | None = None) -> Feed:
-        """Return an epoch of training, of at most so many batches.
+        """Return an epoch of training of at most `steps` batches.
 
         Raises:
             DataError: there are fewer samples than a batch holds.
@@ -102,9 +101,9 @@ class Data:
         return Feed(batches, None, batch_size, steps * batch_size)
 
     def inference(self, batch_size: int, steps: int | None = None) -> Feed:
-        """Return a pass over the training samples as they are, of at most so many batches.
+        """Return a pass over the unaugmented training samples of at most `steps` batches.
 
-        Samples that are repeated need `steps`, and take exactly so many.
+        Repeated samples need `steps`, and fill exactly that many.
 
         Raises:
             DataError: there are fewer samples than a batch holds.
@@ -119,7 +118,7 @@ class Data:
         return Feed(batches, None, batch_size, steps * batch_size)
 
     def testing(self, samples: int, batch_size: int, steps: int | None = None) -> Feed:
-        """Return the first test samples, in at most so many batches."""
+        """Return the first test samples, in at most `steps` batches."""
         return _cut(self.x_test[:samples], self.y_test[:samples], batch_size, steps)
 
     def _refuse_too_large(self, batch_size: int) -> None:

@@ -106,7 +106,7 @@ class Inference:
         watch = FitWatch(self.reporter, clock=lambda: model.now)
         monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
         feed = Feed(None, None, 10, 10 * model.steps)
-        known = FitPlan(feed.data, phase="predicting", **known)
+        known = FitPlan(feed.sizes, phase="predicting", **known)
         self.callback = callbacks.inference_callback(self.reporter, known)
         self.callback.set_model(model)
 

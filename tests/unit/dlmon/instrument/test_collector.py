@@ -392,7 +392,7 @@ def test_metrics_that_a_gpu_still_computes_are_written_once_they_are_there():
 
 def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_for():
     data = NotedBatchSizes(SimpleNamespace(num_batches=5), is_waited_for=True, clock=lambda: BEGIN)
-    data.claimed = True
+    data.is_claimed = True
     for _ in range(5):
         data.note(np.zeros(8), BEGIN)
     start = EpochStart(0, BEGIN, data, stride=4)

@@ -15,7 +15,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.fit_watch import FitWatch, watch_single_batches
 from dlmon.instrument.fits import callback_class, watch_fits
-from dlmon.instrument.keras_data import BatchSizes, NotedBatchSizes, keep_data, plan_of_arrays
+from dlmon.instrument.keras_data import BatchSizes, NotedBatchSizes, keep_sizes, plan_of_arrays
 from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 
 MS = 1_000_000
@@ -100,7 +100,7 @@ class Keras:
     def fit(self, model, samples=25, callbacks=None, epochs=2, validate=None, open_ms=0):
         iterator = EpochIterator(-(-samples // 10))
         plan = plan_of_arrays(10, iterator.num_batches, samples % 10 or None)
-        keep_data(iterator, BatchSizes(iterator, plan))
+        keep_sizes(iterator, BatchSizes(iterator, plan))
         made = self.CallbackList(callbacks, model=model, epochs=epochs, steps=iterator.num_batches)
         made.on_train_begin()
         for epoch in range(epochs):
@@ -121,7 +121,7 @@ class Keras:
 
     def evaluate(self, model, batches=3, callbacks=None):
         iterator = EpochIterator(batches)
-        keep_data(iterator, BatchSizes(iterator, plan_of_arrays(10, batches, 5)))
+        keep_sizes(iterator, BatchSizes(iterator, plan_of_arrays(10, batches, 5)))
         made = callbacks or self.CallbackList(model=model, steps=batches)
         model.stop_evaluating = False
         made.on_test_begin()
@@ -226,7 +226,7 @@ def test_only_the_wait_after_the_batch_before_is_lost(keras):
     """The host runs ahead: while the device computes, it waits for nothing that is missed."""
     model, iterator = keras.model(), EpochIterator(3)
     data = NotedBatchSizes(iterator, is_waited_for=True, clock=lambda: keras.now)
-    keep_data(iterator, data)
+    keep_sizes(iterator, data)
     callbacks = keras.CallbackList(model=model, epochs=1, steps=3)
     batch = (np.zeros(4),)
 

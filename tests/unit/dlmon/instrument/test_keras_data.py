@@ -88,7 +88,7 @@ def make(monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "keras.src.backend", backends)
         iterator = module.EpochIterator(adapter, **how)
         data = claim_latest()
-        data.claimed = claims
+        data.is_claimed = claims
         return iterator, data
 
     return make
@@ -120,7 +120,7 @@ def test_a_stream_is_counted_as_it_is_read(make):
     # Keras looks at the first batch for its type, and at that one only.
     adapter._standardize_batch(adapter.batches[0])
     assert data.batch_size == 4
-    data.claimed = True
+    data.is_claimed = True
     for _ in range(2):
         data.open(1)
         # TensorFlow reads ahead.

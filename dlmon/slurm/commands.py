@@ -1,4 +1,4 @@
-"""Run one of Slurm's own commands."""
+"""Run Slurm's command-line programs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dlmon.records.sanitize import clean
 
 ANSWER_S = 30.0
 LONGEST_REASON = 300
-# Times as Unix seconds, whatever the time zone and the format of a site are.
+# Times come as Unix seconds, whatever time zone and format the site uses.
 _ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
 _NO_CONFIGURATION = b"Could not establish a configuration source"
-_BEFORE_ALL = "Batch job submission failed: "
+_REFUSAL = "Batch job submission failed: "
 
 
 class SlurmError(Exception):
-    """Slurm is not here, refuses, or does not answer; the message is one sentence for a person."""
+    """Slurm is missing, refuses or does not answer; the message is one sentence for the user."""
 
     def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
         super().__init__(message)
@@ -32,15 +32,15 @@ def has_slurm() -> bool:
 
 
 def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b"") -> bytes:
-    """Run a command of Slurm and return what it prints.
+    """Run a Slurm command, without a shell, and return its stdout.
 
     Args:
-        words: the command, by itself: no shell reads it.
-        timeout_s: how long to wait for it.
-        text: what it reads on its stdin.
+        words: the program and its arguments.
+        timeout_s: the time to wait for it.
+        text: its stdin.
 
     Raises:
-        SlurmError: it is not installed, does not answer, or refuses.
+        SlurmError: the program is not installed, does not answer, or refuses.
     """
     program = words[0]
     try:
@@ -50,7 +50,7 @@ def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b
             capture_output=True,
             timeout=timeout_s,
             env={**os.environ, **_ENVIRONMENT},
-            # In a job that is ended, what asks why is not ended with it.
+            # A signal to the job's process group must not end the command that asks for its reason.
             start_new_session=True,
             check=False,
         )
@@ -74,14 +74,14 @@ def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b
 
 
 def reason_in(errors: bytes, program: str) -> str:
-    """Return why a command failed, of what it wrote to stderr, as one line."""
+    """Return, as one line, the reason for a failure from what the program wrote to stderr."""
     lines = [
         clean(line.strip()).removeprefix(f"{program}: ").removeprefix("error: ")
         for line in errors.decode("utf-8", "replace").splitlines()
     ]
-    said = [line for line in lines if line and not line.startswith('Try "')]
-    if not said:
+    lines = [line for line in lines if line and not line.startswith('Try "')]
+    if not lines:
         return f"{program} did not say why"
-    # The last line names the refusal, those before it what is wrong.
-    last = said[-1].removeprefix(_BEFORE_ALL)
-    return clean("; ".join(dict.fromkeys((*said[-3:-1], last))), LONGEST_REASON)
+    # The last line names the refusal; the lines before it say what is wrong.
+    last = lines[-1].removeprefix(_REFUSAL)
+    return clean("; ".join(dict.fromkeys((*lines[-3:-1], last))), LONGEST_REASON)

@@ -1,4 +1,4 @@
-"""Why Slurm asks a job to end: its time is nearly up, another takes its place, somebody cancels."""
+"""Find out why Slurm ends a job: time limit, preemption, requeue or cancellation."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dlmon.records.words import StopCause
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, QueuedJob, number_of, read_queue
 
-# A warning may come up to a minute early, so says sbatch's --signal.
+# Slurm may send its warning up to a minute early, says the manual of sbatch --signal.
 NEAR_END_S = 60.0
 _TRIES_S = (0.0, 0.5, 1.0)
 
 
 def job_of(environment: Mapping[str, str]) -> str | None:
-    """Return the number of the job that a process with this environment runs in.
+    """Return the number of the job from the environment of one of its processes.
 
-    A task of an array has that of the array, and its own: `123_4`.
+    For a task of an array, return the array's number and the task's, `123_4`.
     """
     number = environment.get("SLURM_JOB_ID", "")
     array, task = (environment.get(f"SLURM_ARRAY_{word}_ID", "") for word in ("JOB", "TASK"))
@@ -28,17 +28,17 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 
 
 def restarts_of(environment: Mapping[str, str]) -> int:
-    """Return how often the job of such a process was started before."""
+    """Return how often Slurm has restarted the job of a process with this environment."""
     return number_of(environment.get("SLURM_RESTART_COUNT")) or 0
 
 
 def cause_of(job: QueuedJob, restarts: int, warned_s: float, now_wall: float) -> StopCause | None:
-    """Return why a job is being ended, by how it stands as it gets SIGTERM; None if it isn't.
+    """Return why Slurm ends a job that received SIGTERM; None if Slurm doesn't end it.
 
     Args:
-        job: how it stands.
-        restarts: how often it had been started when this process began.
-        warned_s: how long before the end of its time it is warned.
+        job: its state as it received SIGTERM.
+        restarts: how often it had been restarted when this process began.
+        warned_s: the seconds from Slurm's warning to the time limit.
         now_wall: the time of day.
     """
     if job.preempted_wall is not None or job.state is JobState.PREEMPTED:
@@ -50,8 +50,7 @@ def cause_of(job: QueuedJob, restarts: int, warned_s: float, now_wall: float) ->
     if job.state is JobState.RUNNING:
         is_near = job.end_wall is not None and job.end_wall - now_wall <= warned_s + NEAR_END_S
         return StopCause.TIME_LIMIT if is_near else None
-    # What is completing has its real end by now, which is as late as the limit only where that
-    # was reached.
+    # A completing job has its real end by now: at the time limit only if it reached that.
     start, end, limit_s = job.start_wall, job.end_wall, job.time_limit_s
     if start is not None and end is not None and limit_s is not None and end - start >= limit_s:
         return StopCause.TIME_LIMIT
@@ -63,22 +62,28 @@ def ask_why(
 ) -> tuple[StopCause | None, float | None]:
     """Ask Slurm why it ends the job of a process with this environment, and when it will kill it.
 
-    Either is None where it can't say, and the seconds also where others than the time limit end it.
+    Returns:
+        The cause, and the seconds until the kill. None for what Slurm can't say; the seconds are
+        known only if the time limit ends the job.
     """
-    # Of a task of an array, this is its own number.
-    number = environment.get("SLURM_JOB_ID", "")
-    found = None
-    for wait_s in _TRIES_S:
-        time.sleep(wait_s)
-        # Slurm may end what asks, too.
-        with contextlib.suppress(SlurmError):
-            found = next((job for job in read_queue([number]) if job.id == number), None)
-        if found is not None:
-            break
-    if found is None:
+    job = _find_job(environment)
+    if job is None:
         return None, None
     now_wall = time.time()
-    cause = cause_of(found, restarts_of(environment), warned_s, now_wall)
-    is_warned = cause is StopCause.TIME_LIMIT and found.state is JobState.RUNNING
-    left_s = found.end_wall - now_wall if is_warned and found.end_wall is not None else None
+    cause = cause_of(job, restarts_of(environment), warned_s, now_wall)
+    is_warned = cause is StopCause.TIME_LIMIT and job.state is JobState.RUNNING
+    left_s = job.end_wall - now_wall if is_warned and job.end_wall is not None else None
     return cause, left_s
+
+
+def _find_job(environment: Mapping[str, str]) -> QueuedJob | None:
+    # A task of an array has a number of its own here.
+    number = environment.get("SLURM_JOB_ID", "")
+    for wait_s in _TRIES_S:
+        time.sleep(wait_s)
+        # squeue may fail, for example because Slurm ends it too.
+        with contextlib.suppress(SlurmError):
+            for job in read_queue([number]):
+                if job.id == number:
+                    return job
+    return None

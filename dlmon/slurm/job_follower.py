@@ -1,4 +1,4 @@
-"""Follow a session of Slurm's: in the queue until its log begins, then by its log."""
+"""Follow a session of a Slurm job: in the queue until its log begins, then by its log."""
 
 from __future__ import annotations
 
@@ -37,27 +37,28 @@ if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
 
 ASK_EVERY_S = 2.0
-"""A queue is asked no more often: its controller serves thousands."""
+"""The least time between queries: Slurm's controller serves thousands of users."""
 OFTEN_FOR_S, SELDOM_S = 120.0, 10.0
-"""What waits for longer is asked for seldom."""
-# What a node has written may be seen elsewhere only later.
+"""After `OFTEN_FOR_S`, the time between queries is `SELDOM_S`."""
+# A file that a node has written may take this long to show elsewhere.
 LATE_S = 5.0
 COPY_AGAIN_S = 10.0
 QUEUED_AGAIN_S = (0.0, 1.0, 2.0, 4.0)
-# The controller finds a missing node only after a while.
+# The controller takes a while to notice that a node is gone.
 FOUND_WITHIN_S = 15.0
 _MOST_OUTPUT_BYTES = 1 << 16
 LONGEST_LINE = 300
-# How Slurm ends a job that could not open its output (slurmd, ESPANK or SIGUNUSED: 53).
+_RESTARTING = (StopCause.REQUEUED, StopCause.PREEMPTED)
+# The signal in Slurm's exit code for a job that could not open its output file.
 _NO_OUTPUT = 53
 
 
 class JobWatch:
-    """Asks how a job stands, in a thread: the controller may take its time.
+    """The state of a job, read in a thread: the controller may be slow.
 
     Args:
         job: its number.
-        read: asks.
+        read: reads the state of a job by its number.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -69,17 +70,17 @@ class JobWatch:
     ) -> None:
         self.number = job
         self.job: QueuedJob | None = None
-        """How it stood when that was asked last; None where Slurm knows no such job any more."""
+        """Its state by the newest answer; None if Slurm has no such job (any more)."""
         self.answered_at: float | None = None
-        """When Slurm answered last; None before it has."""
+        """The time of the newest answer."""
         self.problem: str | None = None
-        """Why it does not answer."""
+        """Why Slurm does not answer; None if it does."""
         self._read, self._clock = read, clock
         self._began = self._asked_at = clock()
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """Ask again where it is time; the answer is in `job` later."""
+        """Query again if it is time; `job` has the answer later."""
         if self._thread is not None and self._thread.is_alive():
             return
         now = self._clock()
@@ -98,7 +99,7 @@ class JobWatch:
 
 
 class SharedQueue:
-    """The queue as the tasks of an array see it: asked once for all, by whichever asks first."""
+    """The queue, read once for all tasks of an array and kept for `ASK_EVERY_S`."""
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class SharedQueue:
         self._asked_at: float | None = None
 
     def job(self, number: str) -> QueuedJob | None:
-        """Return how a job stands, as of the last seconds.
+        """Return the state of a job, which may be `ASK_EVERY_S` old.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -125,29 +126,27 @@ class SharedQueue:
                 self._arrays.add(array)
                 self._jobs = {job.number: job for job in self._read(self._arrays)}
                 self._asked_at = now
-            found = self._jobs.get(number)
-        return found or read_accounts(number)
+            job = self._jobs.get(number)
+        return job or read_accounts(number)
 
 
 class NodeCopy:
-    """Has the log of a session copied that its node writes to a disk of its own.
-
-    That is done by a process, which ends with this one or with the job.
+    """A process that copies a log from the node's own disk; it ends with us or with the job.
 
     Args:
-        log: where its log is seen here.
+        log: the path of the copy.
     """
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._began: float | None = None
+        self._began = -COPY_AGAIN_S
 
-    def look(self, job: QueuedJob) -> None:
-        """Copy what a job that runs has written, from now on."""
+    def keep_running(self, job: QueuedJob) -> None:
+        """Start the process if the job runs and the process doesn't."""
         now = time.monotonic()
         is_copying = self._process is not None and self._process.poll() is None
-        is_soon = self._began is not None and now - self._began < COPY_AGAIN_S
+        is_soon = now - self._began < COPY_AGAIN_S
         if job.state is not JobState.RUNNING or is_copying or is_soon:
             return
         self._began = now
@@ -162,17 +161,17 @@ class NodeCopy:
 
 @cache
 def copy_of(log: Path) -> NodeCopy:
-    """Return what copies the session of a log, one for all that follow it."""
+    """Return the copy of a log, one for all its followers."""
     return NodeCopy(log)
 
 
 class Waiting:
-    """A session that has been submitted, until its log begins or its job is over.
+    """A submitted session, until its log begins or its job is over.
 
     Args:
-        log: where its log will be.
+        log: the path of its future log.
         submitted: what was submitted.
-        watch: asks how its job stands.
+        watch: the state of its job; read anew if None.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -191,25 +190,24 @@ class Waiting:
         self._over_at: float | None = None
         self._running_at: float | None = None
         self.failure: str | None = None
-        """Why no log will come any more; None as long as one may."""
+        """Why the log will never begin; None while it may."""
 
     @property
     def queued(self) -> Queued:
-        """How it stands."""
         job, problem = (None, None) if self.watch is None else (self.watch.job, self.watch.problem)
         return Queued(self.submitted.slurm_job, job, problem, self.submitted.options)
 
     def poll(self) -> Path | None:
-        """Return the log once it is there; `failure` says if it never will be."""
-        # It may be forbidden to look; of a copy, the file comes first.
+        """Return the log once it has begun; `failure` says if it never will."""
+        # The folder may be unreadable; a copied log exists before its first line.
         with contextlib.suppress(OSError):
             if self.log.stat().st_size:
                 return self.log
         if self.watch is None:
-            # Whoever submits it has yet to hear its number.
-            again = read_submitted(self.log)
-            if again is not None and again.slurm_job is not None:
-                self.submitted, self.watch = again, JobWatch(again.slurm_job)
+            # The submitting process may not have received the number yet.
+            submitted = read_submitted(self.log)
+            if submitted is not None and submitted.slurm_job is not None:
+                self.submitted, self.watch = submitted, JobWatch(submitted.slurm_job)
             return None
         self.watch.look()
         return self._look_for_end(self.watch)
@@ -221,14 +219,15 @@ class Waiting:
         if job is not None and not job.state.is_over:
             restarts = job.restarts or 0
             if restarts > self.submitted.restart:
-                # It was started anew before it could begin.
-                return self._next(restarts)
+                # Slurm restarted it before its session began.
+                log = restarted_folder(self.log.parent, restarts) / LOG_NAME
+                return log if os.path.exists(log) else None  # noqa: PTH110
             self._over_at = None
             if job.state is JobState.RUNNING:
                 now = self._clock()
                 self._running_at = now if self._running_at is None else self._running_at
                 if now - self._running_at >= LATE_S:
-                    copy_of(self.log).look(job)
+                    copy_of(self.log).keep_running(job)
             return None
         now = self._clock()
         if self._over_at is None:
@@ -237,25 +236,22 @@ class Waiting:
             self.failure = self._why_over(job)
         return None
 
-    def _next(self, restarts: int) -> Path | None:
-        log = restarted_folder(self.log.parent, restarts) / LOG_NAME
-        return log if os.path.exists(log) else None  # noqa: PTH110
-
     def _why_over(self, job: QueuedJob | None) -> str:
         if job is None:
             return f"Slurm has no job {self.submitted.slurm_job} any more, and no session began"
-        said = last_line_of(self.log.with_name(OUTPUT_NAME))
-        why = f"{end_text(job)} before the session began"
-        if job.signal == _NO_OUTPUT and not said:
-            why += f"; can its node write in {self.log.parent}?"
-        elif job.state in (JobState.COMPLETED, JobState.FAILED) and not said:
-            why = f"{end_text(job)} before a session was seen here; does its node see "
-            why += f"{self.log.parent}?"
-        return f"{why}: {said}" if said else why
+        output = last_line_of(self.log.with_name(OUTPUT_NAME))
+        end, folder = end_text(job), self.log.parent
+        if output:
+            return f"{end} before the session began: {output}"
+        if job.signal == _NO_OUTPUT:
+            return f"{end} before the session began; can its node write in {folder}?"
+        if job.state in (JobState.COMPLETED, JobState.FAILED):
+            return f"{end} before a session was seen here; does its node see {folder}?"
+        return f"{end} before the session began"
 
 
 def end_text(job: QueuedJob) -> str:
-    """Say how a job of Slurm's ended, in words."""
+    """Return a sentence that says how a job ended."""
     number = f"job {job.id}"
     where = f" ({job.node_list})" if job.node_list else ""
     by = "" if job.cancelled_by is None else f" by user {job.cancelled_by}"
@@ -284,7 +280,7 @@ def _reason(job: QueuedJob) -> str:
 
 
 def last_line_of(path: Path) -> str | None:
-    """Return the last line of what Slurm and the shell wrote; None where there is none."""
+    """Return the last line that Slurm and the shell wrote; None if there is none."""
     try:
         text = read_regular(path, _MOST_OUTPUT_BYTES).decode("utf-8", "replace")
     except OSError:
@@ -294,14 +290,12 @@ def last_line_of(path: Path) -> str | None:
 
 
 class JobLife:
-    """Whether a session of Slurm's still runs.
-
-    The lock of its log does not show that where it is written elsewhere: its job does.
+    """The status of a submitted session, by its job: another host's lock on a log isn't seen here.
 
     Args:
         log: its log.
-        watch: asks how its job stands; None for one of its own.
-        number: that of the job, where nothing beside the log says it.
+        watch: the state of its job; read anew if None.
+        number: the number of the job, if no file beside the log has it.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -323,11 +317,11 @@ class JobLife:
         self._unlocked_at: float | None = None
 
     def status(self, by_lock: Status, host: str) -> Status:
-        """Return how a session without a result stands.
+        """Return the status of a session without a result.
 
         Args:
-            by_lock: the same, as the lock of its log shows it here.
-            host: where it was recorded.
+            by_lock: its status by the lock on its log, as seen here.
+            host: the host that recorded it.
         """
         if by_lock == Status.RUNNING or self.watch is None:
             self._unlocked_at = None
@@ -338,23 +332,23 @@ class JobLife:
             self._unlocked_at = now
         waited_s = now - self._unlocked_at
         if self.watch.answered_at is None:
-            # Without Slurm it can't be known.
+            # Without Slurm's answer, only the lock can tell.
             return by_lock if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
-        if job is None or job.state.is_over or self.is_next(job):
+        if job is None or job.state.is_over or self.is_restarted(job):
             return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
         if self.on_node is not None:
-            copy_of(self._log).look(job)
+            copy_of(self._log).keep_running(job)
             return Status.RUNNING
         is_here = host == host_name()
         return by_lock if is_here and waited_s > FOUND_WITHIN_S else Status.RUNNING
 
-    def is_next(self, job: QueuedJob) -> bool:
-        """Return whether Slurm has put the job back into the queue since."""
+    def is_restarted(self, job: QueuedJob) -> bool:
+        """Return whether Slurm has requeued the job since this session began."""
         return (job.restarts or 0) > self.restart
 
-    def _is_started_anew(self, number: str) -> bool:
+    def _wait_for_restart(self, number: str) -> bool:
         for wait_s in QUEUED_AGAIN_S:
-            # Slurm counts a start once what ran before is gone.
+            # Slurm counts a restart once the earlier processes are gone.
             time.sleep(wait_s)
             try:
                 job = read_job(number)
@@ -362,31 +356,29 @@ class JobLife:
                 return False
             if job is None or job.state.is_over:
                 return False
-            if self.is_next(job):
+            if self.is_restarted(job):
                 return True
         return False
 
     def next(self, result: Result | None) -> Waiting | None:
-        """Return the session that goes on where this one ended as Slurm queued its job again.
+        """Return the session that follows this one if Slurm requeued the job.
 
         Args:
-            result: what it came to; None where it was interrupted.
+            result: the result of this session; None if it was interrupted.
         """
-        submitted = read_submitted(self._log)
-        by = None if result is None else result.stopped_by
-        is_queued_again = result is None or by in (StopCause.REQUEUED, StopCause.PREEMPTED)
-        if submitted is None or self.watch is None or not is_queued_again:
+        may_restart = result is None or result.stopped_by in _RESTARTING
+        if self.watch is None or not may_restart or read_submitted(self._log) is None:
             return None
-        if not self._is_started_anew(self.watch.number):
+        if not self._wait_for_restart(self.watch.number):
             return None
         root = self._log.parent.name.removesuffix(f"-r{self.restart}")
-        again = restarted_folder(self._log.parent.with_name(root), self.restart + 1)
-        submitted = read_submitted(again / LOG_NAME)
-        return None if submitted is None else Waiting(again / LOG_NAME, submitted)
+        folder = restarted_folder(self._log.parent.with_name(root), self.restart + 1)
+        submitted = read_submitted(folder / LOG_NAME)
+        return None if submitted is None else Waiting(folder / LOG_NAME, submitted)
 
 
 class SlurmFollower(SessionFollower):
-    """A session that runs in a job of Slurm's, as seen from its log and the queue."""
+    """A session that runs in a Slurm job, followed by its log and the queue."""
 
     def __init__(
         self,
@@ -397,8 +389,8 @@ class SlurmFollower(SessionFollower):
         watch: JobWatch | None = None,
     ) -> None:
         super().__init__(path, clock, launch, by_index)
-        of_job = self.session.header.slurm
-        number = None if of_job is None else of_job.job
+        slurm_job = self.session.header.slurm
+        number = None if slurm_job is None else slurm_job.job
         self.life = JobLife(path, watch, number, lambda: clock() / 1e9)
 
     def status_without_result(self) -> Status:
@@ -416,20 +408,21 @@ class SlurmFollower(SessionFollower):
         return True
 
     def _find_problem(self) -> str | None:
-        job = None if self.life.watch is None else self.life.watch.job
+        life = self.life
+        job = None if life.watch is None else life.watch.job
         is_interrupted = self.status == Status.INTERRUPTED and self.unreadable is None
-        if is_interrupted and job is not None and (job.state.is_over or self.life.is_next(job)):
-            node, lost = self.life.on_node, "no result could be recorded"
-            if node is not None:
-                lost = f"what {node} recorded last could not be copied from it"
+        if is_interrupted and job is not None and (job.state.is_over or life.is_restarted(job)):
+            lost = "no result could be recorded"
+            if life.on_node is not None:
+                lost = f"what {life.on_node} recorded last could not be copied from it"
             return f"interrupted: {end_text(job)}, and {lost}"
         return super()._find_problem()
 
 
-def stop_signal(own_signal: object, by_command: bool) -> str:
-    """Return the signal that asks the supervisor of a job to stop it; not one of its script's."""
-    first, other = ("USR2", "USR1") if by_command else ("USR1", "USR2")
-    return other if own_signal == first else first
+def stop_signal(script_signal: object, by_command: bool) -> str:
+    """Return the signal that has a job's supervisor stop it, other than the script's own signal."""
+    first, second = ("USR2", "USR1") if by_command else ("USR1", "USR2")
+    return second if script_signal == first else first
 
 
 def follow_session(
@@ -438,19 +431,15 @@ def follow_session(
     launch: Lifeline | None = None,
     by_index: bool = False,
 ) -> SessionFollower:
-    """Return what follows the session of a log, in a job of Slurm's or not.
+    """Return a follower for the session of a log, in a Slurm job or not.
 
     Raises:
-        LogError: not a log that can be read.
+        LogError: the log can't be read.
     """
     kind = SessionFollower if read_submitted(path) is None else SlurmFollower
     return kind(path, clock, launch, by_index)
 
 
 def next_session(follower: SessionFollower) -> Waiting | None:
-    """Return the session that goes on where one ended as Slurm put its job back into the queue.
-
-    Args:
-        follower: one that is over.
-    """
+    """Return the session that follows a finished one if Slurm requeued its job."""
     return follower.life.next(follower.result) if isinstance(follower, SlurmFollower) else None

@@ -1,9 +1,9 @@
-"""How jobs stand: in the queue, and in the accounts where a site keeps any."""
+"""Read the states of jobs from Slurm's queue (squeue) and accounts (sacct), and cancel jobs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dlmon.records.record import record
@@ -16,14 +16,14 @@ _UNKNOWN = ("", "N/A", "NONE", "(NULL)", "UNKNOWN", "INVALID", "NOT_SET")
 
 
 class JobState(OpenWord):
-    """What Slurm calls the state of a job."""
+    """Slurm's states of a job."""
 
     PENDING = "pending"
     CONFIGURING = "configuring"
     RUNNING = "running"
     SUSPENDED = "suspended"
     COMPLETING = "completing"
-    """It is over, or starts again, and its processes end."""
+    """Its processes are ending; it is over after that, or starts again."""
     REQUEUED = "requeued"
     REQUEUE_HOLD = "requeue_hold"
     COMPLETED = "completed"
@@ -39,12 +39,12 @@ class JobState(OpenWord):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has yet to start, or to start again."""
+        """True if the job has yet to start, or to start again."""
         return self in _WAITING
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it comes any more."""
+        """True if the job has ended for good."""
         return self in _OVER
 
 
@@ -58,8 +58,8 @@ _OVER = frozenset(
         JobState.DEADLINE,
     )
 )
-# What older and newer versions call states that mean the same to us.
-_SAME = {
+# States of some versions of Slurm, and the states that mean the same to us.
+_SYNONYMS = {
     "requeue_fed": JobState.REQUEUED,
     "special_exit": JobState.REQUEUE_HOLD,
     "launch_failed": JobState.BOOT_FAIL,
@@ -73,27 +73,27 @@ _SAME = {
 
 @record(frozen=True)
 class QueuedJob:
-    """How one job, or one task of an array, stands; what Slurm does not say is None.
+    """The state of a job, or of one task of an array; None for what Slurm does not say.
 
     Attributes:
         id: its number.
-        state: of a closed set of words.
-        name: what its person calls it.
-        reason: why it waits, or ended, in Slurm's own word: Priority, Resources, ...
+        state: its state.
+        name: its name.
+        reason: why it waits or ended, in Slurm's own word: Priority, Resources, ...
         array_job: the number of the array that it is a task of.
-        array_task: which task of it.
-        partition: where it runs; several with commas between them while it waits.
-        start_wall: when it started; of one that waits, when Slurm expects that.
-        end_wall: when it ended, or its time limit ends it.
-        time_limit_s: how long it may run.
-        node_list: its nodes, as Slurm writes lists of them.
-        nodes: how many nodes it has, or asks for.
-        exit_code: that of its script.
-        signal: what ended its script.
+        array_task: the number of the task in its array.
+        partition: its partition; several, separated by commas, while it waits.
+        start_wall: the time of its start; if it waits, the start that Slurm expects.
+        end_wall: the time of its end, or of its time limit.
+        time_limit_s: its time limit.
+        node_list: its nodes, in Slurm's notation.
+        nodes: the number of nodes that it has or asks for.
+        exit_code: the exit code of its script.
+        signal: the signal that ended its script.
         restarts: how often it was requeued.
-        preempted_wall: when another job took its place.
-        tres: what it was given, or asks for, such as `cpu=8,mem=64G,node=1,gres/gpu=1`.
-        cancelled_by: who cancelled it, by user number; only the accounts know.
+        preempted_wall: the time of its preemption.
+        tres: its resources, or those it asks for: `cpu=8,mem=64G,node=1,gres/gpu=1`.
+        cancelled_by: the user number of who cancelled it; only the accounts have it.
     """
 
     id: str
@@ -117,19 +117,19 @@ class QueuedJob:
 
     @property
     def number(self) -> str:
-        """What it is named by: of a task, the number of its array and its own, `123_4`."""
+        """The number that users name it by: `123`, or `123_4` for task 4 of array 123."""
         return self.id if self.array_job is None else f"{self.array_job}_{self.array_task}"
 
 
 @record(frozen=True)
 class Queued:
-    """How a session stands that waits for its job.
+    """The state of a session that waits for its job.
 
     Attributes:
-        number: that of the job; None where Slurm has not given one yet.
-        job: how it stands; None where that isn't known.
+        number: the number of the job; None until Slurm has given one.
+        job: the state of the job; None if unknown.
         problem: why Slurm does not answer.
-        options: what was asked of Slurm, as it was typed.
+        options: the options for Slurm, as typed.
     """
 
     number: str | None = None
@@ -138,7 +138,7 @@ class Queued:
     options: str = ""
 
 
-# Columns of a fixed width; foreign text last, so that it can't pass for another column.
+# Columns of fixed width; free text comes last, so that it can't be taken for another column.
 _COLUMNS = {
     "ArrayJobID": 24,
     "ArrayTaskID": 24,
@@ -163,41 +163,41 @@ _FORMAT = ",".join(f"{name}:{width}" for name, width in _COLUMNS.items())
 def read_queue(
     ids: Iterable[str] = (), *, mine: bool = False, timeout_s: float = ANSWER_S
 ) -> list[QueuedJob]:
-    """Return the jobs of the queue, those that ended lately too.
+    """Return the jobs in the queue, including those that ended lately.
 
     Args:
-        ids: these alone; all where there are none.
-        mine: only those of this user.
-        timeout_s: how long to wait for an answer.
+        ids: the numbers of the jobs; none for all jobs.
+        mine: read only the jobs of this user.
+        timeout_s: the time to wait for an answer.
 
     Raises:
         SlurmError: there is no Slurm here, or it does not answer.
     """
     words = ["squeue", "--noheader", "--array", "--states=all", f"--Format={_FORMAT}"]
-    asked = sorted(set(ids))
-    if asked:
-        words.append(f"--jobs={','.join(asked)}")
+    numbers = sorted(set(ids))
+    if numbers:
+        words.append(f"--jobs={','.join(numbers)}")
     if mine:
         words.append("--me")
     try:
         printed = run_slurm(words, timeout_s)
     except SlurmError as error:
-        # It forgets a job some minutes after its end.
-        if asked and "Invalid job id" in str(error):
+        # Slurm forgets a job some minutes after its end.
+        if numbers and "Invalid job id" in str(error):
             return []
         raise
     return parse_queue(printed)
 
 
 def parse_queue(printed: bytes) -> list[QueuedJob]:
-    """Return the jobs in what squeue prints in our format; what is no job is passed over."""
+    """Return the jobs that squeue printed in our format; skip lines that are no job."""
     jobs = []
     for line in printed.splitlines():
         texts, begin = dict[str, str](), 0
         for name, width in _COLUMNS.items():
             text = line[begin : begin + width].decode("utf-8", "replace")
             texts[name], begin = clean(text.strip(), LONGEST_TEXT * 5), begin + width
-        # A name may hold the end of a line.
+        # A name may contain a line break.
         if texts["JobID"].isdigit() and texts["State"]:
             jobs.append(_job_of(texts))
     return jobs
@@ -229,16 +229,17 @@ def _job_of(texts: dict[str, str]) -> QueuedJob:
 
 
 def state_of(text: str) -> JobState:
-    """Return the state that a word of Slurm's is, such as `CANCELLED by 1000`."""
+    """Return the state that Slurm writes as `CANCELLED by 1000`, for example."""
     words = text.split()
     word = words[0].rstrip("+").lower() if words else ""
-    return _SAME.get(word) or JobState(word)
+    return _SYNONYMS.get(word) or JobState(word)
 
 
 def duration_s(text: str) -> float | None:
-    """Return the seconds of `2-12:30:00`, `30:00` or minutes alone; None where there is no limit.
+    """Return the seconds of a time limit as Slurm writes or reads it; None if there is no limit.
 
-    Slurm reads the same of an option, where `12:30` is minutes and seconds, and `1-12` hours.
+    `2-12:30:00` has days, `1-12` is a day and 12 hours, `12:30` is minutes and seconds, and `12` is
+    minutes.
     """
     match = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,2}))?(?::(\d{1,2}))?", text)
     if match is None:
@@ -255,11 +256,7 @@ _ACCOUNT_COLUMNS = ("JobID", "State", "ExitCode", "Start", "End", "Timelimit", "
 
 
 def read_accounts(job: str) -> QueuedJob | None:
-    """Return how a job stands by the accounts of its site; None where those don't have it.
-
-    Args:
-        job: its number, such as 123 or 123_4.
-    """
+    """Return the state of job 123 or 123_4 from the site's accounts; None if they lack it."""
     words = [
         *("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}"),
         f"--format={','.join(_ACCOUNT_COLUMNS)}",
@@ -268,7 +265,7 @@ def read_accounts(job: str) -> QueuedJob | None:
         printed = run_slurm(words)
     except SlurmError:
         return None
-    # A job that was requeued has a line each time: the last is the newest.
+    # A requeued job has a line for each start: the last is the newest.
     for line in reversed(printed.decode("utf-8", "replace").splitlines()):
         texts = [clean(text.strip(), LONGEST_TEXT) for text in line.split("|")]
         if len(texts) == len(_ACCOUNT_COLUMNS):
@@ -297,23 +294,25 @@ def _job_of_accounts(texts: dict[str, str]) -> QueuedJob:
 
 
 def read_job(job: str) -> QueuedJob | None:
-    """Return how one job stands, by the queue, else by the accounts; None where neither has it.
+    """Return the state of a job from the queue, else from the accounts; None if neither has it.
 
     Raises:
         SlurmError: there is no Slurm here, or it does not answer.
     """
-    found = next(iter(read_queue([job])), None)
-    if found is None or found.state is not JobState.CANCELLED:
-        return found or read_accounts(job)
+    queued = next(iter(read_queue([job])), None)
+    if queued is not None and queued.state is not JobState.CANCELLED:
+        return queued
     account = read_accounts(job)
-    return found if account is None else replace(found, cancelled_by=account.cancelled_by)
+    if queued is None or account is None:
+        return queued or account
+    return replace(queued, cancelled_by=account.cancelled_by)
 
 
 def host_names(node_list: str) -> list[str]:
     """Return the nodes of a list such as `n[1-4,7]`.
 
     Raises:
-        SlurmError: there is no Slurm here, or that is no list of nodes.
+        SlurmError: there is no Slurm here, or this is not a list of nodes.
     """
     printed = run_slurm(["scontrol", "show", "hostnames", node_list])
     return [clean(name, LONGEST_TEXT) for name in printed.decode("utf-8", "replace").split()]
@@ -332,17 +331,17 @@ def partitions() -> list[str]:
 
 
 def cancel(job: str, signal: str | None = None) -> None:
-    """Cancel a job; with a signal, send that to its script alone.
+    """Cancel a job or, if a signal is named, only send the signal to its script.
 
     Args:
         job: its number.
-        signal: the name of one, such as USR2.
+        signal: the name of the signal, such as USR2.
 
     Raises:
         SlurmError: there is no Slurm here, or it refuses.
     """
-    how: Sequence[str] = [] if signal is None else ["--batch", f"--signal={signal}"]
-    run_slurm(["scancel", *how, job])
+    options = [] if signal is None else ["--batch", f"--signal={signal}"]
+    run_slurm(["scancel", *options, job])
 
 
 def _word(text: str) -> str | None:
@@ -350,20 +349,20 @@ def _word(text: str) -> str | None:
 
 
 def number_of(text: str | None) -> int | None:
-    """Return the number that Slurm writes; None where it is none, or too long for any."""
+    """Return the number that Slurm wrote; None if it is not a number or absurdly long."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _wall(text: str) -> float | None:
     number = number_of(text)
-    # A time that isn't known is 0 in some versions.
+    # Some versions write 0 for an unknown time.
     return float(number) if number else None
 
 
 def _exit_of(text: str) -> tuple[int | None, int | None]:
-    """Return the exit code, and the signal, in `0:9`.
+    """Return the exit code and the signal from `0:9`.
 
-    Without a colon, as some versions write it, one can't be told from the other.
+    Some versions write one number without a colon, which may be either.
     """
     code, _, signal = text.partition(":")
     return (number_of(code), number_of(signal) or None) if ":" in text else (None, None)

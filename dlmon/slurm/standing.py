@@ -1,4 +1,4 @@
-"""How sessions of Slurm's stand, and how to stop one, where their logs don't say it."""
+"""Ask Slurm for the status of sessions whose logs don't tell it, and stop such sessions."""
 
 from __future__ import annotations
 
@@ -20,57 +20,55 @@ _UNSURE = (Status.QUEUED, Status.UNKNOWN)
 
 
 def list_with_queue(directory: Path) -> list[SessionEntry]:
-    """Return all sessions of a directory, oldest first, as their logs and the queue say."""
+    """Return the sessions of a directory, oldest first, with their status from log and queue."""
     entries = list_sessions(directory)
     return with_queue(entries) if any(is_of_slurm(entry.path) for entry in entries) else entries
 
 
 def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:
-    """Return sessions with what the queue says of those whose standing their logs don't say.
+    """Return the sessions, with the status from the queue if their log doesn't tell it.
 
-    It is asked once for all; where it does not answer, they stay as they are.
+    One query reads the states of all jobs; if it fails, the sessions are returned unchanged.
     """
     numbers = {
         entry.header.id: submitted.slurm_job
         for entry in entries
         if entry.status in _UNSURE and (submitted := read_submitted(entry.path)) is not None
     }
-    asked = [number for number in numbers.values() if number is not None]
-    if not asked:
+    queried = [number for number in numbers.values() if number is not None]
+    if not queried:
         return list(entries)
     try:
-        # Of several that are asked for, those that are over long ago are left out.
-        jobs = {job.number: job for job in read_queue(asked)}
+        # The answer leaves out jobs that ended long ago.
+        jobs = {job.number: job for job in read_queue(queried)}
     except SlurmError:
         return list(entries)
     return [
-        replace(entry, status=_standing(entry, jobs.get(numbers[entry.header.id] or "")))
+        replace(entry, status=_status(entry, jobs.get(numbers[entry.header.id] or "")))
         if entry.header.id in numbers
         else entry
         for entry in entries
     ]
 
 
-def _standing(entry: SessionEntry, job: QueuedJob | None) -> Status:
+def _status(entry: SessionEntry, job: QueuedJob | None) -> Status:
     if job is None or job.state.is_over:
         return Status.INTERRUPTED
-    if entry.status == Status.QUEUED:
-        return Status.QUEUED
-    return Status.RUNNING
+    return Status.QUEUED if entry.status == Status.QUEUED else Status.RUNNING
 
 
 def stop_submitted(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> str | None:
-    """Stop a session of Slurm's: by its supervisor where it runs, else by taking its job away.
+    """Stop a submitted session: ask its supervisor if that runs, else cancel its job.
 
     Args:
         entry: the session.
-        asked_by: the signal by which the supervisor knows who asks.
+        asked_by: the signal that tells the supervisor who asks.
 
     Returns:
-        What happens, in words; None where its supervisor was asked, as that of any other.
+        A phrase that says what happens; None if a supervisor on this host was asked.
 
     Raises:
-        NotControlled: it is over, or Slurm refuses.
+        NotControlled: the session is over, or Slurm refuses.
     """
     submitted = read_submitted(entry.path)
     is_over = entry.result is not None or entry.status == Status.INTERRUPTED
@@ -79,9 +77,9 @@ def stop_submitted(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -
         return None
     number = submitted.slurm_job
     is_running = entry.status == Status.UNKNOWN
-    own, by_command = submitted.job.get("own_signal"), asked_by == BY_COMMAND
+    script_signal, by_command = submitted.job.get("own_signal"), asked_by == BY_COMMAND
     try:
-        cancel(number, stop_signal(own, by_command) if is_running else None)
+        cancel(number, stop_signal(script_signal, by_command) if is_running else None)
     except SlurmError as error:
         raise NotControlled(f"{entry.header.id}: {error}") from None
     return "is stopping" if is_running else f"is cancelled: job {number} is out of the queue"

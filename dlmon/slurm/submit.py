@@ -1,4 +1,4 @@
-"""Submit a job: what a person asked Slurm for, the script that it runs, and its number."""
+"""Read options for Slurm, write batch scripts and submit them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import duration_s
 
 WARNING_S = 90
-"""So long before the end of its time a job is asked to end, unless its person says otherwise."""
+"""Seconds from Slurm's warning (SIGTERM) to the time limit, unless the user sets --signal."""
 LEAST_WARNING_S = 20
 OUTPUT_NAME, SCRIPT_NAME = "job.out", "job.sh"
 SUBMIT_S = 120.0
@@ -39,7 +39,7 @@ _SHORT = {
     "-w": "--nodelist",
 }
 _COUNTS = ("nodes", "ntasks", "ntasks-per-node")
-# What would have sbatch do something else than hand in our script.
+# Options that have sbatch do something else than submit our script.
 _REFUSED = {
     "--wrap": "the command stands after --",
     "--wait": "dlmon follows the job by itself",
@@ -54,19 +54,15 @@ _REFUSED = {
 
 @record(frozen=True)
 class SlurmOptions:
-    """The options of sbatch that a person gave, split as a shell does, but not read.
-
-    Attributes:
-        words: as they were given.
-    """
+    """The user's options for sbatch, split into words."""
 
     words: tuple[str, ...] = ()
 
     def value_of(self, name: str) -> str | None:
-        """Return the value of an option by its long name; None where it isn't given."""
-        return dict(self._given()).get(name)
+        """Return the value of an option by its long name; None if it is absent."""
+        return dict(self._names_and_values()).get(name)
 
-    def _given(self) -> Iterator[tuple[str, str]]:
+    def _names_and_values(self) -> Iterator[tuple[str, str]]:
         for word, following in zip(self.words, (*self.words[1:], ""), strict=False):
             name, equals, value = word.partition("=")
             if word.startswith("--"):
@@ -76,17 +72,18 @@ class SlurmOptions:
 
     @property
     def own_signal(self) -> str | None:
-        """The signal that the script handles itself, such as USR1; None where it is dlmon's."""
-        asked = self.value_of("--signal")
-        name = None if asked is None else asked.rpartition(":")[2].partition("@")[0].upper()
-        return None if name is None else name.removeprefix("SIG")
+        """The warning signal that the user's script handles, such as USR1; None if dlmon does."""
+        value = self.value_of("--signal")
+        if value is None:
+            return None
+        return value.rpartition(":")[2].partition("@")[0].upper().removeprefix("SIG")
 
     @property
     def has_several_tasks(self) -> bool:
-        """Whether more than one node, or task, is asked for: each runs the command then."""
-        numbers = [self.value_of(f"--{name}") or "" for name in _COUNTS]
-        found = (re.match(r"\d{1,9}", number) for number in numbers)
-        return any(number is not None and int(number[0]) > 1 for number in found)
+        """True if the user asks for more than one node or task: each runs the command."""
+        values = [self.value_of(f"--{name}") or "" for name in _COUNTS]
+        numbers = (re.match(r"\d{1,9}", value) for value in values)
+        return any(number is not None and int(number[0]) > 1 for number in numbers)
 
     @property
     def time_limit_s(self) -> float | None:
@@ -94,10 +91,10 @@ class SlurmOptions:
 
 
 def read_slurm_options(text: str) -> SlurmOptions:
-    """Read what stands after `--slurm`, such as `-p gpu --gres=gpu:1 -t 2:00:00`.
+    """Read the value of `--slurm`, such as `-p gpu --gres=gpu:1 -t 2:00:00`.
 
     Raises:
-        SlurmError: it is no text of options, or one of them is none for dlmon.
+        SlurmError: the text is not a line of options, or dlmon can't allow one of them.
     """
     if clean(text) != text:
         raise SlurmError("--slurm takes one line of options without control characters")
@@ -116,7 +113,7 @@ def read_slurm_options(text: str) -> SlurmOptions:
 
 
 def warning_s(time_limit_s: float | None) -> int:
-    """Return how long before its end a job is asked to end: less where it has little time."""
+    """Return the seconds from Slurm's warning to the time limit: fewer for a short job."""
     if time_limit_s is None:
         return WARNING_S
     return max(LEAST_WARNING_S, min(WARNING_S, int(time_limit_s / 10)))
@@ -127,85 +124,86 @@ def batch_script(
     output: Path,
     name: str,
     command: Sequence[str],
-    in_each: bool = False,
+    by_srun: bool = False,
     text: str = "",
 ) -> str:
-    """Return the script that a job runs, to be handed in or read by a person.
+    """Return the batch script of a job.
 
     Args:
-        options: what the person asked for; it comes last, so that it prevails.
-        output: where Slurm and the shell write what they have to say.
-        name: what the job is called.
-        command: what it runs.
-        in_each: run it in each of several tasks, by srun.
-        text: a line that the command reads on its stdin, where it is not run in each.
+        options: the user's options; they come last and so take precedence.
+        output: the file for the output of Slurm and the shell.
+        name: the name of the job.
+        command: the command that it runs.
+        by_srun: run the command in each task.
+        text: a line for the command's stdin, unless `by_srun`.
     """
-    asked = [f"--job-name={name}", "--open-mode=append"]
-    if in_each:
-        asked.append(f"--output={_escaped(output)}")
-        return _script(options, asked, f"exec {shlex.join(['srun', *command])}", is_step=True)
-    # A node that does not see the folder could not begin a job with its output there.
+    defaults = [f"--job-name={name}", "--open-mode=append"]
+    if by_srun:
+        defaults.append(f"--output={_escaped(output)}")
+        return _script(options, defaults, f"exec {shlex.join(['srun', *command])}", is_step=True)
     lines = [f"exec {shlex.join(command)} << '{_END}'", text, _END]
     if options.value_of("--output") is None:
-        asked.append("--output=/dev/null")
+        # Slurm can't start a job if the node doesn't see the folder of its output.
+        defaults.append("--output=/dev/null")
         folder, file = shlex.quote(str(output.parent)), shlex.quote(str(output))
         lines.insert(0, f"[ ! -d {folder} ] || exec >> {file} 2>&1")
-    return _script(options, asked, "\n".join(lines))
+    return _script(options, defaults, "\n".join(lines))
 
 
 def array_script(
     options: SlurmOptions, output: Path, name: str, command: Sequence[str], tasks: Path, array: str
 ) -> str:
-    """Return the script that each task of an array runs, with its folder as the last word.
+    """Return the batch script of a job array; each task runs the command with its folder added.
 
     Args:
-        options: as for `batch_script`.
-        output: a folder; what is said once a task knows its own folder is there, in `OUTPUT_NAME`.
-        name: as for `batch_script`.
-        command: what it runs.
-        tasks: a file with the folder of each task, a line each, from that of task 0 on.
-        array: the option that makes the array.
+        options: the user's options; they come last and so take precedence.
+        output: the folder for output until a task knows its own folder, which has `OUTPUT_NAME`.
+        name: the name of the job.
+        command: the command that each task runs.
+        tasks: a file with a line for each task: its folder.
+        array: the option `--array=...`.
     """
-    asked = [f"--job-name={name}", f"--output={_escaped(output)}/task-%A-%a.out", array]
+    defaults = [f"--job-name={name}", f"--output={_escaped(output)}/task-%A-%a.out", array]
     line = f'"$(({_TASK_VARIABLE} + 1))p"'
     folder = f"folder=$(sed -n {line} {shlex.quote(str(tasks))})"
     run = f'exec {shlex.join(command)} "$folder" >> "$folder/{OUTPUT_NAME}" 2>&1'
-    return _script(options, [*asked, "--open-mode=append"], f"{folder}\n{run}")
+    return _script(options, [*defaults, "--open-mode=append"], f"{folder}\n{run}")
 
 
 def _script(
-    options: SlurmOptions, asked: Sequence[str], commands: str, is_step: bool = False
+    options: SlurmOptions, defaults: list[str], commands: str, is_step: bool = False
 ) -> str:
-    # Where srun starts them, Slurm signals the tasks themselves.
-    to_batch = "" if is_step else "B:"
-    warning = f"--signal={to_batch}TERM@{warning_s(options.time_limit_s)}"
-    ours = [*asked, *([warning] if options.value_of("--signal") is None else [])]
-    lines = [f"#SBATCH {shlex.quote(word)}" for word in ours]
+    if options.value_of("--signal") is None:
+        # Slurm signals the tasks themselves if srun starts them.
+        to_batch = "" if is_step else "B:"
+        warning = f"--signal={to_batch}TERM@{warning_s(options.time_limit_s)}"
+        defaults = [*defaults, warning]
+    lines = [f"#SBATCH {shlex.quote(word)}" for word in defaults]
     lines += [f"#SBATCH {shlex.join(words)}" for words in _with_values(options.words)]
     return "\n".join(["#!/bin/bash", *lines, "", commands, ""])
 
 
 def _with_values(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield each option with the words that follow it: a line each."""
+    """Yield each option with its values."""
     begin = 0
-    for place in range(1, len(words) + 1):
-        if place == len(words) or words[place].startswith("-"):
-            if place > begin:
-                yield words[begin:place]
-            begin = place
+    for end in range(1, len(words) + 1):
+        if end == len(words) or words[end].startswith("-"):
+            if end > begin:
+                yield words[begin:end]
+            begin = end
 
 
 def _escaped(path: Path) -> str:
-    """Return a path as --output takes it, where % begins a pattern."""
+    """Return a path for --output, which takes % for the start of a pattern."""
     return str(path).replace("%", "%%")
 
 
 def submit(script: Path, directory: str | None = None) -> str:
-    """Hand a script in, and return the number of the job.
+    """Submit a batch script and return the number of the job.
 
     Args:
-        script: the file.
-        directory: where the job runs; None for here.
+        script: the batch script.
+        directory: the working directory of the job; None for the current one.
 
     Raises:
         SlurmError: there is no Slurm here, or it refuses the job.
@@ -214,7 +212,7 @@ def submit(script: Path, directory: str | None = None) -> str:
     if directory is not None:
         words.append(f"--chdir={directory}")
     printed = run_slurm([*words, str(script)], SUBMIT_S).decode("utf-8", "replace")
-    # With the cluster behind a semicolon, where there are several.
+    # The name of the cluster follows a semicolon if there are several.
     number = re.search(r"^(\d+)(?:;\S*)?$", printed, re.MULTILINE)
     if number is None:
         raise SlurmError(f"sbatch named no job: {quoted(printed.strip())}")

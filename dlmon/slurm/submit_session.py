@@ -1,4 +1,4 @@
-"""Submit a session, and find on the node what was submitted."""
+"""Submit sessions to Slurm and, on the node, read what was submitted."""
 
 from __future__ import annotations
 
@@ -30,79 +30,79 @@ from dlmon.system.private_files import make_new_private_folder, make_private_fol
 from dlmon.system.this_host import host_name
 
 SUBMITTED_FLAG = "--submitted"
-"""Before the folder of a session, for the supervisor that runs it."""
+"""The flag of the supervisor's command; the folder of a submitted session follows it."""
 _TRIES = 100
 
 
 def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
-    """Submit a job of Slurm's that records a session, and return where its log will be.
+    """Submit a job that records a session, and return the path of its future log.
 
     Args:
-        job: what it runs.
-        options: what a person asks of Slurm.
-        text: the same as it was typed.
+        job: the job.
+        options: the user's options for Slurm.
+        text: the options as typed.
 
     Raises:
-        SlurmError: there is no Slurm here, or it refuses the job; nothing is left of it.
-        LogError: nothing can be kept in the log directory.
+        SlurmError: there is no Slurm here, or it refuses the job; no files remain.
+        LogError: the log directory can't be written.
     """
     _require_slurm()
     folder = _new_folder(job)
     log = folder / LOG_NAME
     try:
-        made = _write_job(folder, job, options, text)
+        submitted = _write_job(folder, job, options, text)
         script = folder / SCRIPT_NAME
         name, command = job.name or job.workload, [*_command(), str(folder)]
-        in_each, text = job.script and options.has_several_tasks, json.dumps(asdict(made))
+        by_srun, text = job.script and options.has_several_tasks, json.dumps(asdict(submitted))
         output = folder / OUTPUT_NAME
-        _write(script, batch_script(options, output, name, command, in_each, text))
+        _write(script, batch_script(options, output, name, command, by_srun, text))
         number = submit(script, job.directory)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    # Without its number the session can't be followed in the queue; the job runs either way.
-    write_submitted(log, replace(made, slurm_job=number))
+    # The number lets the queue be asked for the job.
+    write_submitted(log, replace(submitted, slurm_job=number))
     return log
 
 
 def submit_array(
     jobs: Sequence[Job], options: SlurmOptions, text: str, at_once: int | None, folder: Path
 ) -> list[Path]:
-    """Submit a job array of which each task records a session; return where their logs will be.
+    """Submit a job array whose tasks each record a session; return the paths of their future logs.
 
     Args:
-        jobs: what each task runs.
-        options: what a person asks of Slurm for each.
-        text: the same as it was typed.
-        at_once: how many may run at the same time; None for all.
-        folder: where the script is kept that is handed in.
+        jobs: the job of each task.
+        options: the user's options for Slurm, for each task.
+        text: the options as typed.
+        at_once: the number of tasks that may run at the same time; None for all.
+        folder: the folder for the batch script.
 
     Raises:
-        SlurmError: there is no Slurm here, or it refuses the jobs; nothing is left of them.
-        LogError: nothing can be kept in the log directory.
+        SlurmError: there is no Slurm here, or it refuses the jobs; no files remain.
+        LogError: the log directory can't be written.
     """
     _require_slurm()
     folders: list[Path] = []
-    made: list[Submitted] = []
+    submitted: list[Submitted] = []
     try:
         for job in jobs:
             folders.append(_new_folder(job))
-            made.append(_write_job(folders[-1], job, options, text))
-        # Of a sweep that is resumed, an earlier array may still read its own.
-        place = f"tasks-{folders[0].name}"
-        tasks, script = folder / place, folder / f"{place}.sh"
-        _write(tasks, "".join(f"{each}\n" for each in folders))
+            submitted.append(_write_job(folders[-1], job, options, text))
+        # An earlier array of a resumed sweep may still read its own file.
+        stem = f"tasks-{folders[0].name}"
+        tasks, script = folder / stem, folder / f"{stem}.sh"
+        _write(tasks, "".join(f"{session_folder}\n" for session_folder in folders))
         array = f"--array=0-{len(jobs) - 1}" + ("" if at_once is None else f"%{at_once}")
         name = jobs[0].name or folder.name
         _write(script, array_script(options, folder, name, _command(), tasks, array))
         number = submit(script)
     except BaseException:
-        for each in folders:
-            shutil.rmtree(each, ignore_errors=True)
+        for session_folder in folders:
+            shutil.rmtree(session_folder, ignore_errors=True)
         raise
-    logs = [each / LOG_NAME for each in folders]
-    for task, (log, submitted) in enumerate(zip(logs, made, strict=True)):
-        write_submitted(log, replace(submitted, slurm_job=f"{number}_{task}"))
+    logs = [session_folder / LOG_NAME for session_folder in folders]
+    for task, log in enumerate(logs):
+        write_submitted(log, replace(submitted[task], slurm_job=f"{number}_{task}"))
     return logs
 
 
@@ -112,7 +112,7 @@ def _require_slurm() -> None:
 
 
 def _new_folder(job: Job) -> Path:
-    """Make the folder of a new session; many may begin in one second."""
+    """Make the folder of a new session; several may begin in the same second."""
     parent = Path(job.log_dir)
     try:
         make_private_folder(parent)
@@ -131,7 +131,7 @@ def _new_folder(job: Job) -> Path:
 
 def _write_job(folder: Path, job: Job, options: SlurmOptions, text: str) -> Submitted:
     job = replace(job, session=folder.name, outlives_viewer=True, own_signal=options.own_signal)
-    made = Submitted(
+    submitted = Submitted(
         session=folder.name,
         wall=time.time(),
         host=host_name(),
@@ -139,17 +139,21 @@ def _write_job(folder: Path, job: Job, options: SlurmOptions, text: str) -> Subm
         options=text,
         time_limit_s=options.time_limit_s,
     )
-    write_submitted(folder / LOG_NAME, made)
+    _write_submitted(folder, submitted, job)
+    return submitted
+
+
+def _write_submitted(folder: Path, submitted: Submitted, job: Job) -> None:
+    write_submitted(folder / LOG_NAME, submitted)
     if job.name is not None:
         write_label(folder / LOG_NAME, Label(job.name))
-    return made
 
 
 def _command() -> list[str]:
-    """Return the words of the supervisor; the folder of its session follows them."""
+    """Return the command of the supervisor, without the folder of its session."""
     command = [*python_command("dlmon.supervisor"), SUBMITTED_FLAG]
     packages = os.environ.get(PACKAGES_VARIABLE)
-    # Where dlmon is not installed, what it starts needs to know where it is.
+    # If dlmon is not installed, its processes are told the folder of its packages.
     return command if packages is None else ["env", f"{PACKAGES_VARIABLE}={packages}", *command]
 
 
@@ -162,17 +166,16 @@ def _write(path: Path, text: str) -> None:
 
 
 def submitted_job(
-    folder: Path, environment: Mapping[str, str], read: Callable[[], str] = str
+    folder: Path, environment: Mapping[str, str], read_text: Callable[[], str] = str
 ) -> Job:
-    """Return what is to be run in this job of Slurm's.
+    """Return the job to run in this Slurm job.
 
-    A job that Slurm restarts has a session of its own each time: the log of an earlier one is kept
-    as it is.
+    If Slurm has restarted the Slurm job, it gets a new session: earlier logs stay as they are.
 
     Args:
-        folder: of the session that was submitted.
-        environment: what Slurm has told the job.
-        read: returns what was submitted where the folder is not seen here; it is made then.
+        folder: the folder of the submitted session; made if this node doesn't see it.
+        environment: the Slurm job's environment.
+        read_text: returns what was submitted, as JSON, if this node doesn't see the folder.
 
     Raises:
         LogError: the folder can't be read here, or nothing was submitted with it.
@@ -180,49 +183,47 @@ def submitted_job(
     submitted = read_submitted(folder / LOG_NAME)
     if submitted is None and not folder.is_dir():
         with contextlib.suppress(LogError, OSError, TypeError, ValueError):
-            sent = Submitted(**json.loads(read()))
+            sent = Submitted(**json.loads(read_text()))
             make_private_folder(folder)
             number = environment.get("SLURM_JOB_ID")
             write_submitted(folder / LOG_NAME, replace(sent, slurm_job=number))
             submitted = read_submitted(folder / LOG_NAME)
     if submitted is None:
-        seen = "holds nothing that was submitted" if folder.is_dir() else "is not there"
+        problem = "holds nothing that was submitted" if folder.is_dir() else "is not there"
         raise LogError(
-            f"{folder} {seen}: choose with --log-dir a directory that the login node and the nodes "
-            "share"
+            f"{folder} {problem}: choose with --log-dir a directory that the login node and the "
+            "nodes share"
         )
     with contextlib.suppress(TypeError, ValueError):
         job = Job.from_fields(submitted.job)
         restart = restarts_of(environment)
         if restart:
-            job = _started_anew(folder, submitted, job, restart, environment)
+            job = _restarted_job(folder, submitted, job, restart, environment)
         return replace(job, log_dir=str(folder.parent))
     raise LogError(f"what was submitted with {folder} is of another version of dlmon")
 
 
 def restarted_folder(folder: Path, restart: int) -> Path:
-    """Return the folder of the session of a job that Slurm has started anew so often."""
+    """Return the folder of the session that a job records after its n-th restart by Slurm."""
     return folder.with_name(f"{folder.name}-r{restart}") if restart else folder
 
 
-def _started_anew(
+def _restarted_job(
     folder: Path, submitted: Submitted, job: Job, restart: int, environment: Mapping[str, str]
 ) -> Job:
-    again = restarted_folder(folder, restart)
-    job = replace(job, session=again.name)
-    made = replace(
+    folder = restarted_folder(folder, restart)
+    job = replace(job, session=folder.name)
+    submitted = replace(
         submitted,
-        session=again.name,
+        session=folder.name,
         wall=time.time(),
         job=asdict(job),
         slurm_job=submitted.slurm_job or environment.get("SLURM_JOB_ID"),
         restart=restart,
     )
     try:
-        make_new_private_folder(again)
+        make_new_private_folder(folder)
     except OSError as error:
-        raise LogError(f"{again} can't be made: {reason_of(error)}") from None
-    write_submitted(again / LOG_NAME, made)
-    if job.name is not None:
-        write_label(again / LOG_NAME, Label(job.name))
+        raise LogError(f"{folder} can't be made: {reason_of(error)}") from None
+    _write_submitted(folder, submitted, job)
     return job

@@ -1,4 +1,4 @@
-"""What a job asked for and what it used, and the options that would have fitted."""
+"""Compare the resources that a job was given with those it used, and suggest options."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dlmon.slurm.ending import job_of
 from dlmon.slurm.queue import number_of, read_queue
 
 HEADROOM = 1.25
-"""What is asked for beyond what was used: another run is not quite like this one."""
+"""The suggested amount over the used amount: another run may need a little more."""
 LEAST_LIMIT_S = 600.0
 _MIB_OF = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
 @record(frozen=True)
-class Used:
-    """What it used of that; what was not measured is None.
+class JobUsage:
+    """The resources that a job used; None for what was not measured.
 
     Attributes:
-        cpus: processors that were busy, in the mean.
-        memory_mib: memory at its peak.
-        gpu_busy_pct: how busy its GPUs were, in the mean.
-        gpus: GPUs that were busy at all.
-        time_s: how long it took.
-        most_cpus: processors that were busy on the node that used most of them.
-        most_memory_mib: the same of memory.
+        cpus: mean number of busy processors.
+        memory_mib: peak memory.
+        gpu_busy_pct: mean GPU utilization.
+        gpus: number of GPUs that were busy at all.
+        time_s: run time.
+        most_cpus: busy processors on the node that used most of them.
+        most_memory_mib: memory on the node that used most of it.
     """
 
     cpus: float | None = None
@@ -43,7 +43,7 @@ class Used:
 
 
 def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
-    """Return what the job was given that a process with this environment runs in, as it says."""
+    """Return the job that a process runs in, as its environment describes it; None if in none."""
     number = job_of(environment)
     if number is None:
         return None
@@ -51,13 +51,13 @@ def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
     cpus = sum(_cpus_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))) or None
     memory = None
     for name, times in (("NODE", nodes), ("CPU", cpus)):
-        given = number_of(environment.get(f"SLURM_MEM_PER_{name}"))
-        if memory is None and given is not None and times is not None:
-            memory = float(given * times)
+        mib = number_of(environment.get(f"SLURM_MEM_PER_{name}"))
+        if memory is None and mib is not None and times is not None:
+            memory = float(mib * times)
     gpus = number_of(environment.get("SLURM_GPUS"))
-    of_node = number_of(environment.get("SLURM_GPUS_ON_NODE"))
-    if gpus is None and of_node is not None:
-        gpus = of_node * (nodes or 1)
+    gpus_on_node = number_of(environment.get("SLURM_GPUS_ON_NODE"))
+    if gpus is None and gpus_on_node is not None:
+        gpus = gpus_on_node * (nodes or 1)
     start, end = (number_of(environment.get(f"SLURM_JOB_{word}_TIME")) for word in ("START", "END"))
     return SlurmJob(
         job=number,
@@ -73,48 +73,45 @@ def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
 
 
 def with_queue(job: SlurmJob, environment: Mapping[str, str], timeout_s: float) -> SlurmJob:
-    """Return a job with what the queue says of it: its environment says less in older versions.
+    """Add to a job what the queue says of it: older versions of Slurm set fewer variables.
 
     Args:
-        job: as its environment says.
-        environment: of one of its processes.
-        timeout_s: how long to wait for the queue.
+        job: the job as its environment describes it.
+        environment: that of one of its processes.
+        timeout_s: the time to wait for the queue.
     """
     number = environment.get("SLURM_JOB_ID", "")
     try:
-        asked = read_queue([number], timeout_s=timeout_s)
+        jobs = read_queue([number], timeout_s=timeout_s)
     except SlurmError:
         return job
-    found = next((each for each in asked if each.id == number), None)
-    if found is None:
+    queued = next((queued for queued in jobs if queued.id == number), None)
+    if queued is None:
         return job
-    given = given_by(found.tres or "")
-    known = {name: value for name, value in given.items() if value is not None}
-    # Without a limit, its end is that of the year after.
-    end_wall = None if found.time_limit_s is None else found.end_wall
-    return replace(job, time_limit_s=found.time_limit_s, end_wall=end_wall, **known)
+    resources = {k: v for k, v in parse_tres(queued.tres or "").items() if v is not None}
+    # Slurm invents an end, a year ahead, for a job without a time limit.
+    end_wall = None if queued.time_limit_s is None else queued.end_wall
+    return replace(job, time_limit_s=queued.time_limit_s, end_wall=end_wall, **resources)
 
 
-def given_by(tres: str) -> dict[str, Any]:
-    """Return the fields of a job that a list of what it has says: `cpu=8,mem=64G,gres/gpu=1`."""
-    listed = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
-    gpus = number_of(listed.get("gres/gpu"))
+def parse_tres(tres: str) -> dict[str, Any]:
+    """Return the fields of `SlurmJob` in a list of resources: `cpu=8,mem=64G,gres/gpu=1`."""
+    amounts = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
+    # Not every site has Slurm count GPUs; some count them by model alone.
+    gpus = number_of(amounts.get("gres/gpu"))
     if gpus is None:
-        typed = [
-            number_of(number) for name, number in listed.items() if name.startswith("gres/gpu:")
-        ]
-        gpus = sum(filter(None, typed)) if typed else None
+        by_model = [number_of(v) for k, v in amounts.items() if k.startswith("gres/gpu:")]
+        gpus = sum(filter(None, by_model)) if by_model else None
     return {
-        "nodes": number_of(listed.get("node")),
-        "cpus": number_of(listed.get("cpu")),
-        "memory_mib": memory_mib(listed.get("mem", "")),
-        # Not every site has Slurm count them.
+        "nodes": number_of(amounts.get("node")),
+        "cpus": number_of(amounts.get("cpu")),
+        "memory_mib": memory_mib(amounts.get("mem", "")),
         "gpus": gpus,
     }
 
 
 def memory_mib(text: str) -> float | None:
-    """Return the MiB of `64G`, `9800M` or `512` (of MiB); None where that is no size."""
+    """Return the MiB of `64G`, `9800M` or `512` (MiB); None if the text is not a size."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "M")
     try:
         value = float(number) * _MIB_OF[unit]
@@ -124,45 +121,45 @@ def memory_mib(text: str) -> float | None:
 
 
 def _cpus_per_node(text: str) -> list[int]:
-    """Return the processors of each node, of `8(x2),4`."""
-    found: list[int] = []
+    """Return the number of processors of each node: [8, 8, 4] for `8(x2),4`."""
+    cpus: list[int] = []
     for part in text.split(","):
         number, _, times = part.partition("(x")
         count, repeated = number_of(number), number_of(times.rstrip(")") or "1")
         if count is not None and repeated is not None:
-            found += [count] * min(repeated, 100_000)
-    return found
+            cpus += [count] * min(repeated, 100_000)
+    return cpus
 
 
-def fitting_options(asked: SlurmJob, used: Used, headroom: float = HEADROOM) -> list[str]:
-    """Return the options of sbatch that would have fitted, rounded as people write them.
+def fitting_options(job: SlurmJob, usage: JobUsage, headroom: float = HEADROOM) -> list[str]:
+    """Return the options of sbatch that would have fitted a job, in round figures.
 
-    Only what was both asked for and measured is in it, and never more than was asked for: whoever
-    used it all may have wanted more, which can't be seen. Where more memory was used than that,
-    as a site without bounds to it gives, or pages that processes share are counted for each, what
-    would have fitted is not known.
+    An option is there only if its resource was both requested and measured, and never exceeds the
+    request. There is none for memory if the job used more than it requested: the site sets no
+    bound, or pages shared by processes were counted several times.
     """
-    nodes = asked.nodes or 1
+    nodes = job.nodes or 1
     options = []
-    if asked.cpus is not None and used.cpus is not None:
-        needed_cpus = math.ceil((used.most_cpus or used.cpus / nodes) * headroom)
-        options.append(f"--cpus-per-task={max(1, min(needed_cpus, -(-asked.cpus // nodes)))}")
-    if asked.memory_mib is not None and used.memory_mib is not None:
-        most, given = used.most_memory_mib or used.memory_mib / nodes, asked.memory_mib / nodes
-        options += [f"--mem={_rounded_memory(most * headroom, given)}"] if most <= given else []
-    if asked.gpus is not None and used.gpus is not None and used.gpus < asked.gpus:
-        per_node = math.ceil(used.gpus / nodes)
-        options += [f"--gpus-per-node={per_node}"] if per_node else []
-    if asked.time_limit_s is not None and used.time_s is not None:
-        options.append(f"--time={_rounded_time(used.time_s * headroom, asked.time_limit_s)}")
+    if job.cpus is not None and usage.cpus is not None:
+        needed_cpus = math.ceil((usage.most_cpus or usage.cpus / nodes) * headroom)
+        options.append(f"--cpus-per-task={max(1, min(needed_cpus, -(-job.cpus // nodes)))}")
+    if job.memory_mib is not None and usage.memory_mib is not None:
+        used_mib = usage.most_memory_mib or usage.memory_mib / nodes
+        limit_mib = job.memory_mib / nodes
+        if used_mib <= limit_mib:
+            options.append(f"--mem={_rounded_memory(used_mib * headroom, limit_mib)}")
+    if job.gpus is not None and usage.gpus is not None and 0 < usage.gpus < job.gpus:
+        options.append(f"--gpus-per-node={math.ceil(usage.gpus / nodes)}")
+    if job.time_limit_s is not None and usage.time_s is not None:
+        options.append(f"--time={_rounded_time(usage.time_s * headroom, job.time_limit_s)}")
     return options
 
 
 def _rounded_memory(mib: float, most_mib: float) -> str:
-    """Return `12G` of what is above a GiB, else hundreds of MiB, and no more than was asked for."""
+    """Return `12G`, or hundreds of MiB below a GiB, but at most `most_mib`."""
     if mib >= 1024:
         gib = math.ceil(mib / 1024)
-        # Whole numbers up to 16, then steps of 4, 8, ... as memory is sold.
+        # Whole GiB up to 16, then steps of 2, 4, ...
         step = 2 ** max(0, math.floor(math.log2(gib)) - 3)
         gib = math.ceil(gib / step) * step
         if gib * 1024 < most_mib:
@@ -174,9 +171,9 @@ def _rounded_memory(mib: float, most_mib: float) -> str:
 
 
 def _rounded_time(seconds: float, most_s: float) -> str:
-    """Return `0:45:00`: in steps of 5 minutes, of a quarter of an hour from 2 h, of an hour from 8.
+    """Return `0:45:00` in steps of 5 minutes, of 15 minutes from 2 h, and of an hour from 8 h.
 
-    Ten minutes at least, for a node may have a slow start, and no more than was asked for.
+    Return at least 10 minutes, as nodes may start slowly, but at most `most_s`.
     """
     seconds = max(seconds, LEAST_LIMIT_S)
     step = 300 if seconds <= 7200 else 900 if seconds <= 28800 else 3600

@@ -8,7 +8,7 @@ from dlmon.figures import units
 from dlmon.records import NUMBERS_OF_A_PART, SlurmJob
 from dlmon.session.session import Session
 from dlmon.slurm.queue import JobState, QueuedJob
-from dlmon.slurm.usage import Used, fitting_options
+from dlmon.slurm.usage import JobUsage, fitting_options
 
 A_DAY_S = 86_400.0
 BUSY_PCT = 1.0
@@ -43,7 +43,7 @@ def queued_text(
     return text
 
 
-def used_in(session: Session, wall_s: float) -> Used:
+def used_in(session: Session, wall_s: float) -> JobUsage:
     """Return what a session used of what its job was given, as far as it was measured."""
     job = session.header.slurm
     nodes = [session.machine, *(node.history for node in session.nodes.values())]
@@ -59,7 +59,7 @@ def used_in(session: Session, wall_s: float) -> Used:
     busy = sorted((mean for mean in means if mean is not None), reverse=True)
     # Without control groups a job sees those of others too.
     ours = busy[: job.gpus] if job is not None and job.gpus is not None else busy
-    return Used(
+    return JobUsage(
         cpus=sum(cpus) if len(cpus) == len(nodes) else None,
         memory_mib=sum(memory) if len(memory) == len(nodes) else None,
         most_cpus=max(cpus, default=None),
@@ -70,7 +70,7 @@ def used_in(session: Session, wall_s: float) -> Used:
     )
 
 
-def usage_text(job: SlurmJob, used: Used) -> str:
+def usage_text(job: SlurmJob, used: JobUsage) -> str:
     """Say what was asked of each and what was used: `8 CPUs, used 2.1; 64 GiB, used 9`."""
     parts = []
     if job.cpus is not None:

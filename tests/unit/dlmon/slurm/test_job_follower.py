@@ -79,7 +79,9 @@ def test_the_log_of_a_job_that_runs_and_is_not_seen_here_is_copied_from_its_node
     waiting, queue, monkeypatch
 ):
     copied = []
-    monkeypatch.setattr(watching, "copy_of", lambda log: SimpleNamespace(look=copied.append))
+    monkeypatch.setattr(
+        watching, "copy_of", lambda log: SimpleNamespace(keep_running=copied.append)
+    )
     waiting.poll()
     queue.becomes(JobState.RUNNING)
     waiting.poll()
@@ -241,7 +243,9 @@ def test_its_result_counts_whatever_the_queue_says(followed, queue):
 
 def test_what_its_node_keeps_to_itself_is_copied_while_the_job_runs(tmp_path, monkeypatch, queue):
     copied = []
-    monkeypatch.setattr(watching, "copy_of", lambda log: SimpleNamespace(look=copied.append))
+    monkeypatch.setattr(
+        watching, "copy_of", lambda log: SimpleNamespace(keep_running=copied.append)
+    )
     records = recorded_session(samples=3_000)
     followed = Followed(tmp_path, monkeypatch, records, queue, on_node="n7")
     queue.becomes(JobState.RUNNING)

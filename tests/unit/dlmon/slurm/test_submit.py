@@ -8,10 +8,10 @@ from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.submit import array_script, batch_script, read_slurm_options, submit, warning_s
 
 
-def script_of(text, folder="/logs/id", in_each=False):
+def script_of(text, folder="/logs/id", by_srun=False):
     command, output = ["python", "-m", "dlmon.supervisor", folder], Path(folder, "job.out")
     options = read_slurm_options(text)
-    return batch_script(options, output, "train.py", command, in_each, '{"session": "id"}')
+    return batch_script(options, output, "train.py", command, by_srun, '{"session": "id"}')
 
 
 def directives(script):
@@ -52,7 +52,7 @@ def test_options_are_split_as_a_shell_does_and_stay_as_they_are():
 
 
 def test_a_percent_of_the_path_is_no_pattern():
-    assert ["--output=/logs/5%%/job.out"] in directives(script_of("", "/logs/5%", in_each=True))
+    assert ["--output=/logs/5%%/job.out"] in directives(script_of("", "/logs/5%", by_srun=True))
 
 
 def test_a_signal_of_ones_own_stands():
@@ -128,7 +128,7 @@ def test_the_script_of_an_array_finds_the_folder_of_its_task():
 def test_several_tasks_each_run_the_command_and_hear_of_the_end_themselves(text):
     options = read_slurm_options(text)
     assert options.has_several_tasks
-    script = batch_script(options, Path("/logs/job.out"), "train.py", ["python"], in_each=True)
+    script = batch_script(options, Path("/logs/job.out"), "train.py", ["python"], by_srun=True)
     assert "\nexec srun python\n" in script
     assert "#SBATCH --signal=TERM@90\n" in script
 

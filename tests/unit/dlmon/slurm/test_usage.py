@@ -7,7 +7,7 @@ from dlmon.records import SlurmJob
 from dlmon.slurm import usage
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.queue import JobState, QueuedJob
-from dlmon.slurm.usage import Used, fitting_options, given_by, job_in, with_queue
+from dlmon.slurm.usage import JobUsage, fitting_options, job_in, parse_tres, with_queue
 
 
 def asked(**fields):
@@ -54,7 +54,7 @@ def test_what_was_asked_as_a_job_sees_it():
     ],
 )
 def test_what_was_given_as_slurm_lists_it(tres, given):
-    assert tuple(given_by(tres).values()) == given
+    assert tuple(parse_tres(tres).values()) == given
 
 
 def test_the_queue_says_what_the_environment_does_not(monkeypatch):
@@ -82,33 +82,33 @@ def test_a_queue_that_does_not_answer_changes_nothing(monkeypatch):
 
 def test_the_options_that_would_have_fitted():
     given = asked(cpus=8, memory_mib=65536.0, gpus=1, nodes=1, time_limit_s=7200.0)
-    used = Used(cpus=2.1, memory_mib=9 * 1024, gpu_busy_pct=31.0, gpus=1, time_s=2050.0)
+    used = JobUsage(cpus=2.1, memory_mib=9 * 1024, gpu_busy_pct=31.0, gpus=1, time_s=2050.0)
     assert fitting_options(given, used) == ["--cpus-per-task=3", "--mem=12G", "--time=0:45:00"]
 
 
 def test_never_more_than_was_asked_for():
     given = asked(cpus=2, memory_mib=4096.0, gpus=0, nodes=1, time_limit_s=600.0)
-    used = Used(cpus=2.0, memory_mib=4090.0, time_s=598.0)
+    used = JobUsage(cpus=2.0, memory_mib=4090.0, time_s=598.0)
     assert fitting_options(given, used) == ["--cpus-per-task=2", "--mem=4G", "--time=0:10:00"]
     odd = asked(memory_mib=9800.0)
-    assert fitting_options(odd, Used(memory_mib=9799.0)) == ["--mem=9800M"]
+    assert fitting_options(odd, JobUsage(memory_mib=9799.0)) == ["--mem=9800M"]
 
 
 def test_what_would_have_fitted_is_not_known_where_more_memory_was_used_than_asked_for():
     given = asked(cpus=2, memory_mib=100.0)
-    assert fitting_options(given, Used(cpus=2.0, memory_mib=300.0)) == ["--cpus-per-task=2"]
+    assert fitting_options(given, JobUsage(cpus=2.0, memory_mib=300.0)) == ["--cpus-per-task=2"]
 
 
 def test_a_gpu_that_nothing_used_is_left_out():
     given = asked(gpus=4, nodes=1)
-    assert fitting_options(given, Used(gpus=1)) == ["--gpus-per-node=1"]
-    assert fitting_options(given, Used(gpus=0)) == []
-    assert fitting_options(given, Used(gpus=4)) == []
+    assert fitting_options(given, JobUsage(gpus=1)) == ["--gpus-per-node=1"]
+    assert fitting_options(given, JobUsage(gpus=0)) == []
+    assert fitting_options(given, JobUsage(gpus=4)) == []
 
 
 def test_what_was_not_measured_or_not_asked_for_has_no_option():
-    assert fitting_options(asked(cpus=8), Used(memory_mib=100.0)) == []
-    assert fitting_options(asked(), Used(1.0, 2.0, 3.0, 1, 4.0)) == []
+    assert fitting_options(asked(cpus=8), JobUsage(memory_mib=100.0)) == []
+    assert fitting_options(asked(), JobUsage(1.0, 2.0, 3.0, 1, 4.0)) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_was_not_measured_or_not_asked_for_has_no_option():
 )
 def test_memory_is_rounded_as_people_write_it(used_mib, option):
     given = asked(memory_mib=1024.0 * 1024)
-    assert fitting_options(given, Used(memory_mib=used_mib)) == [f"--mem={option}"]
+    assert fitting_options(given, JobUsage(memory_mib=used_mib)) == [f"--mem={option}"]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_memory_is_rounded_as_people_write_it(used_mib, option):
     ],
 )
 def test_time_is_rounded_as_people_write_it(took_s, option):
-    assert fitting_options(asked(time_limit_s=math.inf), Used(time_s=took_s)) == [
+    assert fitting_options(asked(time_limit_s=math.inf), JobUsage(time_s=took_s)) == [
         f"--time={option}"
     ]

@@ -15,7 +15,7 @@ from dlmon.figures.session.slurm_queue import (
 )
 from dlmon.records import Machine, Node, ProcessTree, SlurmJob, Trainer
 from dlmon.slurm.queue import JobState
-from dlmon.slurm.usage import Used, fitting_options
+from dlmon.slurm.usage import JobUsage, fitting_options
 
 NOW = 1_795_806_000.0  # 19:00 UTC
 
@@ -54,13 +54,13 @@ JOB = SlurmJob("12", "gpu", "n1", 1, 8, 65536.0, 1, 7200.0, NOW + 1800)
 
 
 def test_what_was_asked_and_used():
-    used = Used(cpus=2.1, memory_mib=9216.0, gpu_busy_pct=31.2, gpus=1, time_s=2050.0)
+    used = JobUsage(cpus=2.1, memory_mib=9216.0, gpu_busy_pct=31.2, gpus=1, time_s=2050.0)
     assert usage_text(JOB, used) == (
         "8 CPUs, used 2.1; 64 GiB, used 9.0 GiB; 1 GPU, busy 31 %; 2:00:00, took 34:10"
     )
     little = SlurmJob("12", cpus=1, memory_mib=100.0)
-    assert usage_text(little, Used()) == "1 CPU; 100 MiB"
-    assert usage_text(little, Used(memory_mib=301.2)) == "1 CPU; 100 MiB, used 301 MiB"
+    assert usage_text(little, JobUsage()) == "1 CPU; 100 MiB"
+    assert usage_text(little, JobUsage(memory_mib=301.2)) == "1 CPU; 100 MiB, used 301 MiB"
     assert usage_text(SlurmJob("12"), used) == ""
 
 

@@ -242,6 +242,7 @@ def _progress_of(follower: SessionFollower) -> Answer:
         "counts_steps": snapshot.counts_steps,
         "tokens_per_second": _rounded(snapshot.tokens_per_second_now),
         "gpus": list(snapshot.gpus),
+        "overdue_s": None if snapshot.overdue_s is None else round(snapshot.overdue_s),
     }
 
 

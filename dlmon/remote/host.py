@@ -97,6 +97,7 @@ class RunningSession:
         mode: whether it trains, or what else it does.
         counts_steps: whether its throughput is of steps, as how many samples they have isn't known.
         tokens_per_second: its throughput in tokens now; None where it has none.
+        overdue_s: how long ago its last step ended, where the next one is overdue.
     """
 
     session: str
@@ -110,6 +111,7 @@ class RunningSession:
     mode: str | None = None
     counts_steps: bool = False
     tokens_per_second: float | None = None
+    overdue_s: float | None = None
 
 
 @record(frozen=True)

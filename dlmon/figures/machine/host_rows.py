@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dlmon.figures import units
 from dlmon.figures.machine.readings import Level, gpu_kinds
 from dlmon.figures.session import tokens
-from dlmon.figures.session.phases import phase_text
+from dlmon.figures.session.phases import overdue_text, phase_text
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
 from dlmon.records.words import gpu_name
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
@@ -154,14 +154,17 @@ def session_title(session: RunningSession) -> str:
 def session_progress(session: RunningSession) -> str:
     """Say how far a session is: epoch 3 of 10, or pass; its phase where it has neither."""
     if session.epoch is None:
-        return phase_text(session.phase) or ("" if session.workload else "recording")
+        phase = "" if session.overdue_s is not None else phase_text(session.phase)
+        return phase or ("" if session.workload else "recording")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
     each = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
     return f"{each} {session.epoch:,}{of}"
 
 
 def session_rate(session: RunningSession) -> str:
-    """Write the throughput of a session; its phase where it has none now."""
+    """Write the throughput of a session; where it has none now, since when, or its phase."""
+    if session.overdue_s is not None:
+        return overdue_text(session.overdue_s)
     if session.tokens_per_second is not None:
         return f"{units.rate(session.tokens_per_second)} {tokens.UNIT}"
     if session.samples_per_second is not None:

@@ -14,11 +14,12 @@ from fakes.screens import GrowingLog
 from fakes.submitted import Queue, submit
 
 from dlmon.protocol.job import Job
-from dlmon.records import Model, Status, StopCause, read_object
+from dlmon.records import Batches, Machine, Model, Status, StopCause, read_object
 from dlmon.records.codec import encode
 from dlmon.remote import agent
 from dlmon.remote.agent import running_logs
 from dlmon.remote.ssh import RefusedRequest
+from dlmon.session.follower import SessionFollower
 from dlmon.slurm import job_follower as watch
 from dlmon.slurm import standing
 from dlmon.slurm.commands import SlurmError
@@ -81,6 +82,22 @@ def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(
     assert first.get("epoch") is None
     assert (then["session"], then["phase"], then["mode"]) == ("runs", "training", "train")
     assert (then["epoch"], then["epochs"]) == epochs
+
+
+def test_a_session_whose_next_step_is_overdue_is_not_sent_as_one_that_just_trains(
+    tmp_path, monkeypatch
+):
+    records = recorded_session("training", session_id="runs")
+    last_t = max(record.t for record in records if isinstance(record, (Machine, Batches)))
+    reading = next(record for record in records if isinstance(record, Machine))
+    later = [replace(reading, t=last_t + second * 10**9) for second in range(1, 21)]
+    for more, now, overdue_s in (([], last_t, None), (later, later[-1].t, 20)):
+        monkeypatch.setattr(
+            agent, "SessionFollower", partial(SessionFollower, clock=lambda now=now: now)
+        )
+        [said] = sent_of(tmp_path / str(overdue_s), [*records, *more])
+        assert said["phase"] == "training"
+        assert said["overdue_s"] == overdue_s
 
 
 # ---- a session that is followed ----

@@ -153,6 +153,11 @@ def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
     assert (words.session_rate(early), words.session_device(early)) == ("", "")
     paused = replace(run, phase="validating", samples_per_second=None)
     assert words.session_rate(paused) == "validating"
+    hung = replace(run, samples_per_second=None, overdue_s=20)
+    assert words.session_rate(hung) == "no step for 20 s"
+    without_epochs = replace(hung, epoch=None, epochs=None)
+    assert words.session_progress(without_epochs) == ""
+    assert words.session_rate(without_epochs) == "no step for 20 s"
 
 
 def test_the_summary_counts_only_what_is_known_now(clock):

@@ -34,7 +34,7 @@ from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.log.folder import LOG_NAME
-from dlmon.log.index import index_of, place_after
+from dlmon.log.index import index_of, position_after
 from dlmon.records import Batches, Epoch, Machine, Model, Record, Result, SessionHeader, encode
 from dlmon.session.index import Index
 from dlmon.session.session import Session
@@ -169,7 +169,7 @@ def _write(log: Path, hours: float) -> None:
             line = encode(record)
             out.write(line)
             session.fold(record)
-            index.take(partial(place_after, line, out.tell()))
+            index.take(partial(position_after, line, out.tell()))
         out.write(encode(_result(log, session)))
     index.save()
     part.rename(log)

@@ -26,7 +26,7 @@ _KEY_BYTES, _SIGNATURE_BYTES = 32, 16
 _PACKAGES = ("records", "statistics", "session")
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in a log at which a line begins, and by what it is known again."""
 
     offset: int
@@ -35,12 +35,12 @@ class Place(NamedTuple):
     digest: str
 
 
-def place_after(end_of_log: bytes, offset: int) -> Place:
+def position_after(end_of_log: bytes, offset: int) -> LogPosition:
     """Return the place at an offset; `end_of_log` are some bytes before it."""
     import hashlib  # with OpenSSL, which not every screen needs before its first paint
 
     checked = end_of_log[-CHECKED_BYTES:]
-    return Place(offset, len(checked), hashlib.sha256(checked).hexdigest()[:16])
+    return LogPosition(offset, len(checked), hashlib.sha256(checked).hexdigest()[:16])
 
 
 def index_of(log: Path) -> Path:

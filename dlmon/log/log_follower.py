@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from dlmon.log.folder import LogError, reason_of
-from dlmon.log.index import CHECKED_BYTES, Place, place_after
+from dlmon.log.index import CHECKED_BYTES, LogPosition, position_after
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 from dlmon.system.files import open_regular
 
@@ -133,17 +133,17 @@ class RecordFollower(Generic[_Header]):
                     yield record
 
     @property
-    def place(self) -> Place:
+    def position(self) -> LogPosition:
         offset = self._offset - sum(map(len, self._lines)) - len(self._lines)
         checked = min(offset, CHECKED_BYTES)
-        return place_after(os.pread(self._fd, checked, offset - checked), offset)
+        return position_after(os.pread(self._fd, checked, offset - checked), offset)
 
-    def knows(self, place: Place) -> bool:
+    def knows(self, position: LogPosition) -> bool:
         """Whether the log is at a place as it was when that was noted."""
-        if not 0 < place.checked <= min(place.offset, CHECKED_BYTES):
+        if not 0 < position.checked <= min(position.offset, CHECKED_BYTES):
             return False
-        before = os.pread(self._fd, place.checked, place.offset - place.checked)
-        return place_after(before, place.offset) == place and before.endswith(b"\n")
+        before = os.pread(self._fd, position.checked, position.offset - position.checked)
+        return position_after(before, position.offset) == position and before.endswith(b"\n")
 
     def go_to(self, offset: int | None) -> None:
         """Read on from an offset, which a line begins at; None is the one behind the header."""

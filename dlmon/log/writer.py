@@ -16,7 +16,7 @@ from collections import deque
 from pathlib import Path
 
 from dlmon.log.folder import LogError, reason_of
-from dlmon.log.index import Place, place_after
+from dlmon.log.index import LogPosition, position_after
 from dlmon.log.log_follower import Header, is_known_by_inode, loss_of
 from dlmon.records import (
     Batches,
@@ -89,8 +89,8 @@ class LogWriter:
             self._sync()
 
     @property
-    def place(self) -> Place:
-        return place_after(self._last_line, self._size)
+    def position(self) -> LogPosition:
+        return position_after(self._last_line, self._size)
 
     def retry(self, at_once: bool = False) -> bool:
         """Try to write what waits, once a second at most; return whether nothing waits."""

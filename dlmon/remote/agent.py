@@ -39,7 +39,7 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, LogError, id_of, is_trace, log_directory
-from dlmon.log.index import Place
+from dlmon.log.index import LogPosition
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.log_follower import LogFollower, RecordFollower
 from dlmon.log.submitted import is_of_slurm, read_submitted
@@ -336,7 +336,7 @@ async def _follow(
     if submitted is not None or number is not None:
         life = JobLife(path, number=number)
     log = LogFollower(path)
-    at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
+    at = offset if file == path.name and log.knows(LogPosition(offset, checked, digest)) else 0
     sent: Answer = {}
     yield {"file": path.name, "at": at, "size": log.size}
     try:

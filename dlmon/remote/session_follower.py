@@ -20,7 +20,7 @@ import platformdirs
 from dlmon.exit_codes import FAILED
 from dlmon.log.directory import NoSuchLog, SessionEntry, SeveralLogs
 from dlmon.log.folder import LogError, id_of, is_log, place_options, reason_of
-from dlmon.log.index import CHECKED_BYTES, place_after
+from dlmon.log.index import CHECKED_BYTES, position_after
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.protocol.control import NotControlled
 from dlmon.records import (
@@ -260,12 +260,12 @@ class LogCopy:
 
     def _fields(self) -> dict[str, Any]:
         checked = min(self._at, CHECKED_BYTES)
-        place = place_after(os.pread(self._fd, checked, self._at - checked), self._at)
+        position = position_after(os.pread(self._fd, checked, self._at - checked), self._at)
         return {
             "session": self._session,
             "log_dir": self.log_dir,
             "file": self.path.name,
-            **place._asdict(),
+            **position._asdict(),
         }
 
     def _take(self, answer: Answer) -> None:

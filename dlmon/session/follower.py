@@ -119,7 +119,7 @@ class SessionFollower(SessionSource):
             for record in self._follower.new_records():
                 self.session.fold(record)
                 if self._new_index is not None:
-                    self._new_index.take(lambda: self._follower.place)
+                    self._new_index.take(lambda: self._follower.position)
                 records.append(record)
                 if until is not None and time.monotonic() >= until:
                     break
@@ -148,7 +148,7 @@ class SessionFollower(SessionSource):
         entry = index.before(end_of(self._follower))
         if entry is not None:
             self.session = index.restored(entry)
-            self._follower.go_to(entry.place.offset)
+            self._follower.go_to(entry.position.offset)
 
     def _read_lifeline(self) -> None:
         """Take the records that the supervisor sends because its log can't take them."""

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dlmon.log.index import Place, read_index, write_index
+from dlmon.log.index import LogPosition, read_index, write_index
 from dlmon.log.log_follower import LogFollower
 from dlmon.records import (
     Alert,
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
     """What a session had come to at a time, and from where its log is to be read on."""
 
     t: int
-    place: Place
+    position: LogPosition
     session: bytes
     """Compressed: a day has over a thousand, and few of them are ever read."""
 
@@ -120,13 +120,13 @@ class Index:
         """Of each part, by its identity."""
         self._tried_ns, self._saved_bytes = session.last_t, 0
 
-    def take(self, place: Callable[[], Place]) -> None:
-        """Take what the session has folded; `place` is where the next record begins."""
+    def take(self, position: Callable[[], LogPosition]) -> None:
+        """Take what the session has folded; `position` is where the next record begins."""
         if self.session.last_t - self._tried_ns < self._every_ns:
             return
-        self._tried_ns, here = self.session.last_t, place()
+        self._tried_ns, here = self.session.last_t, position()
         last = self._entries[-1] if self._entries else None
-        if last is None or here.offset - last.place.offset >= self._apart * len(last.session):
+        if last is None or here.offset - last.position.offset >= self._apart * len(last.session):
             file = io.BytesIO()
             _Pickler(file, self._parts, self._numbers).dump(self.session)
             state = zlib.compress(file.getvalue(), level=1)
@@ -139,14 +139,14 @@ class Index:
             return False
         # It is one of ours: a pickle may run anything.
         entries, parts = pickle.loads(content)
-        if not entries or not follower.knows(entries[-1].place):
+        if not entries or not follower.knows(entries[-1].position):
             return False
         self._entries, self._parts = entries, parts
         return True
 
     def save(self, least_bytes: int = 0) -> None:
         """Write it beside the log, once that has grown by so much since it was written."""
-        end = self._entries[-1].place.offset if self._entries else 0
+        end = self._entries[-1].position.offset if self._entries else 0
         if end - self._saved_bytes >= max(1, least_bytes):
             self._saved_bytes = end
             content = pickle.dumps((self._entries, self._parts), protocol=5)
@@ -160,7 +160,7 @@ class Index:
         self.session, self._parts = self._restored(last)
         self._numbers = {id(part): number for number, part in enumerate(self._parts)}
         self._tried_ns = last.t
-        return last.place.offset
+        return last.position.offset
 
     def before(self, t: int) -> Entry | None:
         """Return the last entry from which a moment can be shown in full."""

@@ -127,7 +127,7 @@ class ReplaySource(Player, SessionSource):
             self._load_index()
             for record in self._ahead.new_records():
                 self._index.session.fold(record)
-                self._index.take(lambda: self._ahead.place)
+                self._index.take(lambda: self._ahead.position)
                 if time.monotonic() >= until:
                     break
             self._end_ns = max(self._end_ns, self._index.session.last_t)
@@ -169,12 +169,12 @@ class ReplaySource(Player, SessionSource):
         goes_back = t < self.position_ns
         self._load_index()
         entry = self._index.before(t)
-        least = 0 if goes_back else self._follower.place.offset + WORTH_A_JUMP_BYTES
-        if entry is not None and entry.place.offset < least:
+        least = 0 if goes_back else self._follower.position.offset + WORTH_A_JUMP_BYTES
+        if entry is not None and entry.position.offset < least:
             entry = None
         if entry is None and not goes_back:
             return
-        self._follower.go_to(None if entry is None else entry.place.offset)
+        self._follower.go_to(None if entry is None else entry.position.offset)
         self._next = None
         header = self._follower.header
         self.session = Session(header) if entry is None else self._index.restored(entry)

@@ -538,7 +538,7 @@ class Supervisor:
             self._parts.take_epoch(record)
         self._session.fold(record)
         if self._index is not None:
-            self._index.take(lambda: writer.place)
+            self._index.take(lambda: writer.position)
             self._index.save(INDEX_EVERY_BYTES)
 
     def _tick(self) -> None:

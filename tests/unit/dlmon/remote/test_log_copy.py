@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import LogError
-from dlmon.log.index import Place, place_after
+from dlmon.log.index import LogPosition, position_after
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.remote.session_follower import LogCopy, copies_directory
@@ -78,10 +78,10 @@ def known_place(copy, log):
     """Return where a host with that log goes on, by what it is asked."""
     (standing,) = copy.link.standing
     fields = standing.fields()
-    place = Place(fields["offset"], fields["checked"], fields["digest"])
-    before = log[max(0, place.offset - place.checked) : place.offset]
-    is_known = place.offset <= len(log) and place_after(before, place.offset) == place
-    return place.offset if is_known else 0
+    position = LogPosition(fields["offset"], fields["checked"], fields["digest"])
+    before = log[max(0, position.offset - position.checked) : position.offset]
+    is_known = position.offset <= len(log) and position_after(before, position.offset) == position
+    return position.offset if is_known else 0
 
 
 def texts(log, start, end=None):

@@ -16,7 +16,7 @@ from fakes.scripts import Script, script_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlmon.log.index import Place, index_of, place_after, read_index, write_index
+from dlmon.log.index import LogPosition, index_of, position_after, read_index, write_index
 from dlmon.log.log_follower import LogFollower
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
@@ -47,7 +47,7 @@ def indexed(records, every_s=10):
     index = Index(Path("nowhere"), session, every_ns=every_s * SECOND, apart=0)
     for number, record in enumerate(records[1:], 1):
         session.fold(record)
-        index.take(partial(Place, number + 1, 1, ""))
+        index.take(partial(LogPosition, number + 1, 1, ""))
     held = pickle.dumps((index._entries, index._parts), protocol=5)
     index._entries, index._parts = pickle.loads(held)
     return index, session
@@ -66,7 +66,7 @@ def by_index(index, records, t):
     if found is None:
         return None
     session = index.restored(found)
-    for record in records[found.place.offset :]:
+    for record in records[found.position.offset :]:
         if (time_of(record) or t) > t:
             break
         session.fold(record)
@@ -238,7 +238,7 @@ def index_of_long(path):
     for record in LONG[1:]:
         session.fold(record)
         lines += encode(record)
-        index.take(partial(place_after, lines, len(lines)))
+        index.take(partial(position_after, lines, len(lines)))
     assert len(lines) == path.stat().st_size
     return index
 
@@ -257,7 +257,7 @@ def near_end(path):
     try:
         index = Index(path, Session(follower.header))
         found = index.before(end_of(follower)) if index.load(follower) else None
-        return None if found is None else (found.place.offset, index.restored(found))
+        return None if found is None else (found.position.offset, index.restored(found))
     finally:
         follower.close()
 
@@ -374,13 +374,13 @@ def test_who_goes_on_from_an_index_makes_the_same_entries(log):
     index = Index(log, Session(LONG[0]), every_ns=10 * SECOND, apart=0)
     follower = LogFollower(log)
     assert index.load(follower)
-    index._entries = [entry for entry in index._entries if entry.place.offset < cut]
+    index._entries = [entry for entry in index._entries if entry.position.offset < cut]
     follower.go_to(index.go_on())
     for record in follower.new_records():
         index.session.fold(record)
-        index.take(lambda: follower.place)
+        index.take(lambda: follower.position)
     follower.close()
-    assert [entry.place for entry in index._entries] == [e.place for e in expected._entries]
+    assert [entry.position for entry in index._entries] == [e.position for e in expected._entries]
     assert log.read_bytes() == whole_log
     for found, known in zip(index._entries, expected._entries, strict=True):
         both = index.restored(found), expected.restored(known)
@@ -400,7 +400,7 @@ def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(tmp_path,
     for record in LONG[1:]:
         writer.write(record)
         session.fold(record)
-        index.take(lambda: writer.place)
+        index.take(lambda: writer.position)
         index.save(20_000)
     writer.close()
     assert len(writer.path.read_bytes().splitlines()) == len(LONG)

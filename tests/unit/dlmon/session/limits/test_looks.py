@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fakes.recorded import BEGIN_NS, recorded_session
 
-from dlmon.log.index import Place
+from dlmon.log.index import LogPosition
 from dlmon.records import Cpu, Machine, ProcessTree
 from dlmon.session.index import Index
 from dlmon.session.session import Session, time_of
@@ -70,9 +70,9 @@ def test_it_is_the_same_wherever_one_goes_in_a_replay():
     index = Index(Path("nowhere"), session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
         session.fold(record)
-        index.take(partial(Place, number + 1, 1, ""))
+        index.take(partial(LogPosition, number + 1, 1, ""))
     for second in range(120, 290, 7):
         t = BEGIN_NS + second * SECOND
         found = index.before(t)
-        there = until(index.restored(found), RECORDS[found.place.offset :], t).snapshot(t).limit
+        there = until(index.restored(found), RECORDS[found.position.offset :], t).snapshot(t).limit
         assert there == until(Session(RECORDS[0]), RECORDS[1:], t).snapshot(t).limit, second

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from dlmon.alerts.alert_settings import Address, Service
-from dlmon.log.folder import LogError, log_directory, log_directory_of, place_options
+from dlmon.log.folder import LogError, location_options, log_directory, log_directory_of
 from dlmon.records import Alert, AlertEvent, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -60,7 +60,7 @@ class About:
     @classmethod
     def of(cls, header: SessionHeader, log: Path, name: str | None, host: str | None) -> About:
         """Return what is said of a session on a host, as ssh knows that; None for this one."""
-        attach = f"dlmon attach{place_options(_unusual_folder(log), host)} {header.id}"
+        attach = f"dlmon attach{location_options(_unusual_folder(log), host)} {header.id}"
         begin_wall = header.wall - header.t / 1e9
         workload = header.workload or None
         return cls(header.host, begin_wall, header.id, workload, name, attach)

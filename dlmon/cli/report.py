@@ -12,7 +12,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import session_names
-from dlmon.log.folder import id_of, place_options
+from dlmon.log.folder import id_of, location_options
 from dlmon.records import SweepHeader
 from dlmon.records.sanitize import clean, quoted, shown_path
 from workloads.catalog import WORKLOADS
@@ -188,7 +188,7 @@ def _logs_of(
     from dlmon.log.directory import NoSuchLog, find_log
     from dlmon.sweep.log import SWEEP_NAME
 
-    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+    directory, where = shared.chosen_log_directory(log_dir), location_options(log_dir)
     logs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     for name in names:

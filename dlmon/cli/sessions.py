@@ -17,7 +17,7 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, show_remote, show_session
 from dlmon.exit_codes import DONE
-from dlmon.log.folder import id_of, log_directory_of, place_options
+from dlmon.log.folder import id_of, location_options, log_directory_of
 from dlmon.log.label import Label, read_label
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.option import UnreadableOption
@@ -59,7 +59,7 @@ def attach(
             raise shared.UserError(f"say which session of {host}: last, or its id or name")
         return show_remote(RemoteStart(host, session, there), view)
     if session is None:
-        path = running_session(shared.chosen_log_directory(log_dir), place_options(log_dir))
+        path = running_session(shared.chosen_log_directory(log_dir), location_options(log_dir))
     else:
         path = shared.log_of(session, log_dir)
     return show_session(view, log_directory_of(path), log=path)

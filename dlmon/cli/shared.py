@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlmon.alerts.alert_settings import AddressError
 from dlmon.exit_codes import DONE, FAILED, WRONG_ARGUMENTS
-from dlmon.log.folder import LogError, log_directory, place_options
+from dlmon.log.folder import LogError, location_options, log_directory
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_arguments
 from dlmon.options.settings import Settings, SettingsError, read_settings
@@ -189,7 +189,7 @@ def log_of(session: str, log_dir: Path | None) -> Path:
     """
     from dlmon.log.directory import find_session
 
-    return find_session(session, chosen_log_directory(log_dir), place_options(log_dir))
+    return find_session(session, chosen_log_directory(log_dir), location_options(log_dir))
 
 
 def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = None) -> list[Path]:
@@ -205,6 +205,6 @@ def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = No
     def find(meant: str) -> list[Path]:
         if host is not None:
             return copies_of(host, meant, log_dir)
-        return find_sessions(meant, chosen_log_directory(log_dir), place_options(log_dir))
+        return find_sessions(meant, chosen_log_directory(log_dir), location_options(log_dir))
 
     return list(dict.fromkeys(path for meant in sessions for path in find(meant)))

@@ -17,7 +17,7 @@ import click
 from dlmon.cli.command_line import sentence_of
 from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
 from dlmon.exit_codes import FAILED, NOT_STARTED
-from dlmon.log.folder import id_of, place_options
+from dlmon.log.folder import id_of, location_options
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
@@ -192,7 +192,7 @@ def say_running(
         return
     session = answer["session"]
     called, on = f"{session} ({name})" if name else session, f" on {host}" if host else ""
-    meant = f"{place_options(view.log_dir, host)} {session}"
+    meant = f"{location_options(view.log_dir, host)} {session}"
     state = f"is in Slurm's queue{on}" if queued else f"is running{on}"
     print(f"{called} {state}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
 

@@ -12,7 +12,7 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import sweep_names, swept_names, variations
 from dlmon.cli.show import View
-from dlmon.log.folder import place_options
+from dlmon.log.folder import location_options
 from dlmon.options.read import read_arguments
 from dlmon.options.run_options import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
 from dlmon.options.settings import Settings
@@ -170,7 +170,7 @@ def _resumed_sweep(
     from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
 
-    path = find_log(SweepHeader, name, directory, place_options(log_dir))
+    path = find_log(SweepHeader, name, directory, location_options(log_dir))
     check_plan(read_sweep(path)[1].plan)
     return run_of(SweepWriter.resume(path, time.time()), alerts)
 

@@ -29,7 +29,7 @@ from dlmon.figures.report.sections import (
 )
 from dlmon.figures.session import tokens
 from dlmon.figures.session.phases import phase_text
-from dlmon.log.folder import place_options
+from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
 from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
@@ -497,7 +497,9 @@ def _typical_result(row: CombinationRow) -> Result | None:
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
     """Return the command that runs the rest of a sweep; it names no directory that is usual."""
-    return f"dlmon sweep --resume {sweep}{place_options(None if directory == usual else directory)}"
+    return (
+        f"dlmon sweep --resume {sweep}{location_options(None if directory == usual else directory)}"
+    )
 
 
 # ---- what a report says ----

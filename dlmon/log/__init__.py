@@ -1,1 +1,1 @@
-"""Sessions as files on disk."""
+"""The files of sessions and sweeps on disk."""

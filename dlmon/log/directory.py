@@ -1,4 +1,4 @@
-"""What is recorded in a log directory: which logs there are, how each stands, which is meant."""
+"""List the logs of a log directory with their status, and find the one that a person means."""
 
 from __future__ import annotations
 
@@ -33,22 +33,21 @@ _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
 
 class NoSuchLog(LookupError):
-    """A name means no log, or several; the message is a sentence for a person."""
+    """Raised if a name doesn't mean exactly one log; the message is a sentence for a person."""
 
 
 class SeveralLogs(NoSuchLog):
-    """A name means several logs, where one is wanted."""
+    """Raised if a name means several logs and one is wanted."""
 
 
 @record(frozen=True)
 class SessionEntry:
     """One session of a directory.
 
-    `status` is completed, failed or stopped from its result; queued while Slurm has yet to begin
-    its log, of which `header` says what was submitted; without a result,
-    running while its log is locked, interrupted when it is not, and unknown
-    when the log was written on another host. `label` is what a person calls it.
-    `loss` is the newest one of training that stands near the end of the log.
+    `status` is completed, failed or stopped by its result; queued before Slurm starts it, when
+    `header` describes the submitted job; without a result, running while its log is locked,
+    interrupted if it is not, and unknown if the log was written on another host. `loss` is the
+    newest training loss near the end of the log.
     """
 
     header: SessionHeader
@@ -61,13 +60,13 @@ class SessionEntry:
 
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
-    """Return all sessions, oldest first; what is no log, or not ours to read, is passed over."""
+    """Return all sessions, oldest first, without the logs that can't be read."""
     entries = read_logs(SessionHeader, directory, read_entry)
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 
 def read_logs(kind: type[Header], directory: Path, read: Callable[[Path], _Entry]) -> list[_Entry]:
-    """Return what `read` makes of all logs of a kind, but those it refuses."""
+    """Return the results of `read` for all logs of a kind, without those that it can't read."""
     entries = []
     for path in log_paths(kind, directory):
         with contextlib.suppress(LogError, OSError):
@@ -76,12 +75,12 @@ def read_logs(kind: type[Header], directory: Path, read: Callable[[Path], _Entry
 
 
 def read_entry(path: Path) -> SessionEntry:
-    """Return how the session of the log at `path` stands.
+    """Return the session of the log at `path`, with its status.
 
     Raises:
         LogError: not a log that this version can read.
     """
-    # Its job may begin the log meanwhile.
+    # Check for the log first: the job may begin it at any moment.
     submitted = None if os.path.exists(path) else read_submitted(path)  # noqa: PTH110
     if submitted is not None:
         return SessionEntry(submitted.header, path, Status.QUEUED, None, None, read_label(path))
@@ -92,34 +91,34 @@ def read_entry(path: Path) -> SessionEntry:
 
 
 def standing_of(log: LogFollower) -> tuple[Status, Result | None, int | None]:
-    """Return how the session of an open log stands, its result and its writer.
+    """Return the status and the result of the session of an open log, and its writer's pid.
 
     Raises:
         OSError: the log can't be read any more.
     """
-    # The lock first: a result that is written between the two is then found.
+    # Check the lock first, so that a result written in between is read.
     status, pid = status_without_result(log)
     result = _last_result(log)
     return (status if result is None else result.status), result, pid
 
 
 def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
-    """Return running, interrupted or unknown for a log without an end, and its writer."""
+    """Return running, interrupted or unknown for a log without a result, and its writer's pid."""
     try:
         pid = follower.writer_pid()
     except OSError:
-        # A file system without locks, or a server that is gone.
+        # The file system has no locks, or its server is gone.
         return Status.UNKNOWN, None
     if pid is not None:
         return Status.RUNNING, pid
     if follower.header.host != host_name():
-        # A lock taken on another host may not show here (a shared home).
+        # A lock taken on another host may not be visible here (a shared home).
         return Status.UNKNOWN, None
     return Status.INTERRUPTED, None
 
 
-def running_session(directory: Path, where: str = "") -> Path:
-    """Return the log of the one session that runs; `where` as for `find_log`.
+def running_session(directory: Path, location: str = "") -> Path:
+    """Return the log of the only running session; `location` as for `find_log`.
 
     Raises:
         NoSuchLog: none runs, or several do.
@@ -128,102 +127,109 @@ def running_session(directory: Path, where: str = "") -> Path:
     if len(running) == 1:
         return running[0].path
     if not running:
-        raise NoSuchLog(f"no session is running; dlmon attach{where} last shows the newest")
+        raise NoSuchLog(f"no session is running; dlmon attach{location} last shows the newest")
     names = ", ".join(entry.label.name or entry.header.id for entry in running)
     raise NoSuchLog(f"{len(running)} sessions are running, say which: {names}")
 
 
-def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
-    """Return the logs that a list means, oldest first, each once; `where` as for `find_log`.
+def find_sessions(text: str, directory: Path, location: str = "") -> list[Path]:
+    """Return the logs that a comma-separated list means, oldest first, without duplicates.
 
-    Its parts, with commas between them, are what `find_log` takes; a name means all that bear it,
-    a script all runs of it, and a glob such as `base*` all whose name or id it matches.
+    An item is as for `find_log`, but may mean several sessions: a name or a script means all its
+    sessions, and a glob such as `base*` all whose name or id it matches.
 
     Raises:
-        NoSuchLog: a part means none, or is a prefix of several ids.
+        NoSuchLog: an item means none, or is a prefix of several ids.
     """
     # A path may have a comma.
-    parts = [text] if _is_path(text) and os.path.exists(text) else text.split(",")  # noqa: PTH110
-    meant = (_meant_by(SessionHeader, part.strip(), directory, where) for part in parts)
-    found = {path: None for paths in meant for path in paths}
-    return sorted(found, key=lambda path: (_began(SessionHeader, path), path))
+    items = [text] if _is_path(text) and os.path.exists(text) else text.split(",")  # noqa: PTH110
+    paths = {
+        path
+        for item in items
+        for path in _matching_logs(SessionHeader, item.strip(), directory, location)
+    }
+    return sorted(paths, key=lambda path: (_start_wall(SessionHeader, path), path))
 
 
-def find_log(kind: type[Header], text: str, directory: Path, where: str = "") -> Path:
+def find_log(kind: type[Header], text: str, directory: Path, location: str = "") -> Path:
     """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
 
-    So does the workload or script that it is listed by, where nothing else is called that.
-    `last~2` is the one that began two before the last.
+    If nothing has that name, a workload or script of that title is taken. `last~2` is the log
+    that began two before the last.
 
     Args:
         kind: a session or a sweep.
-        text: what a person calls it.
-        directory: where it is looked for.
-        where: as `place_options` returns it: with what a command looks there.
+        text: the person's word for it.
+        directory: the log directory.
+        location: the options of `location_options`, for commands that messages suggest.
 
     Raises:
         NoSuchLog: none, or several, are meant.
     """
-    found = _meant_by(kind, text, directory, where)
-    if len(found) > 1:
-        ids = _some(map(id_of, reversed(found)))
+    paths = _matching_logs(kind, text, directory, location)
+    if len(paths) > 1:
+        ids = _some(map(id_of, reversed(paths)))
         raise SeveralLogs(
-            f"{len(found)} {kind.TYPE}s are called {quoted(text)}, the newest first: {ids}"
+            f"{len(paths)} {kind.TYPE}s are called {quoted(text)}, the newest first: {ids}"
         )
-    return found[0]
+    return paths[0]
 
 
 find_session = partial(find_log, SessionHeader)
 
 
-def _meant_by(kind: type[Header], text: str, directory: Path, where: str) -> list[Path]:
-    """Return the logs that a word means: several only where it is a name or a glob.
+def _matching_logs(kind: type[Header], text: str, directory: Path, location: str) -> list[Path]:
+    """Return the logs that a word means: several only for a name, a title or a glob.
 
     Raises:
         NoSuchLog: it means none, or is a prefix of several ids.
     """
     noun = kind.TYPE
     if _is_path(text):
-        given = Path(os.path.expanduser(text))  # noqa: PTH111 - a ~ that names nobody stays
+        path = Path(os.path.expanduser(text))  # noqa: PTH111 - a ~ of an unknown user stays
         # Path.exists raises for a name that is too long; this does not.
-        path = log_of(given, noun) if os.path.isdir(given) else given  # noqa: PTH112
+        path = log_of(path, noun) if os.path.isdir(path) else path  # noqa: PTH112
         if os.path.exists(path):  # noqa: PTH110
-            return [Path(os.path.abspath(path))]  # noqa: PTH100 - links stay as given
+            return [Path(os.path.abspath(path))]  # noqa: PTH100 - links stay as they are
         raise NoSuchLog(f"there is no log at {clean(str(path), SHOWN_PATH_LENGTH)}")
     paths = {id_of(path): path for path in log_paths(kind, directory)}
     if not paths:
         raise NoSuchLog(
-            f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]}{where} makes one"
+            f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]}{location} makes one"
         )
     before_last = runs_before_last(text)
     if before_last is not None:
-        by_start = sorted(paths.values(), key=lambda path: _began(kind, path), reverse=True)
+        by_start = sorted(paths.values(), key=lambda path: _start_wall(kind, path), reverse=True)
         if before_last < len(by_start):
             return [by_start[before_last]]
         raise NoSuchLog(f"{text} matches none of the {len(by_start):,} in {directory}")
     if text in paths:
         return [paths[text]]
-    # No name has a character of globs.
-    names = {id: (read_label(path).name or "") for id, path in paths.items()}
-    found = [
-        paths[id]
-        for id, name in names.items()
-        if (name and fnmatchcase(name, text)) or fnmatchcase(id, text)
+    # A name has no glob characters, so it also matches itself.
+    matches = [
+        path
+        for id, path in paths.items()
+        if fnmatchcase(id, text) or ((name := read_label(path).name) and fnmatchcase(name, text))
     ]
-    if found:
-        return found
+    if matches:
+        return matches
     likely = [id for id in sorted(paths) if id.startswith(text)] if text else []
     if len(likely) == 1:
         return [paths[likely[0]]]
     if likely:
         raise SeveralLogs(f"{quoted(text)} could be any of {len(likely)} {noun}s: {_some(likely)}")
-    titles = {path: _title_of(kind, path) for path in paths.values()}
-    titled = [path for path, title in titles.items() if title and fnmatchcase(title, text)]
-    if titled:
-        return titled
+    matches = [
+        path
+        for path in paths.values()
+        if isinstance(header := _header_of(kind, path), SessionHeader)
+        and header.workload
+        and fnmatchcase(header.workload, text)
+    ]
+    if matches:
+        return matches
     raise NoSuchLog(
-        f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions{where} lists what there "
-        "is"
+        f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions{location} lists what "
+        "there is"
     )
 
 
@@ -237,33 +243,27 @@ def _some(ids: Iterable[str]) -> str:
 
 
 def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
-    """Yield the logs of a kind, by their ids; of sessions also where Slurm has yet to begin one."""
+    """Yield the logs of a kind, sorted by id; also those of sessions that Slurm will start."""
     try:
         folders = sorted(directory.iterdir())
     except OSError:
         return
     for folder in folders:
         path = log_of(folder, kind.TYPE)
-        # Unlike Path.is_file, this says no to a folder that we may not enter.
+        # Unlike Path.is_file, this returns False for a folder that we may not enter.
         is_file = os.path.isfile(path)  # noqa: PTH113
         if is_file or (kind is SessionHeader and os.path.isfile(submitted_beside(path))):  # noqa: PTH113
             yield path
 
 
-def _began(kind: type[Header], path: Path) -> float:
-    """Return the wall time at which a log begins; what can't be read began before all."""
+def _start_wall(kind: type[Header], path: Path) -> float:
+    """Return the wall time at which a log begins; minus infinity if it can't be read."""
     header = _header_of(kind, path)
     return -math.inf if header is None else header.wall
 
 
-def _title_of(kind: type[Header], path: Path) -> str:
-    """Return the workload or script that a list names a session by; empty for a sweep."""
-    header = _header_of(kind, path)
-    return header.workload if isinstance(header, SessionHeader) else ""
-
-
 def _header_of(kind: type[Header], path: Path) -> SessionHeader | SweepHeader | None:
-    """Return how a log begins, or will once Slurm starts it; None where that can't be read."""
+    """Return the header of a log, or the expected one of a submitted job; None if unreadable."""
     try:
         with contextlib.closing(RecordFollower(path, kind)) as follower:
             return follower.header
@@ -273,19 +273,19 @@ def _header_of(kind: type[Header], path: Path) -> SessionHeader | SweepHeader | 
 
 
 def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> None:
-    """Ask the supervisor of a session that runs to stop it.
+    """Ask the supervisor of a running session to stop it.
 
     Args:
         entry: the session.
-        asked_by: the signal by which the supervisor knows who asks.
+        asked_by: the signal that tells the supervisor who asks.
 
     Raises:
         NotControlled: it does not run here, or belongs to another user.
     """
     id, header, pid = entry.header.id, entry.header, entry.pid or 0
     if entry.status == Status.UNKNOWN:
-        where = "whether it still runs can't be seen from here; stop it there"
-        raise NotControlled(f"{id} was recorded on {header.host}: {where}")
+        reason = "whether it still runs can't be seen from here; stop it there"
+        raise NotControlled(f"{id} was recorded on {header.host}: {reason}")
     if entry.status != Status.RUNNING:
         raise NotControlled(f"{id} is not running: it is {entry.status}")
     if header.host != host_name() or header.boot_id != boot_id() or pid <= 0:
@@ -299,7 +299,7 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
 
 
 async def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]:
-    """Return what a session of this machine that runs answers to a request.
+    """Return the answer of a running session on this machine to a request.
 
     Raises:
         NotControlled: it does not run here, refuses or does not answer.
@@ -318,17 +318,17 @@ async def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[R
 
 
 def _last_loss(log: LogFollower) -> float | None:
-    """Return the newest loss of training among the last records."""
-    for said in log.last_records(having=b'"loss"'):
-        if isinstance(said, (Epoch, Metrics)):
-            metrics = said.metrics if isinstance(said, Epoch) else said.values
+    """Return the newest training loss among the last records."""
+    for newest in log.last_records(having=b'"loss"'):
+        if isinstance(newest, (Epoch, Metrics)):
+            metrics = newest.metrics if isinstance(newest, Epoch) else newest.values
             if "loss" in metrics:
                 return metrics["loss"]
     return None
 
 
 def _last_result(log: LogFollower) -> Result | None:
-    """Return the last record of a log if it is a result."""
+    """Return the last record of a log if it is a result, else None."""
     tail_bytes = _TAIL_BYTES
     while True:
         record = next(log.last_records(tail_bytes), None)

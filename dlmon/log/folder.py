@@ -1,6 +1,6 @@
-"""Where logs are: `DIR/<id>/session.jsonl` of a session, `DIR/<id>/sweep.jsonl` of a sweep.
+"""The paths of logs: `DIR/<id>/session.jsonl` of a session, `DIR/<id>/sweep.jsonl` of a sweep.
 
-A log is a JSON Lines file that one process appends to and everybody follows.
+A log is a JSON Lines file with one writer and any number of readers.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import platformdirs
 from dlmon.records.sanitize import shown_path
 
 LOG_NAME = "session.jsonl"
-# Earlier versions went on in the next of these once a log was removed, replaced or cut short.
+# Earlier versions continued in the next of these if a log was removed, replaced or cut short.
 _NEXT_NAME = "session-{}.jsonl"
 _NAME = r"session(?:-(\d{1,6}))?\.jsonl"
 _TRACE = r"profile-\d{1,6}\.json\.gz"
 MOST_TRACE_BYTES = 256 << 20
-"""No trace of a profile is larger."""
+"""The size limit of a profile's trace."""
 
 
 class LogError(Exception):
-    """A log that can't be read or written; the message is one sentence for a person."""
+    """Raised if a log can't be read or written; the message is one sentence for a person."""
 
 
 def log_directory(chosen: Path | None = None) -> Path:
-    """Return where sessions live: `chosen`, or the platform's state directory.
+    """Return the log directory: `chosen`, or a folder in the platform's state directory.
 
     Raises:
         LogError: `chosen` is relative to a working directory that was deleted.
     """
     if chosen is not None:
         try:
-            # Links stay as given, and so does a ~ that names nobody.
+            # Unlike Path.resolve, this keeps links, and the ~ of an unknown user.
             return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111
         except FileNotFoundError:
             raise LogError(
@@ -50,32 +50,28 @@ def log_directory(chosen: Path | None = None) -> Path:
         raise LogError("there is no home directory to keep sessions in; use --log-dir") from None
 
 
-def place_options(log_dir: str | os.PathLike[str] | None, host: str | None = None) -> str:
-    """Return with what a command looks where sessions are kept, such as ` --host lab`.
+def location_options(log_dir: str | os.PathLike[str] | None, host: str | None = None) -> str:
+    """Return the options that select a host and its log directory, such as ` --host lab`.
 
-    It is empty for the usual place on this machine.
-
-    Args:
-        log_dir: where they are kept; None for the usual place.
-        host: on which machine; None for this one.
+    None stands for this machine and for the default log directory: both need no option.
     """
-    machine = "" if host is None else f" --host {shlex.quote(host)}"
-    folder = "" if log_dir is None else f" --log-dir {shlex.quote(shown_path(log_dir))}"
-    return machine + folder
+    host_option = "" if host is None else f" --host {shlex.quote(host)}"
+    folder_option = "" if log_dir is None else f" --log-dir {shlex.quote(shown_path(log_dir))}"
+    return host_option + folder_option
 
 
 def is_log(path: Path) -> bool:
-    """Return whether a file is called as the log of a session or a sweep is."""
+    """Return whether a file is named like the log of a session or a sweep."""
     return path.name == "sweep.jsonl" or _number_of(path) is not None
 
 
 def is_trace(name: str) -> bool:
-    """Return whether a file is called as the trace of a profile is."""
+    """Return whether a file is named like the trace of a profile."""
     return re.fullmatch(_TRACE, name) is not None
 
 
 def log_directory_of(path: Path) -> Path:
-    """Return the log directory that the log at `path` is in."""
+    """Return the log directory of the log at `path`."""
     return path.parent.parent
 
 
@@ -85,19 +81,15 @@ def id_of(path: Path) -> str:
 
 
 def log_of(folder: Path, kind: str = "session") -> Path:
-    """Return the log in `folder`: the newest, where a session went on in another file.
+    """Return the log in `folder`: the newest, if an earlier version wrote several.
 
     `kind` is the type of its header.
     """
-    path = folder / f"{kind}.jsonl"
-    # It may be forbidden to look, for which Path.is_file raises.
-    while kind == "session" and os.path.isfile(following := _next_log(path)):  # noqa: PTH113
-        path = following
+    path, number = folder / f"{kind}.jsonl", 2
+    # Unlike Path.is_file, this returns False for a folder that we may not enter.
+    while kind == "session" and os.path.isfile(later := folder / _NEXT_NAME.format(number)):  # noqa: PTH113
+        path, number = later, number + 1
     return path
-
-
-def _next_log(path: Path) -> Path:
-    return path.with_name(_NEXT_NAME.format((_number_of(path) or 1) + 1))
 
 
 def _number_of(path: Path) -> int | None:
@@ -108,7 +100,7 @@ def _number_of(path: Path) -> int | None:
 def new_session_id(workload: str, wall: float) -> str:
     """Return an id such as 20261120-145600-cifar10-cnn-7f3a (local time).
 
-    Without a workload, it is of a machine.
+    An empty workload stands for a recording of the machine.
     """
     started = time.strftime("%Y%m%d-%H%M%S", time.localtime(wall))
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in workload or "machine")[:40]
@@ -123,5 +115,5 @@ _REASONS = {
 
 
 def reason_of(error: OSError) -> str:
-    """Return why a file can't be read or written, in a few words."""
+    """Return the reason of an error in a few words."""
     return _REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()

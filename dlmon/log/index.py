@@ -1,8 +1,7 @@
-"""The index beside a log: what the log's records come to at times, so that none reads it whole.
+"""The index beside a log: saved states of its session, so that nobody has to read the whole log.
 
-`session.index` is a signature and a pickle. A pickle may run anything, so only what a key signed
-that this user alone has is ever loaded. An index is worth nothing without its log: where they
-don't fit, it is ignored.
+`session.index` is a signature and a pickle. Loading a pickle may run any code, so an index is
+loaded only if it was signed with this user's own key. An index that doesn't fit its log is ignored.
 """
 
 from __future__ import annotations
@@ -19,48 +18,47 @@ from dlmon.system.files import read_regular
 from dlmon.system.private_files import make_private_folder, open_private, replace_private
 
 MAX_BYTES = 256 << 20
-# So much of the log before a place is compared, at most.
 CHECKED_BYTES = 512
+"""The most bytes of the log before a position that its digest covers."""
 _KEY_BYTES, _SIGNATURE_BYTES = 32, 16
-# What an index holds are objects of these packages: of others it is no use.
+# The packages whose classes an index holds: it is valid only for the same version of them.
 _PACKAGES = ("records", "statistics", "session")
 
 
 class LogPosition(NamedTuple):
-    """A place in a log at which a line begins, and by what it is known again."""
+    """The offset of a line in a log, and a digest of the `checked` bytes before it."""
 
     offset: int
     checked: int
-    """So many bytes before it are in the digest."""
     digest: str
 
 
 def position_after(end_of_log: bytes, offset: int) -> LogPosition:
-    """Return the place at an offset; `end_of_log` are some bytes before it."""
-    import hashlib  # with OpenSSL, which not every screen needs before its first paint
+    """Return the position at an offset; `end_of_log` are the bytes before it, at least some."""
+    import hashlib  # loads OpenSSL, which the first paint doesn't need
 
     checked = end_of_log[-CHECKED_BYTES:]
     return LogPosition(offset, len(checked), hashlib.sha256(checked).hexdigest()[:16])
 
 
 def index_of(log: Path) -> Path:
-    """Return where the index of a log is."""
+    """Return the path of a log's index."""
     return log.with_suffix(".index")
 
 
 @cache
-def _code() -> bytes:
-    """Return by what the code is known that makes what an index holds."""
+def _code_digest() -> bytes:
+    """Return the digest of the packages whose classes an index holds."""
     from hashlib import blake2b
 
-    root, code = Path(__file__).parents[1], blake2b()
-    for source in sorted(one for name in _PACKAGES for one in (root / name).rglob("*.py")):
-        code.update(source.read_bytes())
-    return code.digest()
+    root, digest = Path(__file__).parents[1], blake2b()
+    for source in sorted(path for name in _PACKAGES for path in (root / name).rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.digest()
 
 
 def _own_key() -> bytes:
-    """Return the key by which what this user's processes wrote is known; make it where none is.
+    """Return this user's key, which signs indexes; make one if there is none.
 
     Raises:
         OSError: it can't be read.
@@ -79,18 +77,18 @@ def _own_key() -> bytes:
 
 
 def write_index(log: Path, session: str, content: bytes) -> None:
-    """Write the index of a log of ours, where that may be: a log is whole without."""
-    # What has no home directory has no key.
+    """Write the index of a log of ours if possible: a log is complete without one."""
+    # A user without a home directory has no key.
     with contextlib.suppress(OSError, RuntimeError):
         if log.parent.stat().st_uid == os.geteuid() and len(content) < MAX_BYTES:
             replace_private(index_of(log), _signature(session, content) + content)
 
 
 def read_index(log: Path, session: str) -> memoryview | None:
-    """Return the index of a log; None where there is none, or it isn't ours."""
+    """Return the index of a log; None if there is none, or it isn't ours."""
     with contextlib.suppress(OSError, RuntimeError):
-        held = memoryview(read_regular(index_of(log), MAX_BYTES))
-        signature, content = held[:_SIGNATURE_BYTES], held[_SIGNATURE_BYTES:]
+        index = memoryview(read_regular(index_of(log), MAX_BYTES))
+        signature, content = index[:_SIGNATURE_BYTES], index[_SIGNATURE_BYTES:]
         if signature == _signature(session, content):
             return content
     return None
@@ -99,5 +97,5 @@ def read_index(log: Path, session: str) -> memoryview | None:
 def _signature(session: str, content: bytes | memoryview) -> bytes:
     from hashlib import blake2b
 
-    key = blake2b(session.encode() + _code(), key=_own_key()).digest()
+    key = blake2b(session.encode() + _code_digest(), key=_own_key()).digest()
     return blake2b(content, key=key, digest_size=_SIGNATURE_BYTES).digest()

@@ -1,6 +1,7 @@
-"""What a person calls a session or a sweep, in a file beside its log, so that it can change.
+"""The name and note that a person gives a session or a sweep, in a file beside its log.
 
-The log itself has one writer, its supervisor; anybody may rename a session at any time.
+They are no part of the log, because only the supervisor writes that, and a person may rename a
+session at any time.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from dlmon.system.private_files import replace_private
 LABEL_NAME = "label.json"
 LONGEST_NAME, LONGEST_NOTE = 60, 1_000
 
-# What parts a list of sessions, makes a glob of a word, or a path.
-_MEANS_MORE = (*",*?[/", ".jsonl")
+# These separate items of a list, or make a glob or a path of a word.
+_RESERVED = (*",*?[/", ".jsonl")
 _MAX_BYTES = 64 * 1024
 
 
 @record(frozen=True)
 class Label:
-    """A name, which several sessions may bear, and a note."""
+    """A name, which several sessions may share, and a note."""
 
     name: str | None = None
     note: str | None = None
 
 
 def refuse_name(name: str) -> str | None:
-    """Say in one sentence why nothing can be called that; None where it can."""
-    means_more = any(part in name for part in _MEANS_MORE) or runs_before_last(name) is not None
+    """Return in one sentence why a name is not allowed; None if it is."""
+    is_reserved = any(part in name for part in _RESERVED) or runs_before_last(name) is not None
     is_plain = name == clean(name).strip() and not name.startswith("-")
-    if 1 <= len(name) <= LONGEST_NAME and is_plain and not means_more:
+    if 1 <= len(name) <= LONGEST_NAME and is_plain and not is_reserved:
         return None
     return (
         f"{quoted(name)} can't be a name: it has 1 to {LONGEST_NAME} visible characters, none of "
@@ -44,25 +45,22 @@ def refuse_name(name: str) -> str | None:
 
 
 def runs_before_last(text: str) -> int | None:
-    """Return how many sessions before the last one a text means: `last` none, `last~2` two.
-
-    None where it means something else.
-    """
+    """Return 0 for `last`, 2 for `last~2`, the log two before it, and None for any other text."""
     match = re.fullmatch(r"last(?:~([0-9]{1,9}))?", text)
     return None if match is None else int(match[1] or 0)
 
 
 def refuse_note(note: str) -> str | None:
-    """Say in one sentence why something can't be noted; None where it can."""
+    """Return in one sentence why a note is not allowed; None if it is."""
     if len(note) <= LONGEST_NOTE and note == clean(note):
         return None
     return f"a note is one line of at most {LONGEST_NOTE:,} visible characters"
 
 
 def read_label(log: Path) -> Label:
-    """Return what the session or sweep of a log is called; what nobody could call it is left out.
+    """Return the name and note of a log's session or sweep, without those that aren't allowed.
 
-    Anybody may have written the file: its texts are clean and short, whatever it holds.
+    Anybody may have written the file, so its texts are cleaned and cut.
     """
     if not is_log(log):
         return Label()
@@ -72,18 +70,18 @@ def read_label(log: Path) -> Label:
         return Label()
     if not isinstance(fields, dict):
         return Label()
-    said = ((fields.get("name"), LONGEST_NAME), (fields.get("note"), LONGEST_NOTE))
     name, note = (
-        clean(value, longest).strip() if isinstance(value, str) else "" for value, longest in said
+        clean(text, longest).strip() if isinstance(text := fields.get(key), str) else ""
+        for key, longest in (("name", LONGEST_NAME), ("note", LONGEST_NOTE))
     )
     return Label(None if refuse_name(name) else name, note or None)
 
 
 def write_label(log: Path, label: Label) -> None:
-    """Keep what the session or sweep of a log is called.
+    """Save the name and note of a log's session or sweep.
 
     Raises:
-        LogError: it can't be called that, or the file can't be written.
+        LogError: they are not allowed, or the file can't be written.
     """
     problem = None if label.name is None else refuse_name(label.name)
     problem = problem or (None if label.note is None else refuse_note(label.note))

@@ -1,4 +1,4 @@
-"""Read a log as it grows, find who writes it by its lock, and see what became of it."""
+"""Read a log as it grows, find its writer by its lock, and notice if it is moved or replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dlmon.system.files import open_regular
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 Header = SessionHeader | SweepHeader
-"""How a log begins; which of them it is names its file too."""
+"""The first record of a log; its type is the file's name too."""
 _Header = TypeVar("_Header", bound=Header, covariant=True)
 _NOT_A_LOG = {
     SessionHeader: "is not a dlmon log",
@@ -31,19 +31,18 @@ _NOT_A_LOG = {
 
 
 class RecordFollower(Generic[_Header]):
-    """Reads a log from an offset, whole lines only, as often as asked.
+    """Reads the whole lines of a log as it grows.
 
-    `header` is the first record. `skipped` counts lines that no record could
-    be made of (a torn line after a power loss, say). `was_cut` says that what
-    had been read is no longer there.
+    `header` is the first record. `skipped` counts lines that are no records (a torn line after a
+    power loss, say). `was_cut` means that the log became shorter than the part that was read.
 
     Args:
         path: the log.
-        kind: how it has to begin.
-        fd: its descriptor, where it is open already.
+        kind: the type of its header.
+        fd: its descriptor, if it is open already.
 
     Raises:
-        LogError: no such log, empty, or of a schema that this version can't read.
+        LogError: there is no such log, it is empty, or this version can't read its schema.
     """
 
     def __init__(self, path: Path, kind: type[_Header], fd: int | None = None) -> None:
@@ -69,7 +68,7 @@ class RecordFollower(Generic[_Header]):
         return list(self.new_records(max_bytes))
 
     def new_records(self, max_bytes: int = 8 << 20) -> Iterator[Record]:
-        """Yield the records that `poll` returns; those that aren't taken come the next time."""
+        """Yield the new records; those that the caller doesn't take come the next time."""
         if not self._lines:
             self._lines.extend(self._whole_lines(max_bytes))
         while self._lines:
@@ -86,29 +85,33 @@ class RecordFollower(Generic[_Header]):
 
     @property
     def read_share(self) -> float | None:
-        """How much of the log is read, 0 to 1; None once its end was reached."""
+        """The share of the log that was read, 0 to 1; None once its end was reached."""
         if self._at_end and not self._lines:
             return None
-        ahead = sum(map(len, self._lines)) + len(self._lines)
-        return max(0.0, min(1.0, (self._offset - ahead) / max(1, os.fstat(self._fd).st_size)))
+        return max(0.0, min(1.0, self._next_offset / max(1, self.size)))
+
+    @property
+    def _next_offset(self) -> int:
+        """The offset of the next line to decode."""
+        return self._offset - sum(map(len, self._lines)) - len(self._lines)
 
     def writer_pid(self) -> int | None:
         return lock_holder(self._fd)
 
-    def find_loss(self) -> str | None:
-        """Return what happened to the log if it was moved, removed or replaced; else None.
+    def find_damage(self) -> str | None:
+        """Return in words that the log was moved, removed or replaced; else None.
 
-        What was open is read on; a log that is shorter than before is `was_cut`.
+        The open file is still read; `was_cut` tells of a log that became shorter.
         """
-        return loss_of(self.path, self._fd, self._is_known_by_inode)
+        return damage_of(self.path, self._fd, self._is_known_by_inode)
 
     @property
     def size(self) -> int:
-        """How many bytes the log has, be it still under its name or not."""
+        """The bytes of the open log, even if its file was moved or removed."""
         return os.fstat(self._fd).st_size
 
     def read_bytes(self, offset: int, count: int) -> bytes:
-        """Return so many bytes from an offset on, fewer where the log ends before.
+        """Return up to `count` bytes from an offset on.
 
         Raises:
             OSError: the log can't be read any more.
@@ -116,13 +119,13 @@ class RecordFollower(Generic[_Header]):
         return os.pread(self._fd, count, offset)
 
     def last_records(self, max_bytes: int = 1 << 16, having: bytes = b"") -> Iterator[Record]:
-        """Yield the records among the last bytes whose lines have some text, the newest first.
+        """Yield the records in the last bytes whose lines contain `having`, newest first.
 
         Raises:
             OSError: the log can't be read any more.
         """
         begin = max(0, self.size - max_bytes)
-        # The first line may have lost its begin.
+        # The first line may be incomplete.
         lines = os.pread(self._fd, max_bytes, begin).split(b"\n")[begin > 0 :]
         for line in reversed(lines):
             if having not in line:
@@ -134,25 +137,25 @@ class RecordFollower(Generic[_Header]):
 
     @property
     def position(self) -> LogPosition:
-        offset = self._offset - sum(map(len, self._lines)) - len(self._lines)
+        offset = self._next_offset
         checked = min(offset, CHECKED_BYTES)
         return position_after(os.pread(self._fd, checked, offset - checked), offset)
 
     def knows(self, position: LogPosition) -> bool:
-        """Whether the log is at a place as it was when that was noted."""
+        """Return whether the log before a position is the one that it was taken from."""
         if not 0 < position.checked <= min(position.offset, CHECKED_BYTES):
             return False
         before = os.pread(self._fd, position.checked, position.offset - position.checked)
         return position_after(before, position.offset) == position and before.endswith(b"\n")
 
     def go_to(self, offset: int | None) -> None:
-        """Read on from an offset, which a line begins at; None is the one behind the header."""
+        """Continue at the offset of a line; None is the line after the header."""
         self._offset = self._body if offset is None else offset
         self._lines.clear()
         self._at_end = False
 
     def close(self) -> None:
-        """Close the file; a later read raises OSError, and meets no other file of that number."""
+        """Close the file; a later read raises OSError, even if its descriptor is used again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -190,7 +193,7 @@ class RecordFollower(Generic[_Header]):
         return record
 
     def _whole_lines(self, max_bytes: int) -> list[bytes]:
-        """Return lines up to about `max_bytes`, leaving an unfinished one for the next call."""
+        """Return lines up to about `max_bytes`; an unfinished one is left for the next call."""
         max_bytes = max(max_bytes, _CHUNK_BYTES)
         data = os.pread(self._fd, max_bytes, self._offset)
         self._at_end = len(data) < max_bytes
@@ -198,10 +201,10 @@ class RecordFollower(Generic[_Header]):
         if not newline and not self._at_end:
             if max_bytes < LONGEST_LINE_BYTES:
                 return self._whole_lines(LONGEST_LINE_BYTES)
-            # Nothing that we wrote: leave it out, and what is left of it is no record.
+            # We write no such line: skip this part; the rest of the line is no record either.
             self._offset += len(data)
         if not data and self.size < self._offset:
-            # Go on behind the end of a log that is shorter than what was read of it.
+            # The log became shorter than the part that was read: continue at its end.
             self.was_cut, self._offset = True, self.size
         self._offset += len(whole) + len(newline)
         return whole.split(b"\n") if whole else []
@@ -215,7 +218,7 @@ class LogFollower(RecordFollower[SessionHeader]):
 
 
 def _schema_of(line: bytes, kind: str) -> int | None:
-    """Return the schema of a header line of any version, None if it is no header."""
+    """Return the schema of a header line of any version; None if it is no header."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -227,7 +230,7 @@ def _schema_of(line: bytes, kind: str) -> int | None:
 
 
 def writer_pid(path: Path) -> int | None:
-    """Return the pid that writes the log at `path`, None when nobody does."""
+    """Return the pid of the writer of the log at `path`; None if nobody writes it."""
     fd = open_regular(path)
     try:
         return lock_holder(fd)
@@ -240,11 +243,11 @@ _FLOCK = "hhqqi4x"
 
 
 def lock_holder(fd: int) -> int | None:
-    """Return the pid that holds the lock of an open log; F_GETLK asks, and takes nothing."""
+    """Return the pid that holds the lock of an open log; F_GETLK does not take it."""
     if sys.platform != "linux":
         return None
-    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    flock = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, flock))
     return None if kind == fcntl.F_UNLCK else int(pid)
 
 
@@ -252,9 +255,9 @@ MOVED_AWAY = "was moved away"
 
 
 def is_known_by_inode(path: Path, fd: int) -> bool:
-    """Return whether the name and the open file agree: on some network file systems they never do.
+    """Return whether inodes identify the file; on some network file systems they never agree.
 
-    Ask while the one is sure to be the other.
+    Call it while the path is sure to name the open file.
     """
     try:
         return samestat(os.fstat(fd), path.stat())
@@ -262,14 +265,20 @@ def is_known_by_inode(path: Path, fd: int) -> bool:
         return False
 
 
-def loss_of(path: Path, fd: int, by_inode: bool) -> str | None:
-    """Return what happened to an open log that is no longer under its name; else None."""
+def damage_of(path: Path, fd: int, by_inode: bool) -> str | None:
+    """Return in words what happened to an open log whose path has another file or none; else None.
+
+    Args:
+        path: its path.
+        fd: its descriptor.
+        by_inode: see `is_known_by_inode`.
+    """
     try:
-        ours = os.fstat(fd)
-        there = path.stat()
+        open_status = os.fstat(fd)
+        path_status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return MOVED_AWAY if ours.st_nlink else "was removed"
+        return MOVED_AWAY if open_status.st_nlink else "was removed"
     except OSError:
-        # A server that doesn't answer says nothing of the file.
+        # A file server that doesn't answer proves nothing.
         return None
-    return "was replaced" if by_inode and not samestat(ours, there) else None
+    return "was replaced" if by_inode and not samestat(open_status, path_status) else None

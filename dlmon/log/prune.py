@@ -1,4 +1,4 @@
-"""Remove the files of a recorded session or sweep; one that runs stays, and so do other files."""
+"""Remove the files of a session or sweep that has ended; files of others stay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,34 +22,34 @@ _BESIDE = re.compile(
 
 
 def is_link(log: Path) -> bool:
-    """Return whether a log or its folder is a link: what it leads to is not ours to remove."""
+    """Return whether a log or its folder is a link, whose target is not ours to remove."""
     return log.is_symlink() or log.parent.is_symlink()
 
 
 def size_bytes(log: Path) -> int:
-    """Return how many bytes go with a log; 0 where nobody knows."""
+    """Return the bytes that removing a log frees; 0 if its folder can't be read."""
     try:
         with _folder_of(log) as (_, folder):
-            return sum(size for _, size in _made_by_us(folder))
+            return sum(size for _, size in _our_files(folder))
     except OSError:
         return 0
 
 
 def remove(log: Path) -> None:
-    """Remove a log with what dlmon made beside it, and then its folder, if nothing else is there.
+    """Remove a log, dlmon's files beside it, and its folder if that is empty then.
 
-    Links are not followed, and what else lies there stays.
+    Links are not followed.
 
     Raises:
-        LogError: it runs, it can't be removed, or not the whole folder; says which.
+        LogError: its session runs, it can't be removed, or the folder holds other files.
     """
     name = id_of(log)
     try:
         with _folder_of(log) as (directory, folder), contextlib.ExitStack() as stack:
-            files = [file for file, _ in _made_by_us(folder)]
+            files = [file for file, _ in _our_files(folder)]
             for file in filter(_LOG.fullmatch, files):
                 stack.callback(os.close, _locked(file, folder, name))
-            # The first log is what makes the folder a recording: it goes last.
+            # Remove the first log last: with it the folder is still a session that can be removed.
             for file in sorted(
                 files, key=lambda file: (_LOG.fullmatch(file) is not None, -len(file))
             ):
@@ -64,7 +63,7 @@ def remove(log: Path) -> None:
 
 @contextlib.contextmanager
 def _folder_of(log: Path) -> Iterator[tuple[int, int]]:
-    """Open the log directory, and in it the folder of a log, unless that is a link."""
+    """Open the log directory and the folder of a log in it, unless that is a link."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     with contextlib.ExitStack() as stack:
         directory = os.open(log_directory_of(log), flags)
@@ -74,23 +73,22 @@ def _folder_of(log: Path) -> Iterator[tuple[int, int]]:
         yield directory, folder
 
 
-def _made_by_us(folder: int) -> list[tuple[str, int]]:
-    """Return the names and sizes of the files that dlmon made in an open folder."""
-    found = []
+def _our_files(folder: int) -> list[tuple[str, int]]:
+    """Return the names and sizes of dlmon's files in an open folder."""
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if _LOG.fullmatch(entry.name) or _BESIDE.fullmatch(entry.name):
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode):
-                    found.append((entry.name, status.st_size))
-    return found
+        return [
+            (entry.name, entry.stat(follow_symlinks=False).st_size)
+            for entry in entries
+            if _LOG.fullmatch(entry.name) or _BESIDE.fullmatch(entry.name)
+            if entry.is_file(follow_symlinks=False)
+        ]
 
 
 def _locked(file: str, folder: int, name: str) -> int:
-    """Return the descriptor of a log that nobody writes, and nobody can take up while it is open.
+    """Open and lock a log, so that nobody writes it; return its descriptor.
 
     Raises:
-        LogError: somebody writes it.
+        LogError: its writer still runs.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(file, flags, dir_fd=folder)

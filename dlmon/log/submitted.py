@@ -1,7 +1,7 @@
-"""A session that Slurm has yet to start: the file in its folder that says what is to run.
+"""The file in a session's folder that describes the job that was submitted to Slurm.
 
-Whoever submits the job writes it. The supervisor on the node, the only writer of the log, reads
-it; so does whoever shows the session while there is no log, or can't see from here who writes it.
+The submitting command writes it. The supervisor on the node reads it, and so does every viewer
+of the session while there is no log, or while the log's writer can't be seen from here.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _MAX_BYTES = 1 << 20
 
 @record(frozen=True)
 class Submitted:
-    """What was handed to Slurm.
+    """A session that was submitted to Slurm.
 
     Attributes:
         session: the session's id, which is the name of its folder too.
-        wall: when it was submitted.
-        host: the machine that it was submitted on.
-        job: what the supervisor is to run: the fields of a job of dlmon's.
-        options: what was asked of Slurm, as it was typed.
-        slurm_job: the number of Slurm's job; None where Slurm has not answered yet.
-        time_limit_s: what was asked for; None where that is the partition's.
-        restart: how often Slurm had restarted it before this session.
-        on_node: the node on whose own disk the log is written, where that is not seen from here.
+        wall: the time of the submission, in seconds since 1970.
+        host: the host that it was submitted from.
+        job: the fields of the `Job` for the supervisor.
+        options: the options for Slurm, as typed.
+        slurm_job: the id of Slurm's job; None before Slurm has answered.
+        time_limit_s: the requested limit; None for the partition's.
+        restart: how often Slurm had restarted the job before this session.
+        on_node: the node whose local disk holds the log, if it can't be seen from here.
     """
 
     session: str
@@ -52,7 +52,7 @@ class Submitted:
 
     @property
     def header(self) -> SessionHeader:
-        """What the log will begin with, as far as it is known before the job starts."""
+        """The header of the log, as far as it is known before the job starts."""
         command, directory = self.job.get("command"), self.job.get("directory")
         is_script, unknown = self.job.get("script"), "its job has not started"
         return SessionHeader(
@@ -73,20 +73,20 @@ class Submitted:
 
 
 def submitted_beside(log: Path) -> Path:
-    """Return where the file lies that belongs to a log."""
+    """Return the path of the file beside a log."""
     return log.with_name(SUBMITTED_NAME)
 
 
 def is_of_slurm(log: Path) -> bool:
-    """Return whether Slurm runs, or ran, the session of a log."""
+    """Return whether the session of a log is, or was, a Slurm job."""
     return submitted_beside(log).is_file()
 
 
 def read_submitted(log: Path) -> Submitted | None:
-    """Return what was handed to Slurm for the session of a log; None where nothing was.
+    """Return the submitted job of a log's session; None if there was none.
 
-    The next start of a job that is queued again, `…-r1`, has no folder before it begins: what is
-    known of it is that of the first.
+    The next start of a requeued job, `…-r1`, has no folder before it begins: the file of the
+    first start describes it.
     """
     root, _, restart = log.parent.name.rpartition("-r")
     if restart.isdecimal() and len(restart) < 5 and not os.path.lexists(log.parent):
@@ -94,23 +94,23 @@ def read_submitted(log: Path) -> Submitted | None:
         return first and replace(first, session=log.parent.name, restart=int(restart))
     try:
         fields = json.loads(read_regular(submitted_beside(log), _MAX_BYTES))
-        made = Submitted(**fields)
-        number = made.slurm_job
-        valid = (
-            made.session == log.parent.name
-            and isinstance(made.wall, (int, float))
-            and isinstance(made.job, dict)
-            and isinstance(made.job.get("options", {}), dict)
-            and isinstance(made.host, str)
-            and (number is None or (isinstance(number, str) and number.replace("_", "").isdigit()))
+        submitted = Submitted(**fields)
+        id = submitted.slurm_job
+        is_valid = (
+            submitted.session == log.parent.name
+            and isinstance(submitted.wall, (int, float))
+            and isinstance(submitted.job, dict)
+            and isinstance(submitted.job.get("options", {}), dict)
+            and isinstance(submitted.host, str)
+            and (id is None or (isinstance(id, str) and id.replace("_", "").isdigit()))
         )
     except (OSError, ValueError, TypeError, RecursionError):
         return None
-    return made if valid else None
+    return submitted if is_valid else None
 
 
 def write_submitted(log: Path, submitted: Submitted) -> None:
-    """Keep what was handed to Slurm, or what its number is by now.
+    """Write a submitted job, or write it again with the id of Slurm's job.
 
     Raises:
         LogError: it can't be written.

@@ -1,7 +1,7 @@
-"""Make a log, and write that of a session.
+"""Make a log, and write the log of a session.
 
 The writer holds a POSIX lock from before the file is visible until it ends.
-Closing any second descriptor of the file would drop that lock, so the writer
+Closing a second descriptor of the file would release that lock, so the writer
 opens it once and never reads it.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import LogPosition, position_after
-from dlmon.log.log_follower import Header, is_known_by_inode, loss_of
+from dlmon.log.log_follower import Header, damage_of, is_known_by_inode
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -32,23 +32,22 @@ from dlmon.records import (
 )
 from dlmon.system.private_files import make_new_private_folder, make_private_folder, open_private
 
-# Lines that may wait in memory for a full disk: epochs, phases, notices, the result.
+# The most lines that wait in memory while the disk is full: epochs, phases, notices, the result.
 WAITING_LINES = 20_000
 RETRY_S = 1.0
 
 
 class LogWriter:
-    """The one writer of a log.
+    """The only writer of a log.
 
-    `write` never raises for a disk that is full or gone: it cuts back to the
+    `write` never raises for a disk that is full or gone: it cuts the file back to the
     last whole line, keeps what must not be lost (everything but batches,
-    samples of the machine and output) in memory, and tries again each second.
+    samples of the machine and output) in memory, and tries again every second.
 
     Args:
-        log_dir: where sessions are kept.
-        header: the first line.
-        name: what the log is called in the folder of a session that is there already; None makes
-            that folder.
+        log_dir: the log directory.
+        header: the first record.
+        name: the file's name in the session's existing folder; None makes the folder too.
 
     Raises:
         LogError: the folder or file can't be made.
@@ -60,19 +59,19 @@ class LogWriter:
         self.lost_lines = 0
         """Lines of batches, samples and output that the log could not take."""
         self.failing: str | None = None
-        """Why the log takes nothing at present."""
+        """The reason why the log can't be written at present."""
         self._last_line = b""
         self.is_full = False
-        """Whether it takes nothing for want of room, which somebody may make."""
+        """True if the disk or a quota is full, which a person can mend."""
         self.path, self._fd, self._size = make_log(log_dir, header, name)
         self._is_known_by_inode = is_known_by_inode(self.path, self._fd)
 
-    def find_loss(self) -> str | None:
-        """Return what happened to the log if it was cut, moved, removed or replaced; else None."""
+    def find_damage(self) -> str | None:
+        """Return in words that the log was cut, moved, removed or replaced; else None."""
         with contextlib.suppress(OSError):
             if os.fstat(self._fd).st_size < self._size:
                 return "was cut short"
-        return loss_of(self.path, self._fd, self._is_known_by_inode)
+        return damage_of(self.path, self._fd, self._is_known_by_inode)
 
     def write(self, record: Record) -> None:
         line = encode(record)
@@ -93,7 +92,7 @@ class LogWriter:
         return position_after(self._last_line, self._size)
 
     def retry(self, at_once: bool = False) -> bool:
-        """Try to write what waits, once a second at most; return whether nothing waits."""
+        """Try to write the waiting lines, at most once a second; return whether none waits."""
         if not self._waiting and not self.failing:
             return True
         if not at_once and time.monotonic() < self._retry_at:
@@ -108,49 +107,47 @@ class LogWriter:
 
     def unwritten(self) -> list[Record]:
         """Return the records that wait in memory."""
-        records = (decode(line) for line in self._waiting if line.strip())
+        records = map(decode, filter(bytes.strip, self._waiting))
         return [record for record in records if record is not None]
 
     def close(self) -> None:
         os.close(self._fd)
 
     def _append(self, line: bytes) -> bool:
-        written = 0
+        count = 0
         try:
-            # What is written in part is tried again for its rest, to hear why.
-            while written < len(line):
-                written += os.write(self._fd, line[written:])
+            # A write may take only a part; the next one raises the reason.
+            while count < len(line):
+                count += os.write(self._fd, line[count:])
         except OSError as error:
-            if written:
-                self._cut_back(written)
-            # What may be over once somebody has made room.
+            if count:
+                self._cut_back(count)
             self.is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             self.failing = reason_of(error)
             self._retry_at = time.monotonic() + RETRY_S
             return False
-        self._size += written
+        self._size += count
         self._last_line = line
         return True
 
-    def _cut_back(self, written: int) -> None:
+    def _cut_back(self, count: int) -> None:
         try:
-            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - count)
         except OSError:
-            # A torn line stays; what follows must at least start on a line of its own.
-            self._size += written
+            # The torn line stays; the next record must start on a new line.
+            self._size += count
             self._waiting.appendleft(b"\n")
 
     def _sync(self) -> None:
-        # What can't be synced is still there for every reader; only a power cut could cost it.
+        # Readers see unsynced lines too; only a power cut could lose them.
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
 
 
 def make_log(log_dir: Path, header: Header, name: str | None = None) -> tuple[Path, int, int]:
-    """Make the folder of a log, and the log with its header in it.
+    """Make the folder of a log, unless `name` is given, and the log with its header.
 
-    Return its path, its descriptor, which holds its lock, and its size. With a `name`, the folder
-    is there already.
+    Return its path, its descriptor, which holds the lock, and its size.
 
     Raises:
         LogError: it can't be made.
@@ -173,15 +170,14 @@ def make_log(log_dir: Path, header: Header, name: str | None = None) -> tuple[Pa
         ) from None
 
 
-def _create(path: Path, lines: bytes) -> int:
-    """Make a file that begins with these lines and is locked before it can be seen."""
+def _create(path: Path, line: bytes) -> int:
+    """Make a file with its first line, locked before it becomes visible; return its descriptor."""
     hidden = path.with_name(f".{path.name}")
     fd = open_private(hidden, os.O_WRONLY | os.O_APPEND)
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        written = 0
-        while written < len(lines):
-            written += os.write(fd, lines[written:])
+        while line:
+            line = line[os.write(fd, line) :]
         hidden.rename(path)
     except OSError:
         os.close(fd)

@@ -256,7 +256,7 @@ async def _sessions(
 ) -> Answers:
     """Yield each session that is meant, all where none is.
 
-    With `where`, as `place_options` returns it, a command on the viewer's machine looks here.
+    With `where`, as `location_options` returns it, a command on the viewer's machine looks here.
     """
     directory = _directory(log_dir)
     if meant is None:
@@ -356,7 +356,7 @@ async def _follow(
             while data := log.read_bytes(at, min(CHUNK_BYTES, max(0, size - at))):
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
-            loss = log.find_loss()
+            loss = log.find_damage()
             now: Answer = {"status": str(status), "loss": loss}
             if now != sent:
                 sent = now

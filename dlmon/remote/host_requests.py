@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
 from dlmon.log.directory import SessionEntry
-from dlmon.log.folder import MOST_TRACE_BYTES, LogError, id_of, is_trace, place_options, reason_of
+from dlmon.log.folder import (
+    MOST_TRACE_BYTES,
+    LogError,
+    id_of,
+    is_trace,
+    location_options,
+    reason_of,
+)
 from dlmon.log.label import Label
 from dlmon.protocol.job import Job
 from dlmon.records import Record, SessionHeader
@@ -115,7 +122,7 @@ async def copy_remote(
         LogError: the copies can't be kept.
     """
     async with connected(host) as link:
-        listed = await listed_sessions(link, log_dir, meant, place_options(log_dir, host))
+        listed = await listed_sessions(link, log_dir, meant, location_options(log_dir, host))
         copies = []
         for number, session in enumerate(listed):
             copy = LogCopy(link, session, log_dir)

@@ -19,7 +19,7 @@ import platformdirs
 
 from dlmon.exit_codes import FAILED
 from dlmon.log.directory import NoSuchLog, SessionEntry, SeveralLogs
-from dlmon.log.folder import LogError, id_of, is_log, place_options, reason_of
+from dlmon.log.folder import LogError, id_of, is_log, location_options, reason_of
 from dlmon.log.index import CHECKED_BYTES, position_after
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.protocol.control import NotControlled
@@ -436,7 +436,7 @@ async def find_remote(link: Connection, meant: str, log_dir: str | None = None) 
         RefusedRequest: none is meant.
         SshError: the connection was lost.
     """
-    where = place_options(log_dir, link.host)
+    where = location_options(log_dir, link.host)
     found = await listed_sessions(link, log_dir, meant, where)
     if not found:
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")

@@ -25,7 +25,7 @@ from dlmon.figures.session.session_list import after_the_batch, called
 from dlmon.figures.session.stack_lines import stack_text
 from dlmon.figures.session.tokens import now_text
 from dlmon.launch.lifeline import Lifeline
-from dlmon.log.folder import place_options
+from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
 from dlmon.notification import DesktopAlerts
 from dlmon.protocol.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
@@ -86,7 +86,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
     from dlmon.render.queue import QueueLines, say_left_in_queue
 
     async with connected(start.host) as link:
-        meant, where = start.session, place_options(start.log_dir, start.host)
+        meant, where = start.session, location_options(start.log_dir, start.host)
         if start.job is not None:
             meant = await launch_remote(link, start.job, start.slurm)
         while True:

@@ -15,7 +15,7 @@ from rich.text import Text
 from dlmon.exit_codes import FAILED
 from dlmon.figures import units
 from dlmon.figures.session.slurm_queue import queued_text
-from dlmon.log.folder import id_of, place_options
+from dlmon.log.folder import id_of, location_options
 from dlmon.log.submitted import read_submitted
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
@@ -102,7 +102,7 @@ async def _wait(waiting: Waiting, as_json: bool, log_dir: str | None) -> Path | 
     lines = QueueLines(as_json)
     log, exit_code = await done_or_signalled(wait_for_log(waiting, lines.show))
     if exit_code:
-        say_left_in_queue(id_of(waiting.log), place_options(log_dir))
+        say_left_in_queue(id_of(waiting.log), location_options(log_dir))
         return exit_code
     if log is None:
         print_error(f"{waiting.failure}")

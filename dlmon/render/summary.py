@@ -18,7 +18,7 @@ from dlmon.figures.session.summary import Outcome, describe_outcome
 from dlmon.figures.sweeps import findings, problems_of, resumed_by
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import list_sessions
-from dlmon.log.folder import log_directory_of, place_options
+from dlmon.log.folder import location_options, log_directory_of
 from dlmon.log.label import read_label
 from dlmon.records import Status, to_json
 from dlmon.records.sanitize import clean, shown_path
@@ -54,7 +54,7 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
         session = follower.session.header.id
         name = called(session, read_label(follower.path))
         errors.print(Text(f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}"))
-        errors.print(Text(f"dlmon attach{place_options(log_dir)} {session} shows it again"))
+        errors.print(Text(f"dlmon attach{location_options(log_dir)} {session} shows it again"))
     for notice in snapshot.notices:
         print_error(clean(notice.text, LONGEST_TEXT))
     print_problem(follower, snapshot, is_output_printed=True)
@@ -137,9 +137,9 @@ def print_exit_message(
 
 def _how_to_attach(follower: SessionFollower, name: str, usual: Path | None) -> str:
     kept_in = log_directory_of(follower.path)
-    where = place_options(None if usual in (None, kept_in) else kept_in)
+    where = location_options(None if usual in (None, kept_in) else kept_in)
     if follower.host is not None:
-        where = place_options(follower.log_dir_there, follower.host)
+        where = location_options(follower.log_dir_there, follower.host)
     session = follower.session.header.id
     return f"{name} is still running; dlmon attach{where} {session} shows it"
 

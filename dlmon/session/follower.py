@@ -100,7 +100,7 @@ class SessionFollower(SessionSource):
             self.status = self.session.result.status
         elif not ending and at_end:
             self.status = status
-        self.loss = self._follower.find_loss()
+        self.loss = self._follower.find_damage()
         self._without_seconds = None
         self.problem = self._find_problem()
         return records

@@ -138,7 +138,7 @@ class ReplaySource(Player, SessionSource):
         if is_over and not self._is_loaded and self._ahead.size >= WORTH_AN_INDEX_BYTES:
             self._is_loaded = True
             self._index.save()
-        if self.problem is None and (loss := self._ahead.find_loss()) is not None:
+        if self.problem is None and (loss := self._ahead.find_damage()) is not None:
             self.problem = f"the log {loss}: what is shown was read from the old one"
 
     def _load_index(self) -> None:

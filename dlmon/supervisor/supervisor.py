@@ -564,7 +564,7 @@ class Supervisor:
         Return why it can't; empty where it can, and where it is whole under another name.
         """
         assert self._writer is not None
-        why, loss = "", self._writer.find_loss()
+        why, loss = "", self._writer.find_damage()
         if loss is not None:
             why = f"the log {loss} by another program"
         elif self._writer.failing is not None:

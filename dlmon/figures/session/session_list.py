@@ -29,7 +29,7 @@ from dlmon.figures.report.sections import Note, Section, Table
 from dlmon.figures.session import tokens
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
 from dlmon.log.directory import SessionEntry
-from dlmon.log.folder import place_options
+from dlmon.log.folder import location_options
 from dlmon.log.label import Label
 from dlmon.options.run_options import in_words
 from dlmon.protocol.stop import CAUSE_TEXT
@@ -340,7 +340,7 @@ def describe_recorded(
         if commands:
             yield Note(commands)
     if not entries and not sweeps:
-        where = place_options(directory if by_path else None)
+        where = location_options(directory if by_path else None)
         yield Note((f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one",))
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from dlmon.log.folder import new_session_id, place_options
+from dlmon.log.folder import location_options, new_session_id
 
 
 def test_ids_sort_by_time_and_are_safe_as_names():
@@ -13,8 +13,8 @@ def test_ids_sort_by_time_and_are_safe_as_names():
 
 
 def test_a_place_is_named_by_the_options_with_which_a_command_looks_there():
-    assert place_options(None) == ""
-    assert place_options(None, "lab") == " --host lab"
-    assert place_options("/logs", "lab") == " --host lab --log-dir /logs"
-    assert place_options(Path("/my logs")) == " --log-dir '/my logs'"
-    assert "\x1b" not in place_options("/\x1b[31m")
+    assert location_options(None) == ""
+    assert location_options(None, "lab") == " --host lab"
+    assert location_options("/logs", "lab") == " --host lab --log-dir /logs"
+    assert location_options(Path("/my logs")) == " --log-dir '/my logs'"
+    assert "\x1b" not in location_options("/\x1b[31m")

@@ -200,11 +200,11 @@ LOSSES = [
 
 @pytest.mark.parametrize(("reported", "lose"), LOSSES)
 def test_a_log_that_is_lost_is_noticed_and_written_on(writer, reported, lose):
-    assert writer.find_loss() is None
+    assert writer.find_damage() is None
     lose(writer.path)
-    assert writer.find_loss() == reported
+    assert writer.find_damage() == reported
     writer.write(epoch(0))
-    assert writer.find_loss() == reported
+    assert writer.find_damage() == reported
     assert writer.failing is None
 
 

@@ -357,7 +357,7 @@ def test_an_index_of_another_session_key_or_code_or_without_a_home_comes_to_noth
 
     assert read_index(log, "another") is None
     with monkeypatch.context() as patch:
-        patch.setattr("dlmon.log.index._code", lambda: b"another")
+        patch.setattr("dlmon.log.index._code_digest", lambda: b"another")
         assert is_no_index(log)
     with monkeypatch.context() as patch:
         patch.setattr("platformdirs.user_state_path", no_home)

@@ -254,13 +254,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
-            self.app.push_screen(GpusScreen(self._machine.look))
+            self.app.push_screen(GpusScreen(self._machine.view))
 
     def action_processes(self) -> None:
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
-            self.app.push_screen(ProcessesScreen(self._machine.look))
+            self.app.push_screen(ProcessesScreen(self._machine.view))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         self._entries = entries

@@ -31,7 +31,7 @@ from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, Ep
 from tui.live.output_pane import OutputPane
 from tui.live.session_charts import LossChart, learned_text, machine_view, next_metric
 from tui.live.session_lines import AccountLine, LimitLine, ProgressLine, TopLine
-from tui.machine.help import MACHINE, OF_GPUS
+from tui.machine.help import GPU_TOPICS, MACHINE
 from tui.machine.view import MachineView
 from tui.messages import ShowNodes, TellEnd, TrainAgain
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, hidden, topics_of
@@ -197,7 +197,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         """What `?` explains; nothing of GPUs where there is none."""
         has_gpus = bool(self._look_at_machine().gpus)
         topics = topics_of(LIVE, MACHINE)
-        return tuple(topic for topic in topics if has_gpus or topic[0] not in OF_GPUS)
+        return tuple(topic for topic in topics if has_gpus or topic[0] not in GPU_TOPICS)
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:

@@ -28,7 +28,7 @@ from tui.drawing.time_axis import (
     TimeWindow,
     ViewLength,
 )
-from tui.machine.machine import Machine
+from tui.machine.machine import MachineCharts
 from tui.machine.view import MachineView, gpus_that_train
 from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
 from tui.screens.chart_screen import ChartsScreen
@@ -54,7 +54,7 @@ class TimeChartsScreen(ChartsScreen):
             tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
         )
         self._throughput.more_goes_below = True
-        self._machine = Machine(beside=True)
+        self._machine = MachineCharts(beside=True)
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False
 

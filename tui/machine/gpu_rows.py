@@ -1,4 +1,4 @@
-"""A row for each GPU: its history, its utilisation and its figures; side by side where needed."""
+"""A row for each GPU: its history, its utilisation and its figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.meters import LEVEL_STYLES
 from tui.machine.tile import coarser
-from tui.machine.view import MachineView, at_the_end
+from tui.machine.view import MachineView
 from tui.widgets.lines import (
     BAD,
     BAR,
@@ -32,16 +32,16 @@ from tui.widgets.lines import (
 
 GAP = 2
 _PERCENT, _MEMORY = 6, 8
-# A history in fewer cells is unreadable: a bar of the reading takes its place.
+# With less room than this for a history, a bar shows the latest reading.
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
-# The cells that a GPU takes at least: "63 ━━ 100 %".
+# The narrowest GPU is "63 ━━ 100 %".
 _SHORT, _ROOM_FOR_WORD = 11, 16
-# What follows the memory, the most important first, and the cells for it with its gap.
+# The figures after the memory, the most important first, and the cells of each with its gap.
 _COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), ("held by", 24))
 
 
 class GpuRows(Lines):
-    """Every GPU in even rows, side by side where there are more of them than rows."""
+    """Every GPU, several to a row if there are more of them than rows."""
 
     _view: MachineView | None = None
     _axis = TimeAxis(0, 1, 0, 0)
@@ -49,38 +49,36 @@ class GpuRows(Lines):
     def show(self, view: MachineView, axis: TimeAxis) -> None:
         """Show the GPUs of `view`, with their histories along `axis`."""
         self._view, self._axis = view, axis
-        trains = next((gpu for gpu in view.gpus if gpu.index in view.training), None)
+        training = next((gpu for gpu in view.gpus if gpu.index in view.training), None)
         figures: list[Figure] = []
-        if trains is not None and not view.stale:
-            figures = view.figures_of(view.gpu_at(trains, axis))
-        briefs = [one.brief for one in figures if one.known and one.label != "memory"]
-        first = f"▸{trains.index}" if trains is not None and briefs else ""
-        self.set_titles(f"GPUs{at_the_end(view)}", right=first, more=tuple(briefs))
+        if training is not None and not view.stale:
+            figures = view.figures_of(view.gpu_at(training, axis))
+        briefs = [figure.brief for figure in figures if figure.known and figure.label != "memory"]
+        right = f"▸{training.index}" if training is not None and briefs else ""
+        self.set_titles(f"GPUs{view.title_end}", right=right, more=tuple(briefs))
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the GPUs from left to right."""
         view = self._view
         if view is None or not view.gpus or width < 1 or height < 1:
             return []
         gpus = view.gpus
-        most = max(1, (width + GAP) // (_SHORT + GAP))
-        in_a_row = min(most, -(-len(gpus) // height))
-        in_a_row = -(-len(gpus) // -(-len(gpus) // in_a_row))
-        each = (width - GAP * (in_a_row - 1)) // in_a_row
+        columns = min(max(1, (width + GAP) // (_SHORT + GAP)), -(-len(gpus) // height))
+        columns = -(-len(gpus) // -(-len(gpus) // columns))
+        gpu_width = (width - GAP * (columns - 1)) // columns
         digits = max(len(str(gpu.index)) for gpu in gpus)
-        word = "GPU " if each >= _ROOM_FOR_WORD and not self.has_class("panel") else ""
+        word = "GPU " if gpu_width >= _ROOM_FOR_WORD and not self.has_class("panel") else ""
         cells = [
-            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", each)
-            for gpu in gpus[: height * in_a_row]
+            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", gpu_width)
+            for gpu in gpus[: height * columns]
         ]
         if len(gpus) > len(cells):
-            cells[-1] = ((fit(f"… {len(gpus) - len(cells) + 1} more", each), MUTED),)
+            cells[-1] = ((fit(f"… {len(gpus) - len(cells) + 1} more", gpu_width), MUTED),)
         gap: TextRow = ((" " * GAP, PLAIN),)
         rows: list[TextRow] = []
-        for start in range(0, len(cells), in_a_row):
-            first, *others = cells[start : start + in_a_row]
-            rows.append((*first, *(run for cell in others for run in (*gap, *cell))))
+        for start in range(0, len(cells), columns):
+            first, *more = cells[start : start + columns]
+            rows.append((*first, *(run for cell in more for run in (*gap, *cell))))
         return rows
 
 
@@ -92,35 +90,35 @@ def gpu_row(
     width: int,
     last: tuple[TextRun, int] | None = None,
 ) -> TextRow:
-    """Return a GPU in exactly `width` cells: as many of its figures as have room.
+    """Return a GPU and as many of its figures as fit in exactly `width` cells.
 
-    `last`, in so many cells, takes the place of the less important ones; then rows of several
-    machines stand in the same columns.
+    `last`, a text and its cells, takes the place of the less important figures, so that
+    the rows of several hosts have the same columns.
     """
-    trains, then = gpu.index in view.training, view.gpu_at(gpu, axis)
-    figures = {figure.label: figure for figure in view.figures_of(then)}
-    mark = "▸" if trains else " "
-    # What is bad of it may have no column.
-    label: TextRun = (f"{mark}{name} ", STRONG if trains else MUTED)
+    is_training, reading = gpu.index in view.training, view.gpu_at(gpu, axis)
+    figures = {figure.label: figure for figure in view.figures_of(reading)}
+    mark = "▸" if is_training else " "
+    label: TextRun = (f"{mark}{name} ", STRONG if is_training else MUTED)
+    # The bad figure may have no column.
     if worst(figures.values()) == "bad":
         label = (f"{mark}{name}!", BAD)
     room = width - row_width((label,))
     if view.stale:
         return (label, (fit(view.stale, room), MUTED))
-    if has_no_readings(then):
-        return (label, (fit(no_utilization(then, view.no_reading), room), BAD))
+    if has_no_readings(reading):
+        return (label, (fit(no_utilization(reading, view.no_reading), room), BAD))
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
     if last is not None:
-        power = "" if then.power_w is None else f"{then.power_w:.0f} W"
+        power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"
         columns[1:] = [((power, PLAIN), 8), last]
-    if then.utilization_pct is None:
-        parts = (no_utilization(then, view.no_reading), *(text for (text, _), _ in columns))
+    if reading.utilization_pct is None:
+        parts = (no_utilization(reading, view.no_reading), *(text for (text, _), _ in columns))
         return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
     facts = view.facts_of(gpu)
     total_mib = facts.memory_mib if facts is not None else None
-    columns.insert(0, memory_column(figures.get("memory"), then.memory_used_mib, total_mib))
+    columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
-    return (label, *figure_row(then.utilization_pct, series, axis, columns, room))
+    return (label, *figure_row(reading.utilization_pct, series, axis, columns, room))
 
 
 def figure_row(
@@ -130,34 +128,34 @@ def figure_row(
     columns: Sequence[tuple[TextRun, int]],
     width: int,
 ) -> TextRow:
-    """Return percentages over time and now in `width` cells, and the columns that have room.
+    """Return a history or a bar, the percentage, and the columns that fit in `width` cells.
 
-    Each column has its cells, with the gap before it. Where a history has no room there is a bar.
+    Each column comes with its number of cells, which include the gap before it.
     """
     room = width - _PERCENT
-    shown: TextRow = ()
+    figures: TextRow = ()
     for number, ((text, style), cells) in enumerate(columns):
-        # What comes first is worth more than the history.
+        # Only the first column is worth more than the history.
         if room - cells < (_LEAST_HISTORY if number else 0):
             break
         room -= cells
         text = fit(text, min(cell_len(text), cells - GAP))
-        shown = (*shown, (" " * (cells - cell_len(text)) + text, style))
+        figures = (*figures, (" " * (cells - cell_len(text)) + text, style))
     cells = min(room, _LONGEST_HISTORY)
-    drawn = (" " * max(0, cells), BAR)
+    history = (" " * max(0, cells), BAR)
     if cells >= _LEAST_HISTORY:
-        columns_of = coarser(axis, COLUMNS_PER_CELL * cells).columns(series)
-        drawn = (braille_rows(columns_of, cells, 1, 100.0, 0.0, True)[0], BAR)
+        values = coarser(axis, COLUMNS_PER_CELL * cells).columns(series)
+        history = (braille_rows(values, cells, 1, 100.0, 0.0, True)[0], BAR)
     elif cells >= _LEAST_BAR and pct is not None:
-        drawn = (bar(pct / 100, cells), BAR)
+        history = (bar(pct / 100, cells), BAR)
     is_high = pct is not None and pct >= BUSY_PCT
     percent = (f"{units.percent(pct):>{_PERCENT}}", HIGH if is_high else PLAIN)
-    row = (drawn, percent, *shown)
+    row = (history, percent, *figures)
     return cut((*row, (" " * (width - row_width(row)), PLAIN)), width)
 
 
 def figure_column(figure: Figure | None, cells: int) -> TextRun:
-    """Return a figure for its column; blank where it isn't known. Words begin at the left."""
+    """Return a figure for its column, or a blank if it is unknown."""
     if figure is None or not figure.known:
         return ("", PLAIN)
     text = fit(figure.marked, cells - GAP) if figure.label == "held by" else figure.marked
@@ -167,7 +165,7 @@ def figure_column(figure: Figure | None, cells: int) -> TextRun:
 def memory_column(
     figure: Figure | None, used_mib: float | None, total_mib: float | None
 ) -> tuple[TextRun, int]:
-    """Return the memory in use in few cells, and how many: as many as all of it in use takes."""
+    """Return the memory in use and its cells, which suffice even when all of it is in use."""
     if not total_mib or used_mib is None or figure is None:
         text, style = figure_column(figure, 0)
         return (text, style), GAP + max(_MEMORY, cell_len(text))

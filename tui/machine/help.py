@@ -1,4 +1,4 @@
-"""The pages of what `?` says of the machine's panels."""
+"""The help pages of the machine's panels."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _HERE = Path(__file__).parent
 MACHINE, PROCESSES = _HERE / "machine.md", _HERE / "processes.md"
 PANEL: tuple[Path, ...] = (MACHINE, _HERE / "panel.md", PROCESSES)
 
-OF_GPUS = frozenset(
+GPU_TOPICS = frozenset(
     {
         *("GPU", "mem", "held by", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC"),
         *("energy", "lost, asleep"),
     }
 )
-"""What of it a machine without a GPU shows nothing of."""
+"""The topics to leave out on a machine without a GPU."""

@@ -1,4 +1,4 @@
-"""Figures in rows, each with a bar where there is a most; and how busy each core is."""
+"""Figures in rows, with a bar for a share of a maximum; and the utilisation of each core."""
 
 from __future__ import annotations
 
@@ -33,50 +33,49 @@ _LEAST_WIDTH = 34
 
 
 class Meters(GrowingLines):
-    """A row for each figure, in two columns where they have room."""
+    """A row for each figure, in up to `max_columns` columns."""
 
     MOST_ROWS = 8
 
-    in_a_row = 2
-    """How many may stand side by side."""
+    max_columns = 2
 
     def rows(
         self, width: int, height: int, figures: Sequence[Figure], *, stale: bool = False
     ) -> list[TextRow]:
-        """Return figures, the most important first; muted where they are too old."""
-        in_a_row = max(1, min(self.in_a_row, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
-        return meters_side_by_side(figures[: height * in_a_row], in_a_row, width, stale=stale)
+        """Return as many of the figures as fit, muted if they are stale."""
+        columns = max(1, min(self.max_columns, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+        return meters_side_by_side(figures[: height * columns], columns, width, stale=stale)
 
     show = shows(rows)
 
 
 def meters_side_by_side(
     figures: Sequence[Figure],
-    in_a_row: int,
+    columns: int,
     width: int,
     label: int = 0,
     *,
     stale: bool = False,
 ) -> list[TextRow]:
-    """Return figures in so many columns of one width, to be read row by row."""
-    each = (width - _GAP * (in_a_row - 1)) // in_a_row
-    columns = (
-        meter_rows(figures[first::in_a_row], each, label, stale=stale)
-        for first in range(min(in_a_row, len(figures)))
+    """Return figures in columns of one width, in the order of reading: row by row."""
+    column_width = (width - _GAP * (columns - 1)) // columns
+    meters = (
+        meter_rows(figures[first::columns], column_width, label, stale=stale)
+        for first in range(min(columns, len(figures)))
     )
     gap: TextRow = ((" " * _GAP, PLAIN),)
     return [
         (*first, *(run for meter in more for run in (*gap, *meter)))
-        for first, *more in zip_longest(*columns, fillvalue=())
+        for first, *more in zip_longest(*meters, fillvalue=())
     ]
 
 
 def meter_rows(
     figures: Sequence[Figure], width: int, label: int = 0, *, stale: bool = False
 ) -> list[TextRow]:
-    """Return figures in rows of exactly `width` cells; their bars begin and end together.
+    """Return figures in rows of exactly `width` cells, with aligned bars.
 
-    Their names take `label` cells at least. Stale ones are muted.
+    Labels take at least `label` cells. Stale figures are muted.
     """
     label = max((label, *(cell_len(figure.label) + 1 for figure in figures)))
     with_bars = [cell_len(figure.text) for figure in figures if figure.fraction is not None]
@@ -102,13 +101,13 @@ def _meter(figure: Figure, label: int, bar_cells: int, width: int) -> TextRow:
 
 
 def _text(figure: Figure, room: int) -> str:
-    """Return a value with its word, or with a mark where that would be cut."""
+    """Return a value with its word, or with a mark if the word doesn't fit."""
     return figure.text if cell_len(figure.text) <= room else figure.value + figure.mark
 
 
-# "12 ━━━━━━ 100 %" and a gap; "core 12 " where there is more room.
+# An entry is "12 ━━━━━━ 100 %"; in a wider one the label is "core 12".
 _MOST_BARS, _LEAST_ENTRY, _ROOM_FOR_WORD = 16, 15, 26
-# Columns of cores stand in groups, so that one can be found by counting.
+# Groups of cores make it easy to count to a certain one.
 _GROUP = 8
 _TALLEST_BAND = 4
 
@@ -124,7 +123,7 @@ class CoreRows(GrowingLines):
     _stale = False
 
     def show(self, cpu: Cpu | None, *, stale: bool, without_reason: str = NO_READING_YET) -> None:
-        """Show cores, muted where they are too old; or the reason why nothing is known of them."""
+        """Show the cores, muted if stale, or the reason why they are unknown."""
         self._stale = stale
         self._cores = (cpu.cores if cpu is not None else None) or ()
         self._reason = cpu.why.get("cores", "") if cpu is not None else ""
@@ -132,83 +131,83 @@ class CoreRows(GrowingLines):
         self.redraw()
 
     def rows_needed(self, width: int) -> int:
-        """Return in how many rows cores look well: as few bars as can be, or one low band."""
+        """Return the rows for the cores: as few rows of bars as fit, or one low band."""
         count = len(self._cores)
         if 0 < count <= _MOST_BARS:
-            return -(-count // _in_a_row(count, width, 1))
+            return -(-count // _bars_per_row(count, width, 1))
         return min(4, len(self.draw(width, 4)))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return bars where there is room for them, else columns."""
+        """Return horizontal bars if they fit, otherwise vertical ones."""
         if width < 1 or height < 1:
             return []
         cores = self._cores
         if not cores:
             style = BAD if self._reason else MUTED
             return [cut(((self._reason or self._without_reason, style),), width)]
-        in_a_row = _in_a_row(len(cores), width, height)
-        if len(cores) <= _MOST_BARS and -(-len(cores) // in_a_row) <= height:
-            word = "core " if width // in_a_row >= _ROOM_FOR_WORD else ""
+        columns = _bars_per_row(len(cores), width, height)
+        if len(cores) <= _MOST_BARS and -(-len(cores) // columns) <= height:
+            word = "core " if width // columns >= _ROOM_FOR_WORD else ""
             bars = [
                 Figure(f"{word}{number:>2}", f"{pct:>3} %", pct / 100, busy_level(pct))
                 for number, pct in enumerate(cores)
             ]
-            return meters_side_by_side(bars, in_a_row, width, stale=self._stale)
+            return meters_side_by_side(bars, columns, width, stale=self._stale)
         rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
 
 
-def _in_a_row(cores: int, width: int, height: int) -> int:
-    """Return how many bars to put in a row: as few as there are rows for, and all rows even."""
+def _bars_per_row(cores: int, width: int, height: int) -> int:
+    """Return the bars in a row: as few as `height` allows, the same number in each row."""
     most = max(1, (width + _GAP) // (_LEAST_ENTRY + _GAP))
-    wanted = min(most, -(-cores // height))
-    return -(-cores // -(-cores // wanted))
+    rows = -(-cores // min(most, -(-cores // height)))
+    return -(-cores // rows)
 
 
 def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRow]:
-    """Return bands of columns, each behind the number of its first core.
+    """Return bands of vertical bars, each labelled with the number of its first core.
 
-    Where they have no room they are counted.
+    If they don't fit, return only the number of cores and of the busy ones.
     """
     digits = len(str(len(cores) - 1))
-    # A blank stands after each group, but behind the last.
+    # Each group has a blank after it, but for the last.
     most = max(1, (width - digits) // (_GROUP + 1)) * _GROUP
-    # As few bands as have room, even, and of whole groups.
+    # As few bands as fit, of equal numbers of whole groups.
     bands = -(-len(cores) // most)
-    in_a_row = min(most, -(-len(cores) // bands // _GROUP) * _GROUP)
-    bands = -(-len(cores) // in_a_row)
+    per_band = min(most, -(-len(cores) // bands // _GROUP) * _GROUP)
+    bands = -(-len(cores) // per_band)
     if bands > height:
         busy = sum(pct >= BUSY_PCT for pct in cores)
         text = f"{len(cores)} cores, {busy} of them above {BUSY_PCT:.0f} %"
         return [cut(((text, MUTED),), width)]
-    tall = min(_TALLEST_BAND, height // bands)
+    band_height = min(_TALLEST_BAND, height // bands)
     rows: list[TextRow] = []
-    for first in range(0, len(cores), in_a_row):
-        some = cores[first : first + in_a_row]
-        for y, text in enumerate(_columns(some, tall)):
-            label = f"{first if y == tall - 1 else '':>{digits}} "
-            rows.append(((label, MUTED), *_grouped(text, some)))
+    for first in range(0, len(cores), per_band):
+        band = cores[first : first + per_band]
+        for y, text in enumerate(_columns(band, band_height)):
+            label = f"{first if y == band_height - 1 else '':>{digits}} "
+            rows.append(((label, MUTED), *_grouped(text, band)))
     return rows
 
 
 def _grouped(text: str, cores: tuple[int, ...]) -> TextRow:
-    """Return characters in the colours of their cores, with a blank after each group."""
+    """Return characters in the colours of their cores, with a blank between groups."""
     runs: list[tuple[str, str]] = []
-    for tint, same in groupby(enumerate(text), lambda pair: _tint(cores[pair[0]])):
-        letters = (f" {letter}" if at and at % _GROUP == 0 else letter for at, letter in same)
+    for tint, pairs in groupby(enumerate(text), lambda pair: _tint(cores[pair[0]])):
+        letters = (f" {letter}" if at and at % _GROUP == 0 else letter for at, letter in pairs)
         runs.append(("".join(letters), tint))
     return tuple(runs)
 
 
-def _columns(cores: tuple[int, ...], tall: int) -> list[str]:
-    """Draw a column of whole cells for each core, from the top row down."""
+def _columns(cores: tuple[int, ...], height: int) -> list[str]:
+    """Draw a vertical bar for each core, in rows from the top down."""
     levels = "▁▂▃▄▅▆▇█"
-    most = tall * len(levels)
-    steps = [min(max(pct, 0) * most // 100, most - 1) for pct in cores]
+    most = height * len(levels)
+    eighths = [min(max(pct, 0) * most // 100, most - 1) for pct in cores]
     rows = []
-    for floor in range((tall - 1) * len(levels), -1, -len(levels)):
-        inside = (min(step - floor, len(levels) - 1) for step in steps)
-        rows.append("".join(levels[level] if level >= 0 else " " for level in inside))
+    for floor in range((height - 1) * len(levels), -1, -len(levels)):
+        row_levels = (min(eighth - floor, len(levels) - 1) for eighth in eighths)
+        rows.append("".join(levels[level] if level >= 0 else " " for level in row_levels))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The processes: sorted, filtered, those of the run marked; one of them may be highlighted."""
+"""The processes of a machine, sorted and filtered, with those of the run marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlmon.figures.machine.processes import (
     without_folder,
 )
 from dlmon.records import MAX_BUSIEST, Process
-from tui.machine.view import NO_PROCESSES_YET, READ_EVERY_S, MachineView, is_over
+from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
@@ -35,8 +35,8 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import MARGIN, Column, SortedTable
 
+# The cells of a border that hold no text.
 _BORDER = 6
-"""What of a border has no text."""
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
 
 
@@ -60,30 +60,29 @@ COLUMNS = (
     Column("command", lambda p: _lower(without_folder(p.command))),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
-_OF_GPUS = ("gpus", "gpu_memory_mib")
-
-
-# What goes first where there is little room, and the cells below which it does.
+_GPU_COLUMNS = ("gpus", "gpu_memory_mib")
+# A column is left out of a table narrower than this.
 _LEAST_WIDTHS = {"threads": 95, "started": 84, "user": 64, "rss_mib": 52, "gpus": 44}
 
 
 def columns_for(width: int, with_gpus: bool) -> list[Column]:
-    """Return the columns that a width has room for; those of GPUs only where there is one."""
+    """Return the columns that fit, without those of GPUs unless `with_gpus`."""
+    left_out = () if with_gpus else _GPU_COLUMNS
     return [
         column
         for column in COLUMNS
-        if width >= _LEAST_WIDTHS.get(column.name, 0) and (with_gpus or column.name not in _OF_GPUS)
+        if width >= _LEAST_WIDTHS.get(column.name, 0) and column.name not in left_out
     ]
 
 
 def in_order(processes: Iterable[Process], by: str, reverse: bool = False) -> list[Process]:
-    """Return processes sorted by a column; equal ones stand by their share of the CPU, then pid."""
-    even = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
-    return tables.in_order(even, BY_NAME[by], reverse)
+    """Return processes sorted by a column, then by their share of the CPU, then by pid."""
+    by_cpu = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
+    return tables.in_order(by_cpu, BY_NAME[by], reverse)
 
 
 def reasons(process: Process) -> str:
-    """Return each reason for which something of a process is unknown, and what that is."""
+    """Return the reasons why figures of a process are unknown, each with the figures' names."""
     headings = {column.name: column.heading for column in COLUMNS} | {"of_run": "of this run"}
     unknown: dict[str, list[str]] = {}
     for name, reason in process.why.items():
@@ -92,9 +91,9 @@ def reasons(process: Process) -> str:
 
 
 class ProcessList(SortedTable[Process]):
-    """The processes; where they may be `choosing`, one of them can be highlighted.
+    """The processes; one of them can be highlighted if `choosing`.
 
-    It never has the focus: its screen gives it what its keys ask for.
+    The list never has the focus: its screen handles the keys and calls its methods.
     """
 
     DEFAULT_CLASSES = ""
@@ -102,13 +101,13 @@ class ProcessList(SortedTable[Process]):
     GAP = 1
 
     wall: float | None = None
-    """The clock of the machine when it was read last."""
+    """The machine's wall clock at the last reading."""
     index = -1
     _nothing = NO_PROCESSES_YET
     _stale = ""
     _over = False
     _host: str | None = None
-    _taken: tuple[object, ...] = ()
+    _state: tuple[object, ...] = ()
     _with_gpus = True
 
     def __init__(
@@ -118,17 +117,17 @@ class ProcessList(SortedTable[Process]):
         self.can_highlight = choosing
 
     def show(self, view: MachineView) -> None:
-        """Take the processes as they are now; what is highlighted stays so while it lives."""
+        """Show the latest processes; the highlighted one stays highlighted while it lives."""
         latest = view.history.latest
         processes = latest.processes if latest is not None else None
         why = latest.why.get("processes") if latest is not None else None
-        # How long each runs goes on, though nothing else changes.
-        age = int(latest.wall // READ_EVERY_S) if latest is not None else None
-        taken = (why, view.stale, is_over(view), bool(view.gpus), view.host, age)
-        if taken == self._taken and processes is self.all_rows:
+        # The running times change even if the list of processes does not.
+        tick = int(latest.wall // PROCESSES_INTERVAL_S) if latest is not None else None
+        state = (why, view.stale, view.is_over, bool(view.gpus), view.host, tick)
+        if state == self._state and processes is self.all_rows:
             return
-        self.all_rows, self._taken = processes, taken
-        self._stale, self._over, self._host = view.stale, is_over(view), view.host
+        self.all_rows, self._state = processes, state
+        self._stale, self._over, self._host = view.stale, view.is_over, view.host
         self.wall = latest.wall if latest is not None else None
         self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
         self._nothing = why or ("No processes were recorded." if self._over else NO_PROCESSES_YET)
@@ -136,26 +135,25 @@ class ProcessList(SortedTable[Process]):
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether these run here, and now."""
+        """True if the processes run on this machine now."""
         return self._host is None and not self._over
 
     @property
     def sorted_by(self) -> str:
-        # Where no process is on a GPU this comes to the same as by CPU.
+        # If no process is on a GPU, the order is that by CPU.
         return self._by or ("gpu_memory_mib" if self._with_gpus else "cpu_pct")
 
     def columns(self, width: int) -> list[Column]:
         return columns_for(width + MARGIN, self._with_gpus)
 
     def matching_rows(self) -> list[Process]:
-        found = matching(self.all_rows or (), self._typed)
-        return in_order(found, self.sorted_by, self._reversed)
+        return in_order(matching(self.all_rows or (), self._typed), self.sorted_by, self._reversed)
 
     def key_of(self, row: Process) -> int:
         return row.pid
 
     def move(self, steps: int) -> None:
-        """Highlight another process; the first step highlights the first one in view."""
+        """Move the highlight; the first step highlights the first process in view."""
         at = self.index if self.highlighted is not None else self._first - (steps > 0)
         self.highlight(max(0, at + steps))
 
@@ -177,7 +175,7 @@ class ProcessList(SortedTable[Process]):
         )
         below = "".join(text for text, _ in runs) if total else ""
         title = f"Processes {total}" if total and not typed else "Processes"
-        # The panel of a machine stands below the name of it.
+        # A panel that can't highlight is below the machine's name already.
         if self.can_highlight and self._host is not None:
             title = f"{title} on {self._host}"
         order = self.order if total else ""
@@ -185,11 +183,9 @@ class ProcessList(SortedTable[Process]):
         self.set_titles(title, below, right=self._stale or order, more=more)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the notes whole."""
         self.put_titles()
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        """Say why there is nothing to see."""
         if self.all_rows is None:
             texts = [self._nothing]
         elif self.all_rows:
@@ -205,7 +201,7 @@ class ProcessList(SortedTable[Process]):
         pointer = "▸" if index == self.index else " "
         dot = "●" if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
-        # A reason takes the place of all that is unknown with the command.
+        # If the command and all columns before it are unknown, one reason replaces them.
         unknown = [column.value(process) is None for column in columns]
         for number, column in enumerate(columns):
             if not column.cells or all(unknown[number:]):
@@ -221,12 +217,12 @@ class ProcessList(SortedTable[Process]):
 
 
 class ProcessDetails(Lines):
-    """The chosen process: its whole command, and why something of it is unknown."""
+    """The chosen process: its whole command, and the reasons for unknown figures."""
 
     DEFAULT_CLASSES = "panel"
 
     def show(self, process: Process | None, wall: float | None = None) -> None:
-        """Show a process as it is at a time of the machine's clock, or how to choose one."""
+        """Show a process at a time of the machine's wall clock, or how to choose one."""
         title = "Process" if process is None else f"Process {process.pid}"
         self.set_titles(title, right="" if process is None else _on_gpus(process))
         self._show(process, wall)
@@ -234,16 +230,15 @@ class ProcessDetails(Lines):
     def rows(
         self, width: int, height: int, process: Process | None, wall: float | None
     ) -> list[TextRow]:
-        """Return the command in as many rows as there are; reasons take the last ones."""
+        """Return the command, the reasons for unknown figures, then user and running time."""
         if process is None:
             return [(("Up and down choose a process.", MUTED),)]
         command = process.command or ""
         why = wrapped(reasons(process), width, height - bool(command))
         lines = wrapped(command, width, height - len(why))
-        known = process.started is not None
         about = (
             f"of {process.user}" if process.user else "",
-            f"running for {running_for(process, wall)}" if known else "",
+            "" if process.started is None else f"running for {running_for(process, wall)}",
         )
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         rows += [((line, BAD),) for line in why]
@@ -255,6 +250,6 @@ class ProcessDetails(Lines):
 
 
 def _on_gpus(process: Process) -> str:
-    """Name the GPUs that a process is on, all of them: a column may have no room for that."""
+    """Name all GPUs of a process, which its column may cut."""
     word = "GPU" if len(set(process.gpus)) == 1 else "GPUs"
     return f"{word} {gpus_text(process.gpus)}" if process.gpus else ""

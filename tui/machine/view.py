@@ -1,4 +1,4 @@
-"""What the machine's charts show: readings over time, facts, and the instant that is read."""
+"""The readings and facts that the machine's charts show, now or at the cursor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import PhaseSpan, Snapshot
 
 STALE_INTERVALS = 3.0
-READ_EVERY_S = 5
-"""How often the sensors read the processes."""
-NO_PROCESSES_YET = f"None yet: processes are read every {READ_EVERY_S} s."
+PROCESSES_INTERVAL_S = 5
+"""The interval at which the sensors read the processes."""
+NO_PROCESSES_YET = f"None yet: processes are read every {PROCESSES_INTERVAL_S} s."
 
 
 def gpus_that_train(header: SessionHeader, snapshot: Snapshot | None) -> tuple[int, ...]:
-    """Return NVML's numbers of the GPUs that train; until there is a model, of those requested."""
+    """Return NVML's indices of the GPUs that train, or of the requested ones before a model."""
     if snapshot is not None and snapshot.model is not None:
         return snapshot.gpus
     _, _, listed = f"{header.options.get('device')}".partition(":")
@@ -35,11 +35,21 @@ def gpus_that_train(header: SessionHeader, snapshot: Snapshot | None) -> tuple[i
 
 @record(frozen=True)
 class MachineView:
-    """What the charts show: readings over time, facts, and how old the last sample is.
+    """The readings of a machine over time, its facts, and the age of the last sample.
 
-    `host` is the machine as ssh knows it, None for this one; `training` are the GPUs that train.
-    `cursor_ns` is the instant whose values are shown in place of the latest ones, and
-    `cursor_label` names it, as in "at 00:42".
+    Attributes:
+        history: the readings over time.
+        facts: what does not change about the machine.
+        age_s: the age of the last sample; None if there is none, or its session is over.
+        interval_s: the interval of the samples.
+        training: the indices of the GPUs that train.
+        epoch_starts: the number and start of each epoch.
+        phase_spans: the phases of the run, such as validation.
+        cursor_ns: the instant whose values replace the latest ones.
+        cursor_label: names that instant, as in "at 00:42".
+        host: the host's name for ssh; None for this machine.
+        memory: the GPU memory that a framework holds, in words; empty if it reported none.
+        goes_on: whether more readings may come.
     """
 
     history: MachineHistory
@@ -53,34 +63,42 @@ class MachineView:
     cursor_label: str = ""
     host: str | None = None
     memory: str = ""
-    """What a framework holds of GPU memory; empty where none said it."""
     goes_on: bool = True
-    """Whether more readings may come."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the readings are the last ones of a session that is over."""
+        return self.history.latest is not None and self.age_s is None
+
+    @property
+    def title_end(self) -> str:
+        """The end of a title: " at the end" if its figures are the last ones of a session."""
+        return " at the end" if self.is_over and self.cursor_ns is None else ""
 
     @property
     def no_sample(self) -> str:
-        """Say why nothing is known at all; empty once there was a sample."""
+        """The reason why nothing is known; empty once there was a sample."""
         if self.history.latest is not None:
             return ""
         return "waiting for the first sample" if self.goes_on else "no sample was taken"
 
     @property
     def no_reading(self) -> str:
-        """Say why a reading is unknown for which its sample, if there is one, gives no reason."""
+        """The reason to show for a reading that is missing without one of its own."""
         if self.goes_on:
             return NO_READING_YET
         return self.no_sample or "no reading"
 
     @property
     def cores(self) -> int | None:
-        """How many cores the machine's utilisation is of; None where that isn't known."""
+        """The number of cores that the CPU's utilisation covers; None if unknown."""
         machine = self.history.latest
-        each = machine.cpu.cores if machine is not None and machine.cpu is not None else None
-        return len(each or ()) or self.facts.cores
+        cores_pct = machine.cpu.cores if machine is not None and machine.cpu is not None else None
+        return len(cores_pct or ()) or self.facts.cores
 
     @property
     def stale(self) -> str:
-        """Say how old the latest readings are when they are too old; not of those at a cursor."""
+        """The age of the latest readings in words; empty if they are fresh or at a cursor."""
         too_old_s = STALE_INTERVALS * max(self.interval_s, 1.0)
         if self.cursor_ns is not None or self.age_s is None or self.age_s <= too_old_s:
             return ""
@@ -88,7 +106,7 @@ class MachineView:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs, with those that are known but no longer reported."""
+        """The GPUs as last sampled; once lost, those of the facts without readings."""
         machine = self.history.latest
         if machine is not None and machine.gpus is not None:
             return machine.gpus
@@ -98,13 +116,13 @@ class MachineView:
 
     @property
     def main_gpu(self) -> Gpu | None:
-        """The first GPU that trains, else the first."""
+        """The first GPU that trains, or else the first one."""
         gpus = self.gpus
         return next((g for g in gpus if g.index in self.training), gpus[0] if gpus else None)
 
     @property
     def no_gpus(self) -> str:
-        """Say that there is no GPU, and why; empty where there is one, or nobody knows yet."""
+        """The words that there is no GPU, and why; empty if there is one or nobody knows yet."""
         machine = self.history.latest
         why = self.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None)
         if self.gpus or (why is None and self.facts.gpus is None):
@@ -112,40 +130,38 @@ class MachineView:
         return f"no GPU: {why}" if why else "no GPU"
 
     def facts_of(self, gpu: Gpu) -> GpuFacts | None:
-        """Return what does not change about a GPU."""
         return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
 
     def figures_of(self, gpu: Gpu) -> list[Figure]:
-        """Return a GPU's figures beside its utilisation."""
-        # What it has taken until now says nothing of another instant.
+        """Return a GPU's figures other than its utilisation."""
+        # The energy until now is not that of another instant.
         energy_j = self.energy_j_of(gpu) if self.cursor_ns is None else None
         return gpu_figures(gpu, self.facts_of(gpu), energy_j)
 
     def energy_j_of(self, gpu: Gpu) -> float | None:
-        """Return what a GPU has taken since the run, or this screen, began."""
+        """Return the energy that a GPU used since the run, or this screen, began."""
         return self.history.energy.gpu_joules_since_start.get(gpu.index)
 
     def run_gpu_memory_mib(self, gpu: Gpu) -> int | None:
-        """Return what the run holds of a GPU's memory; None where that isn't known.
+        """Return the memory of a GPU that the run holds; None if unknown.
 
-        Of a process on several GPUs only the sum is known.
+        It is unknown if a process of the run is on several GPUs: only its total is reported.
         """
         machine = self.history.latest
-        rows = (machine.processes if machine is not None else None) or ()
-        own = [row for row in rows if gpu.index in row.gpus and row.of_run]
-        known = [row.gpu_memory_mib for row in own if row.gpu_memory_mib is not None]
-        if not own or len(known) < len(own) or any(len(row.gpus) > 1 for row in own):
-            return None
-        return sum(known)
+        listed = (machine.processes if machine is not None else None) or ()
+        ours = [process for process in listed if gpu.index in process.gpus and process.of_run]
+        memory_mib = [process.gpu_memory_mib for process in ours if len(process.gpus) == 1]
+        known_mib = [mib for mib in memory_mib if mib is not None]
+        return sum(known_mib) if ours and len(known_mib) == len(ours) else None
 
     def gpu_at(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
-        """Return a GPU's readings at the cursor, as far as they were kept; now without one."""
+        """Return a GPU's readings that were kept of the cursor, or the latest without a cursor."""
         if self.cursor_ns is None:
             return gpu
         history = self.history
 
-        def value(of_gpus: dict[int, Series]) -> float | None:
-            return self.value_at_cursor(of_gpus.get(gpu.index, Series()), axis)
+        def value(by_gpu: dict[int, Series]) -> float | None:
+            return self.value_at_cursor(by_gpu.get(gpu.index, Series()), axis)
 
         return Gpu(
             gpu.index,
@@ -158,7 +174,7 @@ class MachineView:
         )
 
     def machine_at(self, axis: TimeAxis) -> Machine | None:
-        """Return CPU and memory at the cursor, as far as they were kept; now without one."""
+        """Return CPU and memory at the cursor, or the latest sample without a cursor."""
         machine, history = self.history.latest, self.history
         if machine is None or self.cursor_ns is None:
             return machine
@@ -173,15 +189,15 @@ class MachineView:
         return replace(machine, cpu=cpu, memory=memory, process=None, disk=None, network=None)
 
     def run_pct(self, axis: TimeAxis) -> float | None:
-        """Return the run's share of all cores now, or at the cursor; None where it isn't known."""
+        """Return the run's share of all cores now, or at the cursor; None if unknown."""
         cores, machine = self.cores, self.history.latest
         if cores is None or machine is None:
             return None
         if self.cursor_ns is not None:
-            of_a_core = self.value_at_cursor(self.history.run_cpu_pct, axis)
+            core_pct = self.value_at_cursor(self.history.run_cpu_pct, axis)
         else:
-            of_a_core = machine.process.cpu_pct if machine.process is not None else None
-        return None if of_a_core is None else min(100.0, of_a_core / cores)
+            core_pct = machine.process.cpu_pct if machine.process is not None else None
+        return None if core_pct is None else min(100.0, core_pct / cores)
 
     def value_at_cursor(self, series: Series, axis: TimeAxis) -> float | None:
         """Return a series' mean over the cursor's column."""
@@ -192,13 +208,3 @@ class MachineView:
 
 def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)
-
-
-def is_over(view: MachineView) -> bool:
-    """Return whether the readings are the last ones of a session that is over."""
-    return view.history.latest is not None and view.age_s is None
-
-
-def at_the_end(view: MachineView) -> str:
-    """Return what follows a title whose figures are the last ones; nothing at a cursor."""
-    return " at the end" if is_over(view) and view.cursor_ns is None else ""

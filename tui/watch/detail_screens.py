@@ -39,7 +39,7 @@ from tui.machine.help import PROCESSES
 from tui.machine.machine import AboutLines
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
 from tui.machine.process_list import ProcessDetails, ProcessList
-from tui.machine.view import MachineView, is_over
+from tui.machine.view import MachineView
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
 from tui.screens.filtered import (
     CLEAR_FILTER,
@@ -126,7 +126,7 @@ def sections(view: MachineView) -> list[Section]:
 
 def _gpu(view: MachineView, gpu: Gpu) -> Section:
     facts, machine = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history.latest
-    trains = "trains" if gpu.index in view.training and not is_over(view) else ""
+    trains = "trains" if gpu.index in view.training and not view.is_over else ""
     about = (units.device(facts.name), trains, facts.bus_id, facts.uuid)
     figures = gpu_figures(gpu, facts, view.energy_j_of(gpu), in_depth=True)
     problem = ""
@@ -185,7 +185,7 @@ class MachineDetail(ScrollingLines):
         runs: list[TextRun] = [(f" {section.title}", ACCENT)]
         if view.stale:
             runs.append((view.stale, BAD))
-        elif is_over(view):
+        elif view.is_over:
             runs.append(("as last read", MUTED))
         runs += ((text, MUTED if number else STRONG) for number, text in enumerate(section.about))
         row = fitting(tuple(runs), width - 2)

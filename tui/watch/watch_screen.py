@@ -104,13 +104,13 @@ class WatchScreen(PanesScreen):
         from tui.watch.detail_screens import GpusScreen
 
         if self._panel is not None:
-            self.app.push_screen(GpusScreen(self._panel.look))
+            self.app.push_screen(GpusScreen(self._panel.view))
 
     def action_processes(self) -> None:
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._panel is not None:
-            self.app.push_screen(ProcessesScreen(self._panel.look))
+            self.app.push_screen(ProcessesScreen(self._panel.view))
 
     def action_zoom(self, out: bool) -> None:
         if self._panel is not None:

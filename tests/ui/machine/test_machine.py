@@ -41,7 +41,7 @@ class ShownMachine(Shown):
     """A machine under other charts."""
 
     def __init__(self, width, height, **options):
-        self.machine = machine.Machine(beside=True)
+        self.machine = machine.MachineCharts(beside=True)
         super().__init__(Room(self.machine, (width, height)))
         session = folded(recorded_session("training", **options))
         training = (0,) if options.get("gpus", 1) else ()

@@ -10,7 +10,7 @@ from dlmon.figures.machine.readings import Figure
 from dlmon.records import Cpu
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.machine import Form, alone, among_charts, grid_columns
+from tui.machine.machine import MachineLayout, grid_columns, layout_below_charts, panel_layout
 from tui.machine.meters import CoreRows, Meters
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, gpus_that_train
@@ -169,39 +169,39 @@ SIZES = {"narrow": (80, 23), "wide": (120, 39), "large": (200, 59), "least": (38
     ],
 )
 def test_up_to_eight_gpus_have_a_chart_each_where_there_is_room_else_rows(size, gpus, charts):
-    form = alone(*SIZES[size], gpus, 5, False)
+    form = panel_layout(*SIZES[size], gpus, 5, False)
     assert (form.charts, form.rows) == (charts, charts == 0)
 
 
 @pytest.mark.parametrize(("gpus", "height"), [(0, 36), (1, 36), (2, 48), (64, 48)])
 def test_a_large_machine_lists_processes_where_that_is_asked_for(gpus, height):
-    assert alone(120, height, gpus, 5, True).processes
-    assert not alone(120, height - 1, gpus, 5, True).processes
-    assert not alone(120, height, gpus, 5, False).processes
+    assert panel_layout(120, height, gpus, 5, True).processes
+    assert not panel_layout(120, height - 1, gpus, 5, True).processes
+    assert not panel_layout(120, height, gpus, 5, False).processes
 
 
 def test_without_room_for_a_chart_the_cpu_is_a_meter():
-    assert not alone(38, 9, 1, 4, False).cpu
-    assert alone(38, 10, 1, 4, False).cpu
+    assert not panel_layout(38, 9, 1, 4, False).cpu
+    assert panel_layout(38, 10, 1, 4, False).cpu
 
 
 @pytest.mark.parametrize(
     ("size", "gpus", "form"),
     [
-        ((40, 7), 1, Form("beside", charts=1, side=False)),
-        ((60, 11), 1, Form("beside", charts=2, side=False)),
-        ((98, 24), 1, Form("beside", charts=4)),
-        ((60, 11), 2, Form("beside", charts=2, side=False)),
-        ((40, 7), 2, Form("beside", charts=2, columns=2, side=False)),
-        ((120, 16), 8, Form("beside", charts=8, columns=4)),
-        ((60, 11), 8, Form("beside", rows=True, side=False)),
-        ((40, 7), 16, Form("beside", rows=True, side=False, size="tight")),
-        ((60, 11), 0, Form("wide")),
-        ((98, 16), 0, Form("beside", charts=1)),
+        ((40, 7), 1, MachineLayout("beside", charts=1, side=False)),
+        ((60, 11), 1, MachineLayout("beside", charts=2, side=False)),
+        ((98, 24), 1, MachineLayout("beside", charts=4)),
+        ((60, 11), 2, MachineLayout("beside", charts=2, side=False)),
+        ((40, 7), 2, MachineLayout("beside", charts=2, columns=2, side=False)),
+        ((120, 16), 8, MachineLayout("beside", charts=8, columns=4)),
+        ((60, 11), 8, MachineLayout("beside", rows=True, side=False)),
+        ((40, 7), 16, MachineLayout("beside", rows=True, side=False, size="tight")),
+        ((60, 11), 0, MachineLayout("wide")),
+        ((98, 16), 0, MachineLayout("beside", charts=1)),
     ],
 )
 def test_under_other_charts_what_has_no_room_is_left_out(size, gpus, form):
-    assert among_charts(*size, gpus) == form
+    assert layout_below_charts(*size, gpus) == form
 
 
 @pytest.mark.parametrize("tiles", range(1, 9))

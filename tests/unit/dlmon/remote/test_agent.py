@@ -95,7 +95,7 @@ def test_a_session_whose_next_step_is_overdue_is_not_sent_as_one_that_just_train
         monkeypatch.setattr(
             agent, "SessionFollower", partial(SessionFollower, clock=lambda now=now: now)
         )
-        [said] = sent_of(tmp_path / str(overdue_s), [*records, *more])
+        *_, said = sent_of(tmp_path / str(overdue_s), [*records, *more])
         assert said["phase"] == "training"
         assert said["overdue_s"] == overdue_s
 

@@ -1,4 +1,4 @@
-"""Keep everything that reaches the terminal within ASCII."""
+"""Replace every character that is not ASCII before it reaches the terminal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from dlmon.render.ascii import plain
 
 
 class PlainCharacters(LineFilter):
-    """Draw lines, marks and arrows with ASCII; any other character becomes question marks.
-
-    Each takes the cells it took before, so nothing moves.
-    """
+    """Replaces lines, marks and arrows by ASCII of equal width, other characters by "?"."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments with their text within ASCII."""
+        """Return the segments with ASCII text."""
         return [
             segment
             if segment.text.isascii()

@@ -1,7 +1,7 @@
 """Draw columns of values as rows of text: lines, areas, bands, marks and bars.
 
-Pure functions of their arguments. A column is None where nothing is known: it
-is a gap in the picture, never a zero. A cell holds two columns side by side, four levels high.
+Pure functions. A column of None is a gap in the picture, never a zero. A cell holds two columns
+side by side, four levels high.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from functools import lru_cache
 
 COLUMNS_PER_CELL = 2
 LEVELS = 4
-"""Of a cell: as many as the dots of braille."""
+"""Levels of a cell: the dots of a braille character from top to bottom."""
 
 Span = tuple[int, int]
-"""The lowest and the highest level that a column covers, both included."""
+"""The lowest and the highest level that a column covers, inclusive."""
 
 Cells = list[list[int]]
-"""Rows, the top one first, of the levels that are covered in each cell, as bits from the bottom
-up: the left column's, then the right one's."""
+"""Rows, the top one first, of the covered levels of each cell.
+
+The levels are bits from the bottom up: first those of the left column, then of the right one.
+"""
 
 # The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
 _DOTS = (0x40, 0x04, 0x02, 0x01, 0x80, 0x20, 0x10, 0x08)
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-# Every second level; and of a faint area one dot of each column, the right one higher.
+# Stripes cover every second level; a faint area has a dot in each column, the right one higher.
 _STRIPES, _FAINT_LEFT, _FAINT_RIGHT = 0b0101_0101, 0b0000_0001, 0b0100_0000
 
 
@@ -39,13 +41,13 @@ BRAILLE = "".join(map(_braille, range(256)))
 
 
 class Tone(Enum):
-    """What a cell shows: the curve itself, what lies around it, below it, or above a part."""
+    """The content of a cell: the curve, the band around it, the area below, or the rest above."""
 
     CURVE, BAND, AREA, REST, BLANK = range(5)
 
 
 Drawn = list[tuple[str, list[Tone]]]
-"""For each row its text, and what each of its cells shows."""
+"""The text of each row, and the tone of each of its cells."""
 
 
 def braille_rows(
@@ -58,10 +60,9 @@ def braille_rows(
 ) -> list[str]:
     """Draw `columns` from the left as a line in braille.
 
-    Returns `height` rows of exactly `width` characters, the top one first; a
-    cell without a dot is a space. Of more than `2 * width` columns the last
-    ones are drawn. Neighbours are joined, values outside of `bottom`..`top`
-    drawn at its edge; `filled` draws down to the bottom.
+    Returns `height` rows of exactly `width` characters, the top one first; an empty cell is a
+    space. Only the last `2 * width` columns are drawn. Neighbours are joined; values outside
+    `bottom`..`top` are drawn at the edge; `filled` fills down to the bottom.
     """
     cells = cells_of(column_spans(columns, width, height, top, bottom, filled), width, height)
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
@@ -77,10 +78,10 @@ def curve_rows(
     bottom: float = 0.0,
     area: bool = True,
 ) -> Drawn:
-    """Draw columns as a line, with dots below it where an `area` is asked for.
+    """Draw columns as a line over a band from `lows` to `highs`, over dots below the line.
 
-    What lies between `lows` and `highs`, where they are given, is filled. Each lies behind the one
-    before: a cell that the line goes through shows nothing else, so that it stays sharp.
+    The dots are drawn only if `area` is set. A cell of the line shows neither band nor dots, so
+    that the line stays sharp.
     """
     spans = column_spans(columns, width, height, top, bottom)
     ends = zip(
@@ -89,14 +90,12 @@ def curve_rows(
         strict=True,
     )
     around = [None if low is None or high is None else (low[1], high[1]) for low, high in ends]
-    # Down to below the line's cell.
     below = [None if span is None or not area else (0, span[0]) for span in spans]
-    layers = [cells_of(each, width, height) for each in (spans, around, below)]
-    faint = [[_faint(levels) for levels in row] for row in layers[2]]
+    line, band, dots = (cells_of(layer, width, height) for layer in (spans, around, below))
     drawn = []
-    for of_line, of_band, of_area in zip(layers[0], layers[1], faint, strict=True):
+    for line_row, band_row, dots_row in zip(line, band, dots, strict=True):
         text, tones = [], []
-        for curve, between, under in zip(of_line, of_band, of_area, strict=True):
+        for curve, between, under in zip(line_row, band_row, map(_faint, dots_row), strict=True):
             if curve:
                 text.append(BRAILLE[curve])
                 tones.append(Tone.CURVE)
@@ -111,9 +110,8 @@ def curve_rows(
 
 
 def _faint(levels: int) -> int:
-    """Return the dots of a faint area in a cell of which these levels are covered."""
-    left, right = levels & 0b1111, levels >> LEVELS
-    return (_FAINT_LEFT if left else 0) | (_FAINT_RIGHT if right else 0)
+    """Return the dots of a faint area in a cell with these covered levels."""
+    return (_FAINT_LEFT if levels & 0b1111 else 0) | (_FAINT_RIGHT if levels >> LEVELS else 0)
 
 
 def split_rows(
@@ -124,17 +122,17 @@ def split_rows(
     top: float,
     bottom: float = 0.0,
 ) -> Drawn:
-    """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
+    """Draw filled columns: solid up to `part`, with stripes above it.
 
-    A column whose part is unknown has none. The stripes lie, so that they don't change where a
-    chart scrolls, and end in a line, so that the height can be read.
+    A column without a part is all stripes. The stripes are horizontal, so that they don't change
+    while a chart scrolls, and end in a line that shows the height.
     """
     wholes = column_spans(columns, width, height, top, bottom, True)
-    known = [value if value is not None and value > bottom else None for value in part]
+    solid = [value if value is not None and value > bottom else None for value in part]
     parts = [
         None if whole is None or inner is None else (0, min(inner[1], whole[1]))
         for whole, inner in zip(
-            wholes, column_spans(known, width, height, top, bottom, True), strict=True
+            wholes, column_spans(solid, width, height, top, bottom, True), strict=True
         )
     ]
     highest = [None if whole is None else (whole[1], whole[1]) for whole in wholes]
@@ -161,10 +159,10 @@ def cells_of(spans: Iterable[Span | None], width: int, height: int) -> Cells:
     return cells
 
 
-# A chart that moves draws the same few spans over and over.
+# A scrolling chart draws the same few spans over and over.
 @lru_cache(maxsize=4096)
 def _levels_of_rows(span: Span, height: int) -> tuple[tuple[int, int], ...]:
-    """Return (row, its levels as bits) of the cells that a column covers, from the bottom up."""
+    """Return (row, levels as bits) of the cells that a column covers, from the bottom up."""
     low, high = span
     covered = (2 << high) - (1 << low)
     cells = range(low // LEVELS, high // LEVELS + 1)
@@ -179,21 +177,21 @@ def column_spans(
     bottom: float,
     filled: bool = False,
 ) -> list[Span | None]:
-    """Return for each of the newest `2 * width` columns the levels that it covers.
+    """Return the levels that each of the newest `2 * width` columns covers.
 
-    Level 0 is `bottom`, the highest is `top`. Between two neighbours each column covers its half
-    of the way to the other. On an axis without finite ends nothing has a place.
+    Level 0 is `bottom`, the highest is `top`. Each column also covers half of the way to its
+    neighbours. If the ends of the axis are not finite, there are no columns.
     """
     levels = height * LEVELS
     if width <= 0 or levels <= 0 or not math.isfinite(top - bottom):
         return []
     newest = columns[-COLUMNS_PER_CELL * width :]
-    own = [_level(value, levels, top, bottom) for value in newest]
+    heights = [_level(value, levels, top, bottom) for value in newest]
     if filled:
-        return [None if level is None else (0, level) for level in own]
-    spans: list[Span | None] = [None if level is None else (level, level) for level in own]
-    for right in range(1, len(own)):
-        before, after = own[right - 1], own[right]
+        return [None if level is None else (0, level) for level in heights]
+    spans: list[Span | None] = [None if level is None else (level, level) for level in heights]
+    for right in range(1, len(heights)):
+        before, after = heights[right - 1], heights[right]
         if before is None or after is None or abs(after - before) < 2:
             continue
         low, high = min(before, after), max(before, after)
@@ -206,8 +204,8 @@ def column_spans(
     return spans
 
 
-def _union(span: Span | None, other: Span) -> Span:
-    return other if span is None else (min(span[0], other[0]), max(span[1], other[1]))
+def _union(span: Span | None, part: Span) -> Span:
+    return part if span is None else (min(span[0], part[0]), max(span[1], part[1]))
 
 
 def _level(value: float | None, levels: int, top: float, bottom: float) -> int | None:
@@ -221,7 +219,7 @@ def _level(value: float | None, levels: int, top: float, bottom: float) -> int |
 
 
 def row_of(value: float | None, height: int, top: float, bottom: float = 0.0) -> int | None:
-    """Return the row, from the top, in which a line of `height` rows draws a value."""
+    """Return the row, from the top, of a value in a plot of `height` rows."""
     if height < 1 or not math.isfinite(top - bottom):
         return None
     level = _level(value, height * LEVELS, top, bottom)
@@ -233,10 +231,10 @@ def mark_row(
     stretches: Sequence[tuple[int, int, str]],
     width: int,
 ) -> str:
-    """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
+    """Draw the row under a plot: `┊1` at a mark, `╌compile╌` along a stretch.
 
-    Marks are (column, label), stretches (first column, last column, name). A
-    label that has no room is left out; of a name its first letter may remain.
+    Marks are (column, label), stretches (first column, last column, name). A label that doesn't
+    fit is left out; a name may shrink to its first letter.
     """
     tick, dash = "┊", "╌"
     row = [" "] * width
@@ -260,7 +258,7 @@ def mark_row(
 def bar(fraction: float | None, width: int) -> str:
     """Draw a thin bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
 
-    Anything above zero shows at least half a cell; None draws nothing.
+    A value above zero has at least half a cell; None has no bar.
     """
     if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
         return " " * max(0, width)
@@ -269,10 +267,7 @@ def bar(fraction: float | None, width: int) -> str:
 
 
 def thick_bar(fraction: float | None, width: int) -> str:
-    """Draw a bar as high as a cell in eighths of one, padded to `width`.
-
-    Anything above zero shows something; None draws nothing.
-    """
+    """Draw a bar of full height in eighths of a cell, padded to `width`, otherwise as `bar`."""
     if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
         return " " * max(0, width)
     cells = min(1.0, fraction) * width

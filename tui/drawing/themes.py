@@ -1,9 +1,8 @@
-"""dlmon's own themes, dark and light; all that Textual brings can be chosen too.
+"""dlmon's dark and light themes; Textual's themes can be chosen too.
 
-Their colours follow the palette of Okabe and Ito ("Color Universal Design", 2008), which
-people with any common kind of colour blindness can distinguish: the darker hues stand on
-the light theme, the lighter ones on the dark. What lies behind them is close to grey, so
-that a terminal of 256 colours has something like it.
+The colours follow the palette of Okabe and Ito ("Color Universal Design", 2008), which people with
+any common kind of colour blindness can distinguish: darker hues for the light theme, lighter ones
+for the dark. Backgrounds are close to grey, so that a terminal of 256 colours comes close to them.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ _ON_LIGHT = {
     "chart-power": "#b84a00",
     "chart-loss": "#7a6a00",
 }
-# The terminal's own colours.
 _ANSI = {
     "chart-throughput": "ansi_blue",
     "chart-cpu": "ansi_green",
@@ -41,7 +39,7 @@ _ANSI = {
 
 
 def _scrollbar(track: str, thumb: str) -> dict[str, str]:
-    """Return the colours of a scrollbar whose track is as what lies around it."""
+    """Return the colours of a scrollbar as theme variables."""
     tracks = ("background", "background-hover", "background-active", "corner-color")
     return {"scrollbar": thumb, **{f"scrollbar-{part}": track for part in tracks}}
 
@@ -92,12 +90,12 @@ OWN_THEMES = (
 
 
 def chart_hues(theme: Theme) -> dict[str, str]:
-    """Return the hues of charts for a theme that doesn't say them itself, as variables."""
+    """Return the chart hues, as variables, for a theme that doesn't define them."""
     if theme.ansi:
         return _ANSI
     return _ON_DARK if theme.dark else _ON_LIGHT
 
 
 def theme_names() -> list[str]:
-    """Return the names of all themes that can be chosen."""
+    """Return the names of all themes that the user can choose."""
     return [*(theme.name for theme in OWN_THEMES), *BUILTIN_THEMES]

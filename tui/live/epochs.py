@@ -160,7 +160,7 @@ class EpochTable(FollowingLines, RowList):
             key = "Enter shows it alone"
         elif self._slow:
             key = f"▲ {len(self._slow)} slow: Enter shows what differed"
-        below = len(self._epochs) - self._seen.stop
+        below = len(self._epochs) - self._in_view.stop
         notes = [
             f"{self._asked}, as asked" if self._asked else "",
             f"* incomplete {self._each}" if self._cut_short else "",
@@ -209,7 +209,7 @@ class EpochTable(FollowingLines, RowList):
 
     def heading(self, width: int) -> TextRow:
         """Return the names of the columns, which depend on the epochs in view."""
-        epochs = self._epochs[self._seen.start : self._seen.stop]
+        epochs = self._epochs[self._in_view.start : self._in_view.stop]
         room = width - _MARK_CELLS
         self._columns, self._left_out = columns_of(epochs, self._number, room)
         self._widths = [max(map(cell_len, (heading, *cells))) for heading, cells in self._columns]
@@ -235,7 +235,7 @@ class EpochTable(FollowingLines, RowList):
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
                 row.append((thick_bar(share, room), HIGH if slow else BAR))
             else:
-                row.append((_to_the_right(cells[index - self._seen.start], room), style))
+                row.append((_to_the_right(cells[index - self._in_view.start], room), style))
         return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:

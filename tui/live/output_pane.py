@@ -82,7 +82,7 @@ class OutputPane(FollowingLines):
     def redraw(self) -> None:
         """Draw again, and say how many lines lie below."""
         super().redraw()
-        below = len(self._rows_of_width[1]) - self._seen.stop if self._scrolled else 0
+        below = len(self._rows_of_width[1]) - self._in_view.stop if self._scrolled else 0
         self.set_titles("Output", f"{below} newer below" if below else "")
 
     def on_resize(self, event: events.Resize) -> None:

@@ -1,4 +1,4 @@
-"""The chart: what it shows, the rows of text that this becomes, and the widget."""
+"""The chart widget, the picture that it shows, and how a picture becomes rows of text."""
 
 from __future__ import annotations
 
@@ -37,19 +37,16 @@ from tui.widgets.lines import (
     wrapped,
 )
 
-__all__ = ["SHADES", "Chart", "ChartPicture", "newest"]
-
-
 SHADES = {
     "compile": "$warning 20%",
     "validation": "$secondary 30%",
     "pause": "$foreground 12%",
     "stall": "$error 35%",
 }
-"""The background of each kind of stretch."""
+"""The background of each kind of shaded time span."""
 
 LINE, AREA, BAND = "$line", "$area", "$band"
-"""What has the hue of the quantity: the line, the dots below it, and what lies around it."""
+"""The parts in the hue of the quantity: the line, the dots below it, the band around it."""
 AXIS = REST = MARK = MUTED
 GRID, STALL, REASON = "$foreground 22%", BAD, f"italic {MUTED}"
 CURSOR, VALUE, POINT = "$foreground", "bold $foreground", ACCENT
@@ -62,13 +59,13 @@ _TONES = {
     Tone.BLANK: LINE,
 }
 
-# A chart with fewer rows has no label, and no line of its grid, in the middle.
+# A chart with fewer rows has no label and no grid line in the middle.
 _LEAST_WITH_MIDDLE = 4
 
 
 @record(frozen=True)
 class Dot:
-    """A single value over all lines, with its band; without a value nothing is drawn."""
+    """A single value, drawn over all lines, with its band if it has one."""
 
     column: int
     value: float
@@ -80,18 +77,23 @@ class Dot:
 
 @record(frozen=True)
 class ChartPicture:
-    """What a chart shows.
+    """The content of a chart.
 
-    `columns` are resampled to `Chart.plot_columns`, newest last; None is a gap.
-    Marks are (column, label), such as the start of epoch 2; shades are (first
-    column, last column, kind), where a kind is one of `SHADES`. The labels of
-    the axis are those of its top, its middle and its bottom, or of both ends, or
-    of the top alone; without them their values are labelled. `reason` says why
-    nothing is known. The `cursor` is a column too, `value` what it reads there,
-    in a word, and `times` are labelled at columns, or have lines of the grid
-    there. Where a `part` of each column is given, it is drawn filled and the rest
-    above it in another tone. An `area` is dots below the line; between `lows` and
-    `highs` there is a band around it. `lines`, (style, columns), are drawn over each other.
+    Attributes:
+        columns: values resampled to `Chart.plot_columns`, newest last; None is a gap.
+        marks: (column, label) pairs, such as the start of epoch 2.
+        shades: (first column, last column, kind), with a kind of `SHADES`.
+        left_labels: labels of the axis: top, middle and bottom, or both ends, or the top alone;
+            without labels the axis shows its values.
+        reason: why the chart is empty.
+        cursor: the column of the cursor.
+        part: the lower part of each column, drawn filled; the rest is drawn in another tone.
+        times: labels at columns, each with a grid line.
+        area: draw dots below the line.
+        lows: lower edge of the band around the line.
+        highs: upper edge of the band.
+        value: text of the value at the cursor.
+        lines: (style, columns) of lines drawn over each other.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -113,25 +115,25 @@ class ChartPicture:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no column is known."""
+        """Whether every column is None."""
         return all(value is None for value in self.columns)
 
 
 @dataclass
 class _Row:
-    """The characters of a row of the plot, and the style of each."""
+    """The characters of one plot row and their styles."""
 
     text: list[str]
     tones: list[str]
 
     def put(self, x: int, text: str, tone: str) -> None:
-        """Write over what stands there."""
+        """Overwrite the cells from `x` on."""
         end = x + len(text)
         self.text[x:end], self.tones[x:end] = text, [tone] * len(text)
 
 
 def newest(picture: ChartPicture, room: int) -> ChartPicture:
-    """Keep the newest columns that have room: the picture may be of a wider chart."""
+    """Keep the newest `room` columns: the picture may come from a wider chart."""
     excess = len(picture.columns) - room
     if excess <= 0:
         return picture
@@ -160,7 +162,7 @@ def picture_rows(
     filled: bool = False,
     tall_shades: bool = False,
 ) -> list[TextRow]:
-    """Return a picture as rows of exactly `width` cells: the axis, the plot, and marks under it."""
+    """Return a picture as rows of exactly `width` cells: axis, plot, and the marks below."""
     plot_width = width - axis_width
     picture = newest(picture, COLUMNS_PER_CELL * plot_width)
     has_marks = bool(picture.marks or picture.shades) and height >= 3
@@ -187,7 +189,6 @@ def picture_rows(
 
 
 def _plot(picture: ChartPicture, width: int, height: int, filled: bool) -> list[_Row]:
-    """Draw the columns."""
     columns, edges = picture.columns, (picture.top, picture.bottom)
     drawn: Drawn
     if picture.part:
@@ -202,19 +203,19 @@ def _plot(picture: ChartPicture, width: int, height: int, filled: bool) -> list[
 
 
 def _put_grid(plot: list[_Row], picture: ChartPicture) -> None:
-    """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
+    """Draw the grid in empty cells: at the labelled times and in the middle of the axis."""
     upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
     middle = _middle_row(picture, len(plot)) if _labels_middle(picture) else None
-    level, up, both = tuple("┈┊┼")
+    level, up, crossing = tuple("┈┊┼")
     width = len(plot[0].text) if plot else 0
     for y, row in enumerate(plot):
         for x in range(width) if y == middle else sorted(upright):
             if 0 <= x < width and row.text[x] == " ":
-                row.put(x, level if x not in upright else both if y == middle else up, GRID)
+                row.put(x, level if x not in upright else crossing if y == middle else up, GRID)
 
 
 def _put_lines(plot: list[_Row], picture: ChartPicture) -> None:
-    """Draw lines over each other: a cell of two has the dots of both."""
+    """Draw lines over each other; a cell that two lines cross has the dots of both."""
     for tone, columns in picture.lines:
         width, edges = len(plot[0].text), (picture.top, picture.bottom)
         texts = braille_rows(columns, width, len(plot), *edges)
@@ -226,7 +227,7 @@ def _put_lines(plot: list[_Row], picture: ChartPicture) -> None:
 
 
 def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
-    """Draw single values over what is there; what lies outside of the axis at its edge."""
+    """Draw single values over the lines; a value outside the axis range goes to its edge."""
 
     def row_at(value: float) -> int | None:
         within = min(max(value, picture.bottom), picture.top)
@@ -243,7 +244,7 @@ def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
 
 
 def _middle_row(picture: ChartPicture, height: int) -> int | None:
-    """Return the row in which the axis's middle is drawn, where there is room for it."""
+    """Return the row of the axis's middle, or None if the chart is too low for it."""
     middle = (picture.top + picture.bottom) / 2
     has_room = height >= _LEAST_WITH_MIDDLE
     return row_of(middle, height, picture.top, picture.bottom) if has_room else None
@@ -255,19 +256,19 @@ def _labels_middle(picture: ChartPicture) -> bool:
 
 
 def _marks(picture: ChartPicture, width: int) -> _Row:
-    """Draw the row under the plot; what stalled, and alerts, stand out in it."""
-    standing_out = {"stall": "▲", "alert": "⚑"}
-    others = tuple(shade for shade in picture.shades if shade[2] not in standing_out)
-    row = _Row([*mark_row(picture.marks, others, width)], [MARK] * width)
+    """Draw the row under the plot; stalls and alerts have a sign of their own."""
+    signs = {"stall": "▲", "alert": "⚑"}
+    stretches = tuple(shade for shade in picture.shades if shade[2] not in signs)
+    row = _Row([*mark_row(picture.marks, stretches, width)], [MARK] * width)
     for first, last, kind in picture.shades:
         start = max(0, first // COLUMNS_PER_CELL)
-        if kind in standing_out and start <= last // COLUMNS_PER_CELL and start < width:
-            row.put(start, standing_out[kind], STALL)
+        if kind in signs and start <= last // COLUMNS_PER_CELL and start < width:
+            row.put(start, signs[kind], STALL)
     return row
 
 
 def _put_cursor(plot: list[_Row], picture: ChartPicture, cursor: int, height: int) -> None:
-    """Draw a thin line, a dot where it meets the curve, and beside that what it reads."""
+    """Draw a thin vertical line, a dot on the curve, and the value beside the dot."""
     x, side = divmod(cursor, COLUMNS_PER_CELL)
     for row in plot:
         row.put(x, "▏▕"[side], CURSOR)
@@ -287,7 +288,7 @@ def _put_reason(plot: list[_Row], reason: str, width: int, height: int) -> None:
     lines = wrapped(reason, width - 2, height)
     for y, line in enumerate(lines, (height - len(lines)) // 2):
         text = fit(" " * ((width - cell_len(line)) // 2) + line, width)
-        # Wide characters take more cells than they are: one run holds them all.
+        # A wide character takes two cells, so the row is one run, not one character per cell.
         plot[y] = _Row([text], [REASON])
 
 
@@ -295,10 +296,8 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
     """Return one text of `axis_width` cells for each row of the plot."""
     if not axis_width:
         return [""] * height
-    texts = picture.left_labels
-    if not texts:
-        texts = axis_numbers(picture.top, picture.bottom)
-    # Where two labels meet in one row, the upper one stays.
+    texts = picture.left_labels or axis_numbers(picture.top, picture.bottom)
+    # If two labels fall in one row, the upper one stays.
     label_at = {height - 1: texts[-1]} if len(texts) > 1 else {}
     middle = _middle_row(picture, height)
     if len(texts) == 3 and middle is not None:
@@ -310,7 +309,7 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
 
 
 def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str]:
-    """Return for each cell the background that shades it, if any does; a stall before all."""
+    """Return the background of each cell, "" if it has none; a stall covers other shades."""
     cells = [""] * width
     for first, last, kind in sorted(shades, key=lambda shade: shade[2] == "stall"):
         if kind in SHADES:
@@ -321,14 +320,13 @@ def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str
 
 
 def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
-    """Return a row: its part of the axis, and its cells in runs of equal background and tone."""
+    """Return the axis label and the cells, in runs of equal background and tone."""
     runs: list[TextRun] = [(label, AXIS)] if label else []
     if row.tones == [REASON]:
         return (*runs, (row.text[0], REASON))
-    looks = zip(row.tones, backgrounds, strict=True)
     start = 0
-    for (tone, background), same in groupby(looks):
-        end = start + sum(1 for _ in same)
+    for (tone, background), cells in groupby(zip(row.tones, backgrounds, strict=True)):
+        end = start + sum(1 for _ in cells)
         style = f"{tone} on {background}" if background else tone
         runs.append(("".join(row.text[start:end]), style))
         start = end
@@ -336,8 +334,9 @@ def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
 
 
 _SHARES = {LINE: 100, AREA: 50, BAND: 60}
-"""How much of the hue each has, in %; what is filled has less of it at the bottom."""
-_LEAST = 55
+"""The opacity of each part, in %."""
+_BOTTOM_SHARE = 55
+"""The opacity of a filled area at its bottom, in %."""
 
 
 class Chart(Lines):
@@ -345,29 +344,29 @@ class Chart(Lines):
 
     @dataclass
     class ColumnClicked(Message):
-        """A column was clicked; it may lie outside of the picture."""
+        """The user clicked a column; it may lie outside the picture."""
 
         column: int
 
     class Grabbed(Message):
-        """The chart may be dragged from now on."""
+        """The user pressed the mouse button over the chart, and may drag it from now on."""
 
     @dataclass
     class Dragged(Message):
-        """The chart was dragged by so many columns since it was grabbed; left is negative."""
+        """The user dragged the chart by `columns` since it was grabbed; left is negative."""
 
         columns: int
 
     @dataclass
     class Scrolled(Message):
-        """The wheel was turned over the chart."""
+        """The user turned the mouse wheel over the chart."""
 
         up: bool
 
     axes: tuple[TimeAxis, TimeAxis] | None = None
-    """That of all charts, in whose columns the mouse is understood, and this one's own."""
+    """The axis that all charts share, whose columns messages count, and this chart's own."""
     AXIS_WIDTH = 6
-    """Cells for the labels and the blank after them; a narrow chart goes without."""
+    """Cells for the labels and the blank after them; a narrow chart has no labels."""
 
     def __init__(
         self,
@@ -378,11 +377,10 @@ class Chart(Lines):
         id: str | None = None,
         classes: str | None = None,
     ):
-        """Fill the area under the line when `filled` is set.
+        """Fill the area under the line if `filled` is set.
 
-        Shades lie behind the marks only, so that a chart which scrolls has few
-        rows to repaint; with `tall_shades` they lie behind the line as well.
-        The `hue` is that of a quantity, as `$chart-cpu`.
+        Only the row of marks is shaded, so that a scrolling chart repaints few rows; with
+        `tall_shades` the whole plot is. The `hue` is that of the quantity, such as `$chart-cpu`.
         """
         super().__init__(id=id, classes=classes)
         self.hue = hue
@@ -394,18 +392,17 @@ class Chart(Lines):
 
     @property
     def plot_columns(self) -> int:
-        """How many columns of data fit now."""
+        """The number of data columns that fit now."""
         width = self.size.width
         return COLUMNS_PER_CELL * (width - self._axis_width(width))
 
     def show(self, picture: ChartPicture) -> None:
-        """Show `picture`, repainting only the rows that it changes."""
+        """Show `picture`, and repaint only the rows that change."""
         if picture != self._picture:
             self._picture = picture
             self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows of the picture: axis, line, and marks under it."""
         if width < 1 or height < 1:
             return []
         return picture_rows(
@@ -418,27 +415,28 @@ class Chart(Lines):
         )
 
     def style_of(self, style: str, y: int) -> Style:
-        """Return the style of a run; what is filled goes from dim at the bottom to bright."""
+        """Return the style of a run; a filled area is brighter toward the top."""
         tone, _, shade = style.partition(" on ")
         is_ansi = self.app.native_ansi_color
         if (share := _SHARES.get(tone)) is not None:
             if self.filled:
-                share = round(100 - (100 - _LEAST) * y / max(1, self.size.height - 1))
+                share = round(100 - (100 - _BOTTOM_SHARE) * y / max(1, self.size.height - 1))
             faint = "dim " if tone != LINE else ""
             tone = f"{faint}{self.hue}" if is_ansi else f"{self.hue} {share}%"
         if is_ansi:
-            # The terminal's own colours can't be made fainter.
+            # ANSI colours have no opacity.
             shade = "ansi_red" if shade == SHADES["stall"] else ""
             tone = {GRID: "ansi_bright_black", STALL: tone if not shade else "bold"}.get(tone, tone)
         return super().style_of(f"{tone} on {shade}" if shade else tone, y)
 
     def ruler_of(self, times: TimeLabels, name: str = "") -> Ruler:
-        """Return times as labels of the border, whose line begins a cell before the chart.
+        """Return times as labels in the bottom border.
 
-        `name` stands at the right end where `times` say nothing there.
+        `name` stands at the right end if `times` have no label there.
         """
         if not times.are_shown:
             return NO_RULER
+        # The border begins a cell before the chart.
         start = 1 + self._axis_width(self.size.width)
         marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
         return Ruler(tuple(marks), times.last or name)
@@ -453,30 +451,29 @@ class Chart(Lines):
         if self._grabbed_x is None:
             return
         if event.button == 0:
-            # The button was let go where this chart heard nothing of it.
-            self._let_go()
+            # The button was released outside, so no event said so.
+            self._release()
             return
         cells = event.screen_x - self._grabbed_x
         if cells or self._dragged:
             self._dragged = True
             columns = COLUMNS_PER_CELL * cells
             if self.axes is not None:
-                shared, own = self.axes
-                columns = columns * own.column_ns // shared.column_ns
+                shared, axis = self.axes
+                columns = columns * axis.column_ns // shared.column_ns
             self.post_message(self.Dragged(columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self._grabbed_x is None:
             return
-        self._let_go()
+        self._release()
         if not self._dragged:
             self.post_message(self.ColumnClicked(self._column_at(event.screen_x)))
 
     def on_hide(self) -> None:
-        """Let go: what is not seen can't be dragged."""
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._grabbed_x is not None:
             self._grabbed_x = None
             self.release_mouse()
@@ -488,15 +485,15 @@ class Chart(Lines):
         self.post_message(self.Scrolled(up=False))
 
     def _column_at(self, screen_x: int) -> int:
-        """Return the column that is drawn at the left of a cell of the screen."""
+        """Return the left one of the two columns in a cell of the screen."""
         region = self.content_region
         x = screen_x - region.x - self._axis_width(region.width)
         hidden = max(0, len(self._picture.columns) - self.plot_columns)
         column = hidden + COLUMNS_PER_CELL * x
         if self.axes is None:
             return column
-        shared, own = self.axes
-        return shared.column_of(own.start_ns + column * own.column_ns)
+        shared, axis = self.axes
+        return shared.column_of(axis.start_ns + column * axis.column_ns)
 
     def _axis_width(self, width: int) -> int:
         return self.AXIS_WIDTH if width >= 3 * self.AXIS_WIDTH else 0

@@ -1,4 +1,4 @@
-"""The keys of a screen in its last row."""
+"""The footer: the keys of a screen in its last row."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HELP = "app.help"
 
 
 class KeyFooter(Static):
-    """The keys that have room, and always, at the right end, the one that lists all of them.
+    """The keys that fit, and always, at the right end, the help key.
 
-    Textual's own is a widget for each key, made again with each change of what can be pressed.
+    Textual's footer has a widget for each key, and makes them all again when a binding changes.
     """
 
     ALLOW_SELECT = False
@@ -34,10 +34,9 @@ class KeyFooter(Static):
         super().__init__()
         self.auto_links = False
         self.offered: list[ActiveBinding] = []
-        """What can be pressed now, with or without room for it."""
+        """The bindings that can be pressed now, whether or not they fit."""
 
     def on_mount(self) -> None:
-        """Follow what the keys of the screen are."""
         self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
 
     def _show_keys(self, screen: Screen[object]) -> None:
@@ -56,19 +55,18 @@ class KeyFooter(Static):
         end = self._part([help_key]) if help_key is not None else Content("")
         row, room = Content(""), self.size.width + 1 - end.cell_length
         for group, members in groupby(keys.values(), lambda active: active.binding.group):
-            together = [*members]
-            for part in [together] if group is not None else [[each] for each in together]:
-                shown = self._part(part)
-                if row.cell_length + shown.cell_length > room:
+            for part in [[*members]] if group is not None else [[key] for key in members]:
+                text = self._part(part)
+                if row.cell_length + text.cell_length > room:
                     return Content.assemble(row.pad_right(room - row.cell_length - 1), end)
-                row = Content.assemble(row, shown)
+                row = Content.assemble(row, text)
         return Content.assemble(row.pad_right(max(0, room - row.cell_length - 1)), end)
 
     def _part(self, keys: Sequence[ActiveBinding]) -> Content:
-        """Return keys beside each other, which a click presses, and what they do."""
+        """Return keys side by side, which a click presses, and what they do."""
         first = keys[0].binding
         name = first.group.description if first.group and len(keys) > 1 else first.description
-        shown = [
+        signs = [
             Content.styled(
                 self.app.get_key_display(key.binding),
                 Style.parse("bold $footer-key-foreground")
@@ -77,4 +75,4 @@ class KeyFooter(Static):
             for key in keys
         ]
         press = Style.from_meta({"@click": f"app.simulate_key('{first.key}')"})
-        return Content.assemble(" ", *shown, (f" {name} ", press if len(keys) == 1 else ""))
+        return Content.assemble(" ", *signs, (f" {name} ", press if len(keys) == 1 else ""))

@@ -1,4 +1,4 @@
-"""Rows of styled text, and widgets that repaint only those that changed."""
+"""Rows of styled text, and widgets that repaint only the rows that changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dlmon.render.wrap import wrapped as wrapped
 from tui.drawing.plot import bar
 from tui.textual_internals import put_border_titles
 
-# Textual's own share of 60 % is lost where a style is read from text.
+# A style that is parsed from text loses the 60 % of Textual's own $text-muted.
 PLAIN, MUTED, STRONG, ACCENT = "", "$text-muted 60%", "bold", "bold $text-accent"
 GOOD, HIGH, BAD = "$text-success", "$text-warning", "bold $text-error"
 BAR, BRIGHT, TRACK = "$primary", "$text-primary", "$foreground 25%"
@@ -30,24 +30,19 @@ CHOSEN = "bold $block-cursor-foreground on $block-cursor-background"
 _CHARACTERS_PER_CELL = 4
 
 APART = 2
-"""Blanks between what is left and what is right in a line."""
-
+"""Blanks between the left and the right text of a line."""
 
 Shown = ParamSpec("Shown")
 
-
 TextRun = tuple[str, str]
-"""A piece of a row: its text, and its style as in Textual's markup: "bold $text-accent"."""
+"""A piece of a row: its text and its style, such as "bold $text-accent"."""
 
 TextRow = tuple[TextRun, ...]
 
 
 @record(frozen=True)
 class Ruler:
-    """Labels on a border's line: the cell of each tick, from the left end, and its text.
-
-    `last` stands at the right end.
-    """
+    """Labels on a border's line: the cell of each tick and its text; `last` is at the right end."""
 
     marks: tuple[tuple[int, str], ...] = ()
     last: str = ""
@@ -56,20 +51,17 @@ class Ruler:
 NO_RULER = Ruler()
 
 _LINE = "line"
-"""What has the colour of the border, in a row of it."""
-LABEL = "$text-muted 60%"
-"""The style of the labels of a ruler: that of the axis beside the chart."""
+"""The style of a border's line: the colour of the border."""
 
 _TITLE_INDENT = 3
-"""A corner, a piece of the border's line and a blank stand before its title."""
+"""Cells before a border's title: the corner, a piece of the line and a blank."""
 
 
 class Lines(Widget):
-    """A widget that draws its own rows and repaints only those that differ.
+    """A widget that draws its own rows and repaints only those that changed.
 
-    A subclass has its `rows`, and `show = shows(rows)`; or it says in `draw` what its rows are, and
-    calls `redraw` when they may have changed. Foreign text is safe in a row and in a title: neither
-    is ever read as markup.
+    A subclass defines `rows`, and `show = shows(rows)`; or it overrides `draw`, and calls `redraw`
+    when its rows may have changed. Rows and titles are never parsed as markup, so any text is safe.
     """
 
     ALLOW_SELECT = False
@@ -84,10 +76,10 @@ class Lines(Widget):
     """
 
     more_goes_below = False
-    """Whether the first of `more` that has no room at the top stands in the bottom border."""
+    """Put the first text of `more` that does not fit at the top into the bottom border."""
 
     rows_shown: Callable[[int, int], list[TextRow]] | None = None
-    """Returns the rows in a width and a height; None before anything was shown."""
+    """Returns the rows for a width and a height; None until something is shown."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
         super().__init__(id=id, classes=classes)
@@ -101,7 +93,7 @@ class Lines(Widget):
         self._ruler = NO_RULER
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return what to show: at most `height` rows of at most `width` cells."""
+        """Return at most `height` rows of at most `width` cells."""
         if self.rows_shown is None or width < 1 or height < 1:
             return []
         return [cut(row, width) for row in self.rows_shown(width, height)[:height]]
@@ -111,7 +103,7 @@ class Lines(Widget):
         return self.visual_style + Style.parse(style)
 
     def redraw(self) -> None:
-        """Draw again, and repaint the rows that came out differently."""
+        """Draw again, and repaint the rows that changed."""
         size = self.size
         before, self._rows = self._rows, self.draw(size.width, size.height)[: size.height]
         if size != self._rows_size:
@@ -133,9 +125,8 @@ class Lines(Widget):
     ) -> None:
         """Set the texts in the border: top left, bottom, and the right end of the top.
 
-        They are shown as they are, never read as markup. What has room of `more` follows
-        `right`; what has room of the `ruler` stands on the line at the bottom. Nothing
-        happens when none of them changed.
+        Texts of `more` follow `right`, and labels of the `ruler` stand on the bottom line, as many
+        as fit.
         """
         texts = (title, subtitle, right)
         if (texts, more, ruler) != (self._title_texts, self._title_more, self._ruler):
@@ -143,11 +134,11 @@ class Lines(Widget):
             self._put_titles()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return some lines for the compositor, which keeps them until a row is repainted."""
+        """Draw if the size changed; the compositor keeps the lines until a row is repainted."""
         size = self.size
         if size != self._rows_size:
             self._rows, self._rows_size = self.draw(*size), size
-        # All that a style may follow beside the style sheets.
+        # Everything that may change a style, apart from the style sheets.
         styled_as = (size, self.mouse_hover, self.has_focus, self.is_disabled)
         if styled_as != self._styled_as:
             self._styled_as = styled_as
@@ -155,7 +146,7 @@ class Lines(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return one line; `render_lines` comes before it."""
+        """Return one line of the rows that `render_lines` drew."""
         row = self._rows[y] if y < len(self._rows) else ()
         styles = self._run_styles
         for _, style in row:
@@ -167,7 +158,7 @@ class Lines(Widget):
         )
 
     def notify_style_update(self) -> None:
-        """Follow a change of theme: the line inside of the title has the border's colour."""
+        """Write the titles again: their line has the colour of the border."""
         super().notify_style_update()
         self._run_styles.clear()
         if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
@@ -175,29 +166,28 @@ class Lines(Widget):
             self._put_titles()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the title to the new width."""
         if self._title_texts[2] or self._ruler.marks:
             self._put_titles()
 
     def _put_titles(self) -> None:
-        """Write the titles, and repaint the rows of the border in which they changed."""
+        """Write the titles, and repaint the border rows that changed."""
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
-        above, left_out = self.top_row(title, right)
+        above, omitted = self.top_row(title, right)
         below = ruled_row(self._ruler, subtitle, width, self._dash)
         room = width - 2 * _TITLE_INDENT - cell_len(subtitle) - 3
-        if self.more_goes_below and left_out and cell_len(left_out[0]) <= room:
-            below = self._at_both_ends(left_out[0], subtitle)
+        if self.more_goes_below and omitted and cell_len(omitted[0]) <= room:
+            below = self._at_both_ends(omitted[0], subtitle)
         rows = above, below
         before, self._title_rows = self._title_rows, rows
         put_border_titles(self, *map(self._in_border, rows))
-        (left, top), ends = self.styles.gutter.top_left, (0, height - 1)
+        (indent, top), ends = self.styles.gutter.top_left, (0, height - 1)
         changed = [y for y, old, new in zip(ends, before, rows, strict=True) if old != new]
         if changed:
-            self.refresh(*(Region(-left, y - top, width, 1) for y in changed))
+            self.refresh(*(Region(-indent, y - top, width, 1) for y in changed))
 
     def _in_border(self, row: TextRow) -> Content:
-        """Return a row with the border's own line in its colour, and labels in theirs."""
+        """Return a border row with its line in the colour of the border."""
         line = Style(foreground=self.styles.border_top[1])
         return Content.assemble(*((text, line if style == _LINE else style) for text, style in row))
 
@@ -206,28 +196,28 @@ class Lines(Widget):
         return {"heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
     def top_row(self, title: str, right: str) -> tuple[TextRow, tuple[str, ...]]:
-        """Return the top border, and what of `more` it has no room for."""
-        left_out = self._title_more
-        while left_out:
-            longer = f"{right}  {left_out[0]}"
+        """Return the top border, and the texts of `more` that do not fit."""
+        omitted = self._title_more
+        while omitted:
+            longer = f"{right}  {omitted[0]}"
             if cell_len(title) + cell_len(longer) + 3 > self.outer_size.width - 2 * _TITLE_INDENT:
                 break
-            right, left_out = longer, left_out[1:]
-        return self._at_both_ends(title, right), left_out
+            right, omitted = longer, omitted[1:]
+        return self._at_both_ends(title, right), omitted
 
-    def _at_both_ends(self, left: str, right: str) -> TextRow:
-        """Join both ends of a border with its own line, where there is room for one."""
-        line = self.outer_size.width - 2 * _TITLE_INDENT - cell_len(left) - cell_len(right) - 2
-        if not left or not right or line < 1:
-            return ((f"{left} {right}".strip(), ""),)
-        return ((f"{left} ", ""), (self._dash * line, _LINE), (f" {right}", ""))
+    def _at_both_ends(self, start: str, end: str) -> TextRow:
+        """Put two texts at both ends of a border row, with the border's line between them."""
+        line = self.outer_size.width - 2 * _TITLE_INDENT - cell_len(start) - cell_len(end) - 2
+        if not start or not end or line < 1:
+            return ((f"{start} {end}".strip(), ""),)
+        return ((f"{start} ", ""), (self._dash * line, _LINE), (f" {end}", ""))
 
 
 def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:
-    """Return the line at the bottom of a border: labels at their ticks, and its text.
+    """Return the bottom row of a border: labels at their ticks, and its text.
 
-    The text stands before the labels where it has room there, else after them, and those go
-    that it would meet. Without a label there is the text alone.
+    The text stands before the labels if it fits there, else after them, in place of the labels
+    that it would overlap.
     """
     tick = "┴"
     end = width - _TITLE_INDENT
@@ -245,7 +235,7 @@ def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow
         if cell < (at if runs else _TITLE_INDENT) or ends > free_to:
             continue
         runs += [(dash * (cell - at), _LINE)] if runs else []
-        runs += [(tick, _LINE), (label, LABEL)]
+        runs += [(tick, _LINE), (label, MUTED)]
         at = ends
     if not runs:
         return ((after_text, ""),)
@@ -253,7 +243,7 @@ def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow
 
 
 def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region:
-    """Return the part of a row outside of which it is as it was."""
+    """Return the smallest part of a row that contains every change."""
     if any(cell_len(text) != len(text) for text, _ in (*before, *after)):
         return Region(0, y, width, 1)
     old, new = ([(cell, style) for text, style in row for cell in text] for row in (before, after))
@@ -266,34 +256,31 @@ def fit(text: str, width: int) -> str:
     """Return `text` in exactly `width` cells: padded, or cut with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    kept = set_cell_size(text, max(0, width - 1)).rstrip()
-    return set_cell_size(f"{kept}…", width)
+    start = set_cell_size(text, max(0, width - 1)).rstrip()
+    return set_cell_size(f"{start}…", width)
 
 
 def shows(
     rows: Callable[Concatenate[Any, int, int, Shown], list[TextRow]],
 ) -> Callable[Concatenate[Any, Shown], None]:
-    """Return the method `show` of a panel whose method `rows` takes the size and what is shown."""
+    """Return a method `show` that takes the arguments of `rows` after the size, and redraws."""
 
-    def show(self: Lines, /, *shown: Shown.args, **named: Shown.kwargs) -> None:
-        self.rows_shown = lambda width, height: rows(self, width, height, *shown, **named)
+    def show(self: Lines, /, *values: Shown.args, **named: Shown.kwargs) -> None:
+        self.rows_shown = lambda width, height: rows(self, width, height, *values, **named)
         self.redraw()
 
     return show
 
 
 class GrowingLines(Lines):
-    """Lines that are as high as their text needs, up to `MOST_ROWS`.
-
-    Style them `height: auto`. Only a change of the height lays the screen out again.
-    """
+    """Lines as high as their text needs, up to `MOST_ROWS`; style them `height: auto`."""
 
     MOST_ROWS: ClassVar[int] = 2
 
     _requested_height = 1
 
     def rows_needed(self, width: int) -> int:
-        """Return how many rows the text takes at a width."""
+        """Return the number of rows that the text takes at a width."""
         return max(1, len(self.draw(width, self.MOST_ROWS)))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -301,7 +288,7 @@ class GrowingLines(Lines):
         return self._requested_height
 
     def redraw(self) -> None:
-        """Draw again; take another height where the text asks for one."""
+        """Draw again; lay the screen out again only if the height changes."""
         width, height = self.size.width, self.styles.height
         is_auto = height is not None and height.is_auto
         if width and is_auto and self.rows_needed(width) != self._requested_height:
@@ -309,46 +296,46 @@ class GrowingLines(Lines):
         super().redraw()
 
 
-def joined(left: TextRow, right: TextRow, width: int) -> TextRow:
-    """Put `left` and `right` at both ends of a line; `left` is cut where they would meet."""
-    right_width = row_width(right)
-    if right_width > width:
-        return cut(right, width)
-    room = width - right_width - (APART if right else 0)
-    kept = cut(left, room) if row_width(left) > room else left
-    gap = width - right_width - row_width(kept)
-    return (*kept, (" " * gap, PLAIN), *right)
+def joined(start: TextRow, end: TextRow, width: int) -> TextRow:
+    """Put two rows at both ends of a line; `start` is cut if they would overlap."""
+    end_width = row_width(end)
+    if end_width > width:
+        return cut(end, width)
+    room = width - end_width - (APART if end else 0)
+    start = cut(start, room) if row_width(start) > room else start
+    gap = width - end_width - row_width(start)
+    return (*start, (" " * gap, PLAIN), *end)
 
 
 def fitting(runs: TextRow, width: int, apart: int = APART) -> TextRow:
-    """Return the first of these that have room beside each other; where none has, a part of one."""
-    kept: list[TextRun] = []
+    """Return the first runs that fit side by side; at least the first one, cut if need be."""
+    row: list[TextRun] = []
     room = width
     for text, style in runs:
-        text = " " * apart + text if kept else text
+        text = " " * apart + text if row else text
         room -= cell_len(text)
-        if room < 0 and kept:
+        if room < 0 and row:
             break
-        kept.append((text, style))
-    return cut(tuple(kept), width)
+        row.append((text, style))
+    return cut(tuple(row), width)
 
 
 def cut(row: TextRow, width: int) -> TextRow:
     """Return a row of at most `width` cells."""
-    kept = []
+    runs = []
     for text, style in row:
         cells = cell_len(text)
         if cells > width:
             if width > 0:
-                kept.append((fit(text, width), style))
+                runs.append((fit(text, width), style))
             break
-        kept.append((text, style))
+        runs.append((text, style))
         width -= cells
-    return tuple(kept)
+    return tuple(runs)
 
 
 def with_thumb(rows: list[TextRow], first: int, total: int, width: int) -> list[TextRow]:
-    """Add a thumb at the right end of the rows that says which of `total` these are, if not all."""
+    """Add a scrollbar's thumb at the right end of the rows, unless they are all of `total`."""
     count = len(rows)
     if count >= total:
         return rows
@@ -364,7 +351,7 @@ def with_thumb(rows: list[TextRow], first: int, total: int, width: int) -> list[
 
 def cut_inside(text: str, width: int) -> str:
     """Return the beginning and the end of a text that is too wide."""
-    # A foreign text may be endless, of marks that take no cell.
+    # A text from elsewhere may hold any number of marks that take no cell.
     longest = width * _CHARACTERS_PER_CELL
     text = text if len(text) <= longest else f"{text[:longest]}{text[-longest:]}"
     if cell_len(text) <= width:
@@ -377,16 +364,14 @@ def cut_inside(text: str, width: int) -> str:
 
 def digits_of(number: str) -> list[str]:
     """Return a number in digits of three rows."""
-    from rich.segment import Segment
-    from rich.style import Style
     from textual.renderables.digits import Digits
 
-    parts = Digits(number).render(Style(bold=True))
+    parts = Digits(number).render(RichStyle(bold=True))
     return [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
 
 
 def in_rows(name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:
-    """Return parts after a name, in at most so many rows; what has no room is cut."""
+    """Return a name and parts after it, in `most` rows at most."""
     if most < 1:
         return []
     rows: list[TextRow] = [((name, STRONG),)]
@@ -400,22 +385,21 @@ def in_rows(name: str, parts: Sequence[str], width: int, most: int) -> list[Text
 
 
 def beside(
-    heading: str,
-    texts: Sequence[str],
-    style: str = PLAIN,
-    named: str = MUTED,
+    heading: str, texts: Sequence[str], style: str = PLAIN, heading_style: str = MUTED
 ) -> list[TextRow]:
     """Return rows of text beside a heading."""
     blank = " " * len(heading)
-    return [((blank if n else heading, named), (text, style)) for n, text in enumerate(texts)]
+    return [
+        ((blank if n else heading, heading_style), (text, style)) for n, text in enumerate(texts)
+    ]
 
 
 def bar_on_track(fraction: float | None, cells: int, style: str = ACCENT) -> TextRow:
-    """Return a thin bar and the rest of its way."""
+    """Return a thin bar and the rest of its track."""
     done = bar(None if fraction is None else min(1.0, fraction), cells).rstrip()
     return (done, style), ("─" * (cells - len(done)), MUTED)
 
 
 def row_width(row: TextRow) -> int:
-    """Return how many cells a row takes."""
+    """Return the cells that a row takes."""
     return sum(cell_len(text) for text, _ in row)

@@ -1,4 +1,4 @@
-"""What scrolls: rows, of which one may be highlighted; tables that are sorted and filtered."""
+"""Rows that scroll, lists with a highlighted row, and tables that are sorted and filtered."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ WHEEL_LINES = 3
 
 
 class ScrollingLines(Lines):
-    """Rows of which some are seen; where there are more, a thumb at the right says which."""
+    """Rows that scroll, with a scrollbar's thumb at the right if there are more than fit."""
 
     _first = 0
-    _seen = range(0)
+    _in_view = range(0)
     scrolls = False
-    """Whether there is more than fits."""
+    """There are more rows than fit."""
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
@@ -49,89 +49,84 @@ class ScrollingLines(Lines):
         self.scroll_lines(WHEEL_LINES)
 
     def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down."""
+        """Scroll by lines; up is negative."""
         self._first += delta
         self.redraw()
 
     def scroll_pages(self, pages: int) -> None:
-        """Scroll by pages, less a row each; up is negative."""
+        """Scroll by pages, which overlap by a row; up is negative."""
         self.scroll_lines(pages * max(1, self.size.height - 1))
 
     def bring_into_view(self, index: int, height: int) -> None:
-        """Scroll as little as brings a row among those that are seen."""
+        """Scroll just far enough to show a row."""
         self._first = max(min(self._first, index), index - height + 1)
 
     def in_view(self, total: int, height: int) -> range:
-        """Return which rows of so many are seen in so few."""
+        """Return the range of the visible ones of `total` rows."""
         self._first = min(max(0, self._first), max(0, total - height))
         self.scrolls = total > height
-        self._seen = range(self._first, min(self._first + height, total))
-        return self._seen
+        self._in_view = range(self._first, min(self._first + height, total))
+        return self._in_view
 
     def index_at(self, line: int, total: int) -> int | None:
-        """Return which of so many rows stands in a line as it is painted; None where none does."""
-        index = self._seen[line] if 0 <= line < len(self._seen) else None
+        """Return the index of the row painted in a line, if there is one."""
+        index = self._in_view[line] if 0 <= line < len(self._in_view) else None
         return index if index is not None and index < total else None
 
     def with_thumb(self, rows: list[TextRow], total: int, width: int) -> list[TextRow]:
-        """Add the thumb to the rows that are seen, if there are more."""
-        if not self.scrolls or not rows:
-            return rows
-        return with_thumb(rows, self._first, total, width)
+        """Add the thumb to the visible rows, if there are more."""
+        return with_thumb(rows, self._first, total, width) if self.scrolls else rows
 
     def scrolled(self, rows: list[TextRow], width: int, height: int) -> list[TextRow]:
-        """Return the rows that are seen of all."""
-        seen = self.in_view(len(rows), height)
-        return self.with_thumb(rows[seen.start : seen.stop], len(rows), width)
+        """Return the visible rows."""
+        visible = self.in_view(len(rows), height)
+        return self.with_thumb(rows[visible.start : visible.stop], len(rows), width)
 
 
 class FollowingLines(ScrollingLines):
-    """Rows of which the newest are seen, until somebody scrolls back from there."""
+    """Rows that follow the newest one until the user scrolls back."""
 
     _scrolled = False
 
     def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; at the newest it follows again."""
+        """Scroll by lines; at the newest row, follow again."""
         self._scrolled = True
         super().scroll_lines(delta)
 
     def in_view(self, total: int, height: int) -> range:
         if not self._scrolled:
             self._first = total
-        seen = super().in_view(total, height)
-        self._scrolled = seen.stop < total
-        return seen
+        visible = super().in_view(total, height)
+        self._scrolled = visible.stop < total
+        return visible
 
 
 MARGIN = 1
-"""Cells on the right, for the thumb that says which part is shown."""
+"""Cells on the right for the scrollbar's thumb."""
 
 
 class RowList(ScrollingLines):
-    """Base of the tables that scroll; a subclass says what its rows are.
-
-    It never has the focus: the screen moves the highlight.
-    """
+    """Base of scrolling tables; a subclass defines the rows, and the screen moves the highlight."""
 
     class Highlighted(Message):
-        """Another row is highlighted, or none is left."""
+        """Another row is highlighted, or no row is left."""
 
     class RowChosen(Message):
-        """A row was clicked as often as it takes."""
+        """The user clicked a row `CLICKS` times."""
 
     DEFAULT_CLASSES = "panel"
     FIRST: ClassVar[int] = 0
-    """The least index; -1 where at first no row is highlighted."""
+    """The least index; -1 if no row is highlighted at first."""
 
     KEEPS_MARGIN: ClassVar[bool] = True
-    """Whether the thumb has its room while there is none."""
+    """Leave the margin free while there is no thumb."""
     CLICKS: ClassVar[int] = 2
-    """So many choose a row."""
+    """The number of clicks that choose a row."""
 
     index = 0
-    """The number of the highlighted row; -1 for none."""
+    """The index of the highlighted row; -1 for none."""
     can_highlight = True
-    """Whether a click highlights a row."""
+    """A click highlights a row."""
 
     @property
     def count(self) -> int:
@@ -141,11 +136,11 @@ class RowList(ScrollingLines):
         raise NotImplementedError
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return a row, the highlighted one too; it is cut where it is wider."""
+        """Return a row without its highlight; it may be wider than `width`, and is cut then."""
         raise NotImplementedError
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        """Return what stands there in place of heading and rows while there are none."""
+        """Return the rows that say why the table is empty."""
         raise NotImplementedError
 
     def highlight(self, index: int, *, scroll: bool = True) -> None:
@@ -158,11 +153,11 @@ class RowList(ScrollingLines):
         self.post_message(self.Highlighted())
 
     def move(self, steps: int) -> None:
-        """Move the highlight, as far as there are rows."""
+        """Move the highlight by rows; up is negative."""
         self.highlight(self.index + steps)
 
     def move_page(self, direction: int) -> None:
-        """Move the highlight by as many rows as are shown."""
+        """Move the highlight by a page; up is negative."""
         self.move(direction * max(1, self.size.height - 2))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -191,7 +186,7 @@ class RowList(ScrollingLines):
                 self.post_message(self.RowChosen())
 
     def _row_drawn(self, index: int, width: int) -> TextRow:
-        """Return a row as it is shown: the highlighted one stands out."""
+        """Return a row, with the highlight if it has it."""
         row = self.row_of(index, width)
         if index != self.index:
             return row
@@ -204,15 +199,15 @@ Row = TypeVar("Row")
 
 @record(frozen=True)
 class Column:
-    """A column.
+    """A column of a table.
 
     Attributes:
-        name: what it is sorted by.
-        value: returns what a row is sorted by; None where that is unknown.
-        largest_first: whether the first sort puts the largest on top.
+        name: its name, by which it is chosen for sorting.
+        value: returns a row's sort key; None if unknown.
+        largest_first: the first sort puts the largest value on top.
         cells: its width; 0 for the rest of the row.
-        is_text: whether it is aligned left, as numbers are not.
-        title: its heading, where that is not its name.
+        is_text: it is aligned left, as text is; numbers are aligned right.
+        title: its heading, if that is not its name.
     """
 
     name: str
@@ -228,50 +223,50 @@ class Column:
 
 
 def in_order(rows: Iterable[Row], column: Column, reverse: bool = False) -> list[Row]:
-    """Return rows sorted by a column, equal ones as they came; those without a value come last."""
-    valued = [(column.value(row), row) for row in rows]
-    known = [(value, row) for value, row in valued if value is not None]
-    known.sort(key=lambda pair: pair[0], reverse=column.largest_first != reverse)
-    return [row for _, row in known] + [row for value, row in valued if value is None]
+    """Return rows sorted by a column, stable; rows without a value come last."""
+    pairs = [(column.value(row), row) for row in rows]
+    with_value = [(value, row) for value, row in pairs if value is not None]
+    with_value.sort(key=lambda pair: pair[0], reverse=column.largest_first != reverse)
+    return [row for _, row in with_value] + [row for value, row in pairs if value is None]
 
 
 def next_column(by: str, step: int, names: Sequence[str]) -> str:
-    """Return the column after one, or before it; after the last comes the first."""
+    """Return the name `step` columns after `by`, cyclically."""
     return names[(names.index(by) + step) % len(names)] if by in names else names[0]
 
 
 class SortedTable(RowList, Generic[Row]):
-    """Rows below the names of their columns; what is highlighted stays so while it is shown."""
+    """Rows below the names of their columns; the highlight stays on its row."""
 
     FRONT: ClassVar[int] = 4
     """Cells before the first column."""
     GAP: ClassVar[int] = 2
 
     all_rows: Sequence[Row] | None = None
-    """What there is, shown or not; None while that isn't known."""
+    """All rows, filtered or not; None until they are read."""
     shown_rows: Sequence[Row] = ()
     _typed = ""
     _by = ""
     _reversed = False
 
     def columns(self, width: int) -> Sequence[Column]:
-        """Return those that a width has room for."""
+        """Return the columns that fit a width."""
         raise NotImplementedError
 
     def matching_rows(self) -> list[Row]:
         raise NotImplementedError
 
     def key_of(self, row: Row) -> object:
-        """Return what identifies a row when it is read again."""
+        """Return a key that identifies a row when it is read again."""
         raise NotImplementedError
 
     def put_titles(self) -> None:
-        """Say in the border how many there are, and in which order."""
+        """Write the number of rows and their order into the border."""
         raise NotImplementedError
 
     @property
     def first_index(self) -> int:
-        """Which row is highlighted where the one before is gone."""
+        """The row to highlight if the highlighted one is gone."""
         return self.FIRST
 
     @property
@@ -280,7 +275,7 @@ class SortedTable(RowList, Generic[Row]):
 
     @property
     def highlighted(self) -> Row | None:
-        """What is highlighted; None where nothing is."""
+        """The highlighted row, if there is one."""
         return self.shown_rows[self.index] if 0 <= self.index < len(self.shown_rows) else None
 
     @property
@@ -289,7 +284,7 @@ class SortedTable(RowList, Generic[Row]):
 
     @property
     def order(self) -> str:
-        """By what it is sorted, in words."""
+        """The order of the rows in words."""
         by = {column.name: column.heading for column in self.columns(self._inner_width)}
         name = by.get(self.sorted_by, self.sorted_by)
         return f"by {name}{' reversed' * self._reversed}"
@@ -299,13 +294,13 @@ class SortedTable(RowList, Generic[Row]):
         self.rearrange()
 
     def sort_by(self, name: str) -> None:
-        """Sort by a column; by the same one once more, the other way round."""
+        """Sort by a column; if the rows are sorted by it already, reverse them."""
         self._reversed = name == self.sorted_by and not self._reversed
         self._by = name
         self.rearrange()
 
     def sort_by_next(self, step: int) -> None:
-        """Sort by the next column that is shown, or by the one before."""
+        """Sort by the next visible column, or by the one before."""
         names = [column.name for column in self.columns(self._inner_width)]
         self._by, self._reversed = next_column(self.sorted_by, step, names), False
         self.rearrange()
@@ -314,19 +309,19 @@ class SortedTable(RowList, Generic[Row]):
         self.sort_by(self.sorted_by)
 
     def rearrange(self) -> None:
-        """Put what matches in order; the highlight stays on its row where that is shown."""
+        """Filter and sort the rows; the highlight stays on its row if that is still shown."""
         before = self.highlighted
         self.shown_rows = self.matching_rows()
         keys = [self.key_of(row) for row in self.shown_rows]
         key = None if before is None else self.key_of(before)
         self.put_titles()
-        # One that somebody has scrolled away from is not scrolled to.
-        scroll = before is None or self.index in self._seen
+        # Don't scroll back to a row that the user has scrolled away from.
+        scroll = before is None or self.index in self._in_view
         index = keys.index(key) if key in keys else self.first_index
         self.highlight(index, scroll=scroll)
 
     def heading(self, width: int) -> TextRow:
-        """Return the names of the columns, with an arrow at the one that it is sorted by."""
+        """Return the names of the columns, with an arrow at the sorted one."""
         runs: list[TextRun] = [(" " * self.FRONT, MUTED)]
         for column in self.columns(width):
             name, style = column.heading, MUTED
@@ -340,7 +335,7 @@ class SortedTable(RowList, Generic[Row]):
         return tuple(runs)
 
     def on_click(self, event: events.Click) -> None:
-        """Sort by the column whose name is clicked; the base takes a click on a row."""
+        """Sort by the clicked column; the base class handles a click on a row."""
         clicked = event.get_content_offset(self)
         if clicked is None or clicked.y or not self.shown_rows or clicked.x < self.FRONT:
             return
@@ -362,10 +357,10 @@ _STYLES = {
 
 
 class SectionLines(ScrollingLines):
-    """Sections below each other; `show` takes them."""
+    """Sections of a report, which scroll; `show` takes them."""
 
     def rows(self, width: int, height: int, *sections: Section) -> list[TextRow]:
-        """Return the rows that are in view."""
+        """Return the visible rows."""
         lines = lines_of(sections, width - 1)
         rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
         return self.scrolled([cut(row, width - 1) for row in rows], width, height)

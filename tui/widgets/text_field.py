@@ -1,4 +1,4 @@
-"""A line to type into: one row high, and never blinking."""
+"""Input fields of one row, whose cursor doesn't blink."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 
 class TextField(Input):
-    """An input of one row; the app cleans what is pasted into it."""
+    """An input of one row; the app cleans pasted text."""
 
     DEFAULT_CSS = """
     TextField.-textual-compact { padding: 0 1; }
@@ -24,12 +24,12 @@ class TextField(Input):
         self.cursor_blink = False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the keys that scroll to the screen: one row has nothing to scroll."""
+        """Leave the scroll keys to the screen."""
         return not action.startswith(("scroll_", "page_"))
 
 
 class _Filter(TextField):
-    """What a list is filtered by; a screen has one at most."""
+    """The field for a list's filter; a screen has at most one."""
 
     def __init__(self, placeholder: str = "Type to filter") -> None:
         super().__init__(placeholder=placeholder, id="filter")
@@ -37,7 +37,7 @@ class _Filter(TextField):
 
 
 class WholeFilterField(_Filter):
-    """What a list is filtered by once that is asked for: every character is typed text here."""
+    """A filter field that is shown on request: every character is text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep", tooltip="Keep the filter, and leave its field")
@@ -45,9 +45,9 @@ class WholeFilterField(_Filter):
 
 
 class FilterField(_Filter):
-    """What a list is filtered by: typed at once, so letters are no commands here.
+    """A filter field that always has the keys: letters are text, not commands.
 
-    But `q` quits while nothing is typed, and `?` asks for help: no workload has such a name.
+    Only `?` asks for help, and `q` quits while the field is empty.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,11 +55,10 @@ class FilterField(_Filter):
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Leave the keys alone that are commands."""
+        """Leave the command keys to the screen."""
         return not self._is_command(character) and super().check_consume_key(key, character)
 
     def on_key(self, event: events.Key) -> None:
-        """Type no key that is a command."""
         if self._is_command(event.character):
             event.prevent_default()
 

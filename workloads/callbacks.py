@@ -1,4 +1,4 @@
-"""What a workload has Keras call beside the callback that times its batches."""
+"""The callbacks of a workload's `fit`, `evaluate` and `predict`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workloads.minimum_time import MinimumTime
 
 
 class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
-    """Keras's own lines of the epochs that were asked for, and as many more as take long enough.
+    """Prints Keras's lines of the requested epochs, and ends training after the minimum time.
 
-    Of those that follow, which may be thousands, nothing is printed.
+    Extra epochs, which may be thousands, print nothing.
 
     Args:
-        epochs: how many were asked for.
-        minimum_time: says which is the last.
+        epochs: the number of requested epochs.
+        minimum_time: decides which epoch is the last.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -46,11 +46,9 @@ class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
         self._kept_model = model
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Count to the epochs that were asked for, not to the most that there may be."""
         super().set_params({**params, "epochs": self._requested})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Print nothing once they have ended."""
         if epoch >= self._requested:
             self.verbose = 0
         super().on_epoch_begin(epoch, logs)
@@ -69,32 +67,32 @@ class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
             self._kept_model.stop_training = True
 
 
-def reporting_callback(reporter: Reporter, known: FitPlan) -> Any:
+def reporting_callback(reporter: Reporter, plan: FitPlan) -> Any:
     """Return the callback that reports `fit` and `evaluate`."""
-    return callback_class(keras.callbacks.Callback, reporter)(known)
+    return callback_class(keras.callbacks.Callback, reporter)(plan)
 
 
-def inference_callback(reporter: Reporter, known: FitPlan) -> Any:
-    """Return the callback that reports each `predict` as a pass, once outputs have arrived.
+def inference_callback(reporter: Reporter, plan: FitPlan) -> Any:
+    """Return the callback that reports each `predict` as a pass.
 
-    Keras would keep the outputs of a whole pass, more than memory may hold: with this
-    callback it is handed none, and `predict` returns an empty tuple.
+    Keras would keep the outputs of a whole pass, more than memory may hold. This callback
+    withholds them, so `predict` returns an empty tuple.
     """
     reporting = callback_class(keras.callbacks.Callback, reporter)
 
     class InferenceCallback(reporting):  # type: ignore[misc, valid-type]
-        """Reports passes, and keeps each output for its own hook only."""
+        """Reports passes, and keeps each output only until the hook of its batch."""
 
         def __init__(self) -> None:
-            super().__init__(known)
+            super().__init__(plan)
             self._predict_function: Any = None
             self._outputs: dict[int, Any] = {}
 
         def on_predict_begin(self, logs: Any = None) -> None:
-            """Hand Keras an empty structure in the place of each output.
+            """Replace `predict_function` by one that returns no outputs.
 
-            Keras has made `predict_function` by the time a pass begins, and calls it
-            once for each batch hook; on JAX it returns the model's state too.
+            Keras has created it by now, and calls it once for each batch hook; on JAX it
+            returns the model's state too.
             """
             model = self._dlmon_reports.model
             predict = self._predict_function = model.predict_function
@@ -103,8 +101,8 @@ def inference_callback(reporter: Reporter, known: FitPlan) -> Any:
             self._outputs.clear()
 
             def predict_and_take(*arguments: Any) -> Any:
-                answer = predict(*arguments)
-                outputs, state = answer if with_state else (answer, None)
+                results = predict(*arguments)
+                outputs, state = results if with_state else (results, None)
                 self._outputs[next(executions)] = outputs
                 return ((), state) if with_state else ()
 
@@ -112,16 +110,16 @@ def inference_callback(reporter: Reporter, known: FitPlan) -> Any:
             super().on_predict_begin(logs)
 
         def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
-            """Time one batch, once its output can be read on the host.
+            """Report a batch once its output can be read on the host.
 
-            A GPU, and JAX everywhere, still computes when this is called: unlike
-            the loss of a training batch, nothing has waited for the output yet.
+            Unlike the loss of a training batch, nothing has waited for the output yet: a GPU,
+            and JAX on any device, may still be computing it.
             """
             reports = self._dlmon_reports
             for output in keras.tree.flatten(self._outputs.pop(batch // reports.stride)):
-                # Of a language model's, which may be a gigabyte, what comes after the last word.
-                read = output if len(output.shape) < 3 else output[:, -1]
-                keras.ops.convert_to_numpy(read)
+                # A language model's output may be a gigabyte: read only the last position.
+                last = output if len(output.shape) < 3 else output[:, -1]
+                keras.ops.convert_to_numpy(last)
             reports.predict_batch_ended()
 
         def on_predict_end(self, logs: Any = None) -> None:

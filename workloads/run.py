@@ -17,17 +17,17 @@ from workloads.failure import RunRefused
 from workloads.minimum_time import MinimumTime
 
 if TYPE_CHECKING:
-    # It imports NumPy, which sizes its pool of threads then.
+    # It imports NumPy, which sizes its thread pool on import.
     from workloads.data.dataset import Feed
 
 
 class Stopped(BaseException):
-    """Raised by the stop signal where there is no batch to wait for."""
+    """Raised by the stop signal if no batch is running."""
 
 
 @dataclass(frozen=True)
 class Feeds:
-    """What a run is fed: `whole` is an epoch without a cap, None where samples have no end."""
+    """The passes of a run; `whole` is an epoch without a cap, None if samples are endless."""
 
     main: Feed
     whole: Feed | None
@@ -41,9 +41,9 @@ class Feeds:
         return self.whole is None or self.main.samples < self.whole.samples
 
     def untuned(self, shuffle: bool) -> Feeds:
-        """Return the same without tf.data's autotuning, for epochs that are cut short.
+        """Return the feeds without tf.data's autotuning.
 
-        Many short epochs would take down a pipeline more often than any real training does.
+        Epochs that are cut short tear down the pipeline more often than real training does.
         """
         from workloads.data.batches import untuned
 
@@ -62,9 +62,9 @@ class WorkloadRun:
         self.workload = workload
         self.options = options
         self.reporter = reporter
-        asked: int | None = options.get("devices")
+        devices: int | None = options.get("devices")
         self._batch_size: int | None = options.get("batch_size")
-        self.batch_size = int(self._batch_size or workload.batch_size * (asked or 1))
+        self.batch_size = int(self._batch_size or workload.batch_size * (devices or 1))
         self.epochs = int(options.get("epochs") or workload.epochs)
         self.steps_cap: int | None = options.get("steps") or workload.steps
         self.seconds = float(options.get("seconds") or 0.0)
@@ -77,13 +77,13 @@ class WorkloadRun:
         self._in_batches = False
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle the stop signal: after this batch where batches run, at once otherwise."""
+        """Handle the stop signal: stop after the running batch, or at once if none runs."""
         self.reporter.reads.ask_to_stop()
         if not self._in_batches:
             raise Stopped
 
     def run(self) -> None:
-        """Import, load, build, and then train and evaluate, compute gradients, or predict."""
+        """Import, load, build, and then train, compute gradients or predict, by mode."""
         self._enter("importing")
         backend = choose_backend(self.options)
         self.device = backend.device
@@ -105,7 +105,7 @@ class WorkloadRun:
             feeds = feeds.untuned(shuffle=self.mode != "inference")
         self._enter("building")
         keras = importlib.import_module("keras")
-        # A user's keras.json may name another.
+        # A user's keras.json may name another policy.
         keras.config.set_dtype_policy(self.precision)
         models = importlib.import_module("workloads.models")
         with spread(backend):
@@ -144,7 +144,7 @@ class WorkloadRun:
         self._fit(model, feeds, minimum_time)
 
     def _set_jit(self, model: Any, jit: str) -> None:
-        """Compile the step as a whole, or not; `auto` leaves it to Keras."""
+        """Turn compilation of the whole step on or off; `auto` leaves it to Keras."""
         if jit == "auto":
             return
         model.jit_compile = jit == "on"
@@ -159,7 +159,7 @@ class WorkloadRun:
         from workloads.callbacks import RequestedEpochs, reporting_callback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
-        callback = reporting_callback(self.reporter, self._known(feeds))
+        callback = reporting_callback(self.reporter, self._plan(feeds))
         self._in_batches = True
         model.fit(
             feed.x,
@@ -184,7 +184,7 @@ class WorkloadRun:
         """Go through the training samples once an epoch, forward only."""
         from workloads.callbacks import inference_callback
 
-        callback = inference_callback(self.reporter, self._known(feeds))
+        callback = inference_callback(self.reporter, self._plan(feeds))
         self._in_batches = True
         passes = took_ns = 0
         while minimum_time.should_continue(passes, took_ns):
@@ -199,8 +199,7 @@ class WorkloadRun:
             if self.reporter.reads.stop_requested:
                 return
 
-    def _known(self, feeds: Feeds) -> FitPlan:
-        """Return what the callback is told of this run."""
+    def _plan(self, feeds: Feeds) -> FitPlan:
         phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
         training = feeds.main.sizes
         if self.workload.tokens_per_sample is not None:
@@ -218,10 +217,7 @@ class WorkloadRun:
         )
 
     def _load(self, devices: int) -> Feeds:
-        """Load the data, and cut them into the batches of this run.
-
-        Of a last batch that can't be divided among the devices, the rest is left out.
-        """
+        """Load the data and cut them into batches, without a rest that devices can't share."""
         from workloads.data.dataset import DataError
         from workloads.data.load import load
 

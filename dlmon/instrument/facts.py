@@ -1,7 +1,6 @@
-"""What frameworks say of themselves, of a model and of the device; none of them is imported.
+"""Read fields of `Model` from a framework, its model and its device, without importing it.
 
-What is returned are fields of `Model`. A GPU is only "gpu" here: the monitor finds NVML's number
-of it, which CUDA's own order says nothing of.
+A GPU is only "gpu" here: the monitor finds its NVML index, which CUDA's order doesn't tell.
 """
 
 from __future__ import annotations
@@ -15,36 +14,36 @@ from dlmon.instrument.queued import LEARNING_RATE
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _UUID = "GPU-"
-# What a version of a framework that lacks something answers with.
+# Raised if this version of a framework lacks an attribute or a function.
 _LACKING = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 _CPU = {"device": "cpu"}
 _GPU = {"device": "gpu"}
-# Keras counts samples in float32: above, one more is the same number.
+# Keras counts samples in float32, which can't count further.
 _LARGEST_COUNT = 1 << 24
 
 
-def device_of_training(trained_by: Any) -> dict[str, Any]:
-    """Return where PyTorch trains: where an optimiser's first parameter lies, or on a device."""
+def device_of_training(optimizer_or_device: Any) -> dict[str, Any]:
+    """Return the device of PyTorch's training: that of the optimizer's first parameter."""
     try:
-        groups = getattr(trained_by, "param_groups", None)
-        return _device_of_torch(groups[0]["params"][0].device if groups else trained_by)
+        groups = getattr(optimizer_or_device, "param_groups", None)
+        return _device_of_torch(groups[0]["params"][0].device if groups else optimizer_or_device)
     except _LACKING as error:
         return _unknown(f"PyTorch does not say it ({type(error).__name__})")
 
 
-def facts_of_training(trained_by: Any) -> dict[str, Any]:
-    """Return where PyTorch trains, and what its optimiser is: an optimiser, or only a device."""
-    groups = getattr(trained_by, "param_groups", None)
+def facts_of_training(optimizer_or_device: Any) -> dict[str, Any]:
+    """Return the device of PyTorch's training, and the kind of the optimizer if there is one."""
+    device = device_of_training(optimizer_or_device)
+    groups = getattr(optimizer_or_device, "param_groups", None)
     if not groups:
-        return device_of_training(trained_by)
-    # Only what can be fused has the option; None is the default.
+        return device
+    # Only optimizers that can be fused have the option; its default is None.
     fused = {"fused": groups[0]["fused"] is True} if "fused" in groups[0] else {}
-    named = {"optimizer": type(trained_by).__name__}
-    return {**named, **fused, **device_of_training(trained_by)}
+    return {"optimizer": type(optimizer_or_device).__name__, **fused, **device}
 
 
 def device_of_keras(backend: str) -> dict[str, Any]:
-    """Return what Keras's backend computes on by default."""
+    """Return the default device of Keras's backend."""
     try:
         if backend == "tensorflow":
             return _device_of_tensorflow(sys.modules["tensorflow"])
@@ -59,7 +58,7 @@ def device_of_keras(backend: str) -> dict[str, Any]:
 
 
 def device_of_boosting(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the parameters of XGBoost or LightGBM say: without a word it is the CPU."""
+    """Return the device in the parameters of XGBoost or LightGBM; the CPU by default."""
     device = str(parameters.get("device") or parameters.get("device_type") or "cpu")
     kind, _, index = device.partition(":")
     if kind == "cpu":
@@ -98,7 +97,7 @@ def _device_of_jax(jax: Any) -> dict[str, Any]:
 
 
 def _visible_gpu() -> dict[str, Any]:
-    """Return a GPU, and which one where the environment names it by its uuid."""
+    """Return a GPU, with its uuid if the environment names it."""
     first = os.environ.get(VISIBLE, "").partition(",")[0].strip()
     return {**_GPU, "device_uuid": first} if first.startswith(_UUID) else _GPU
 
@@ -116,7 +115,7 @@ def framework_of(package: str) -> tuple[str, str | None, str]:
 
 
 class _LearningRate:
-    """The rate that an optimizer learns at, read when it is asked for: on a GPU that waits."""
+    """A learning rate that is read when it becomes a float: reading waits for a GPU."""
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
@@ -130,9 +129,9 @@ class _LearningRate:
 
 
 def with_learning_rate(logs: Mapping[str, Any], model: Any) -> dict[str, Any]:
-    """Return Keras's metrics with the learning rate, unless that is among them.
+    """Return Keras's metrics with the learning rate, except on JAX.
 
-    On JAX the variables of an optimizer are not there while it trains.
+    JAX takes the optimizer's variables away while it trains.
     """
     optimizer = getattr(model, "optimizer", None)
     package = type(optimizer).__module__.partition(".")[0]
@@ -141,26 +140,26 @@ def with_learning_rate(logs: Mapping[str, Any], model: Any) -> dict[str, Any]:
     return {**logs, LEARNING_RATE: logs.get(LEARNING_RATE, _LearningRate(optimizer))}
 
 
-def looks_up(model: Any) -> bool:
-    """Return whether any layer of a Keras model looks its input up, as an embedding does."""
+def has_embedding(model: Any) -> bool:
+    """Return whether a Keras model has an embedding layer."""
     layers: Iterable[Any] = getattr(model, "_flatten_layers", tuple)()
-    return any("Embedding" in kind.__name__ for one in layers for kind in type(one).__mro__)
+    return any("Embedding" in kind.__name__ for layer in layers for kind in type(layer).__mro__)
 
 
 def parameters_of(model: Any) -> int | None:
-    """Return how many weights and biases a model has; None where it isn't built yet."""
+    """Return the number of weights and biases of a Keras model; None before it is built."""
     if not getattr(model, "built", False):
         return None
     try:
-        # A model whose layers are built with its first batch has none before.
+        # 0 if its layers are built with the first batch.
         return int(model.count_params()) or None
     except (AttributeError, ValueError):
-        # A model whose own code builds it says that it is built before it is.
+        # A model with a `build` of its own may say too early that it is built.
         return None
 
 
 def qualities_of(model: Any, package: str) -> dict[str, Any]:
-    """Return the fields of `Model` that Keras and the model say."""
+    """Return the fields of `Model` that Keras and its model know."""
     _, version, backend = framework_of(package)
     policy = getattr(model, "dtype_policy", None) or getattr(model, "_dtype_policy", None)
     jit = getattr(model, "jit_compile", None)
@@ -176,9 +175,9 @@ def qualities_of(model: Any, package: str) -> dict[str, Any]:
 
 
 def count_of_samples(model: Any) -> int | None:
-    """Return how many samples the model's mean loss is of, which Keras resets for every pass.
+    """Return the number of samples in Keras's mean loss, which it resets for every pass.
 
-    On TensorFlow only: where a model trains with a step of its own, there may be none.
+    Only on TensorFlow; a model with a `train_step` of its own may have none.
     """
     mean = getattr(model, "_loss_tracker", None)
     if mean is None:

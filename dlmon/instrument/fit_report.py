@@ -1,6 +1,6 @@
-"""Reports what `fit`, `evaluate` and `predict` do, by Keras's callbacks.
+"""Report `fit`, `evaluate` and `predict` from the hooks of a Keras callback.
 
-A script's are found out about; a workload of ours says what it knows (`FitPlan`).
+A script's runs are described from Keras's objects, a workload's from its `FitPlan`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from dlmon.instrument.facts import (
     count_of_samples,
     framework_of,
-    looks_up,
+    has_embedding,
     parameters_of,
     qualities_of,
     with_learning_rate,
@@ -34,15 +34,15 @@ from dlmon.records import SCRIPT_PHASE, Evaluation, Phase, Validation, finite
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What a workload of ours says of itself; it sends its own `Model`, and takes stop requests.
+    """The plan of a workload, which sends its own `Model` and stops on request.
 
     Attributes:
-        training: the batches of an epoch, or of a pass of inference.
-        validation: those of a validation.
-        evaluation: those of the evaluation after training.
-        phase: what the model does batch by batch.
-        capped: an epoch is not the whole set (`--steps`), so none counts as whole.
-        evaluation_capped: nor is the evaluation.
+        training: batch sizes of an epoch, or of a pass of inference.
+        validation: batch sizes of a validation.
+        evaluation: batch sizes of the evaluation after training.
+        phase: the name of the phase in which batches run.
+        capped: `--steps` cuts every epoch, so none counts as whole.
+        evaluation_capped: `--steps` cuts the evaluation.
     """
 
     training: BatchSizes
@@ -58,36 +58,36 @@ def _nothing() -> None:
 
 
 class FitReport(KerasRun):
-    """Reports what one list of callbacks hears.
+    """Reports the calls of one list of callbacks.
 
     Args:
-        watch: what else runs.
+        watch: the other runs of this process.
         package: keras or tf_keras.
-        known: what a workload of ours says; None in a script.
+        plan: the plan of a workload; None in a script.
 
-    `batch_ended` is the fast path: a training batch has ended.
+    `batch_ended` is the fast path: it is called for every training batch.
     """
 
-    def __init__(self, watch: FitWatch, package: str, known: FitPlan | None = None) -> None:
+    def __init__(self, watch: FitWatch, package: str, plan: FitPlan | None = None) -> None:
         super().__init__()
-        self._known = known
+        self._plan = plan
         self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock
         self._package = package
         self.model: Any = None
         self.params: Mapping[str, Any] = {}
         self.batch_ended: Callable[[], None] = _nothing
         self.is_due = False
-        """Whether `batch_began` has something to do."""
+        """Set while `batch_began` has work to do."""
         self.stride = 1
         """Keras's steps_per_execution."""
         self._list: weakref.ref[Any] | None = None
         self._claimed: BatchSizes | None = None
-        self._data: BatchSizes | None = None
-        self._test_data: BatchSizes | None = None
+        self._sizes: BatchSizes | None = None
+        self._test_sizes: BatchSizes | None = None
         self._mode = ""
         self._outer: KerasRun | None = None
         self._begin = 0
-        # Of a pass over test samples: when it began, and when its batches ended.
+        # The begin of a validation or evaluation, and the ends of its batches.
         self._test_begin = 0
         self._test_ends: list[int] = []
         self._forget_fit()
@@ -105,14 +105,14 @@ class FitReport(KerasRun):
         self._on_tensorflow = False
 
     def belong_to(self, callbacks: Any) -> None:
-        """Belong to a list of callbacks that has just been made: with it, its fit is gone."""
+        """Belong to a new list of callbacks; if the list is freed, its fit was left."""
 
         @guarded(self._reporter)
-        def gone(reference: Any) -> None:
+        def abandon(reference: Any) -> None:
             if self in self._watch.running:
                 self.abandon()
 
-        self._list = weakref.ref(callbacks, gone)
+        self._list = weakref.ref(callbacks, abandon)
         self._claimed = claim_latest()
 
     # Training
@@ -122,10 +122,10 @@ class FitReport(KerasRun):
         if not self._enter("fit"):
             return
         self._forget_fit()
-        # One that something else ended within it goes on with the same.
-        claimed = self._claimed or claim_latest() or self._data
-        self._data = self._known.training if self._known else claimed
-        self._claimed = self._test_data = None
+        # A fit that goes on after it was abandoned keeps its sizes.
+        claimed = self._claimed or claim_latest() or self._sizes
+        self._sizes = self._plan.training if self._plan else claimed
+        self._claimed = self._test_sizes = None
         self.stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
         if self._watch.is_compiled(self.model, self._compiled_size()):
@@ -136,39 +136,39 @@ class FitReport(KerasRun):
     def _steps_per_execution(self) -> int:
         steps: Any = getattr(self.model, "steps_per_execution", None)
         if steps is None:
-            # A variable of TensorFlow's, in tf_keras.
+            # In tf_keras it is a variable of TensorFlow.
             steps = getattr(self.model, "_steps_per_execution", None)
-            read = getattr(steps, "numpy", None)
-            steps = steps if read is None else read()
+            to_numpy = getattr(steps, "numpy", None)
+            steps = steps if to_numpy is None else to_numpy()
         return int(steps or 1)
 
     def _compiled_size(self) -> int | None:
-        """Return the size of batch that is compiled for: JAX does so for each."""
+        """Return the batch size on JAX, which compiles for each; None elsewhere."""
         on_jax = framework_of(self._package)[2] == "jax"
-        return self._data.batch_size if on_jax and self._data is not None else None
+        return self._sizes.batch_size if on_jax and self._sizes is not None else None
 
     def epoch_began(self, epoch: int, logs: Any = None) -> None:
-        """Mark where the epoch begins; Keras sets up its data next."""
+        """Begin an epoch; Keras sets up its data next."""
         if self not in self._watch.running:
             self.train_began()
         if self._mode != "fit":
             return
         if self.in_epoch:
             self._end_epoch({}, cut=True)
-        if not self._has_loop and self._known is None:
+        if not self._has_loop and self._plan is None:
             self._begin_loop(epoch)
         self._epoch_start = self._clock()
         self._start_epoch()
         self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
-        data, params = self._data or BatchSizes(), self.params
+        sizes, params = self._sizes or BatchSizes(), self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
         epochs, steps = params.get("epochs"), params.get("steps")
         facts: dict[str, Any] = {
-            "batch_size": data.batch_size,
-            "samples_per_epoch": data.samples_per_epoch,
+            "batch_size": sizes.batch_size,
+            "samples_per_epoch": sizes.samples_per_epoch,
             "steps_per_epoch": None if steps is None else int(steps),
             "epochs": None if epochs is None else max(0, int(epochs) - epoch),
             "parameters": parameters,
@@ -178,34 +178,35 @@ class FitReport(KerasRun):
             why["parameters"] = "the model is built with its first batch"
         qualities = qualities_of(self.model, self._package)
         why |= qualities.pop("why", {})
-        # What is inferred may be other integers, unless the model looks something up.
-        if data.tokens is not None and data.tokens[1] is not None and not looks_up(self.model):
-            data.tokens = None
-        if data.tokens is not None:
-            facts["sequence"], facts["tokens_inferred"] = data.tokens
-        facts.update(qualities, inferred=data.inferred, why=why)
+        # Without an embedding, integers that look like tokens may be anything.
+        tokens = sizes.tokens
+        if tokens is not None and tokens[1] is not None and not has_embedding(self.model):
+            tokens = sizes.tokens = None
+        if tokens is not None:
+            facts["sequence"], facts["tokens_inferred"] = tokens
+        facts.update(qualities, inferred=sizes.inferred, why=why)
         self._reporter.begin_loop(**facts)
         self._has_loop = True
 
     def _start_epoch(self) -> None:
-        """Send where an epoch begins, and choose how its batches are counted."""
+        """Report that an epoch begins, and choose the hook that counts its batches."""
         self._epoch, self.in_epoch = self._reporter.next_epoch(), True
         self._validation = self._samples = None
-        if self._data is not None:
-            self._data.begin_epoch()
+        if self._sizes is not None:
+            self._sizes.begin_epoch()
         self.batch_ended = self._ended if self.has_batches else self._first_batch_ended
-        # A loop of a person's own may say it.
+        # Set only by a script's own loop.
         steps = self.params.get("steps") if self.stride == 1 else None
         self._reporter.send(
             EpochStart(
                 epoch=self._epoch,
                 t=self._epoch_start,
-                sizes=self._data,
+                sizes=self._sizes,
                 stride=self.stride,
                 follows=self._follows,
                 steps=None if steps is None else int(steps),
-                phase=self._known.phase if self._known else "training",
-                capped=self._known is not None and self._known.capped,
+                phase=self._plan.phase if self._plan else "training",
+                capped=self._plan is not None and self._plan.capped,
             )
         )
 
@@ -228,7 +229,7 @@ class FitReport(KerasRun):
             self._has_trained()
 
     def _has_trained(self) -> None:
-        """Take note that the model has trained a batch by now, and so is built and compiled."""
+        """Note that the model has trained a batch, and so is built and compiled."""
         self._watch.has_trained(self.model, self._compiled_size())
         if not self._is_described:
             self._is_described = True
@@ -236,18 +237,15 @@ class FitReport(KerasRun):
             if parameters is not None:
                 self._reporter.describe_loop(parameters=parameters)
 
-    def asked(self, logs: Mapping[str, Any] | None) -> None:
-        """Report what Keras says of the epoch so far; tf_keras's tensors are read elsewhere.
-
-        Or stop, where that is what was asked for.
-        """
+    def take_logs(self, logs: Mapping[str, Any] | None) -> None:
+        """Report Keras's metrics of the epoch so far, and stop if that was requested."""
         if logs and self._mode == "fit" and self.in_epoch:
             self._reporter.send_metrics(self._clock(), with_learning_rate(logs, self.model))
-        self._stop_if_asked()
+        self._stop_if_requested()
 
-    def _stop_if_asked(self) -> None:
+    def _stop_if_requested(self) -> None:
         """End a workload's training, validation or evaluation after the current batch."""
-        if self._known is not None and self._reporter.reads.stop_requested:
+        if self._plan is not None and self._reporter.reads.stop_requested:
             self.model.stop_training = self.model.stop_evaluating = True
 
     def epoch_ended(self, epoch: int, logs: Any = None) -> None:
@@ -255,10 +253,10 @@ class FitReport(KerasRun):
         if self._mode != "fit" or not self.in_epoch:
             return
         stopped = bool(getattr(self.model, "stop_training", False))
-        unknown_length = self._data is None or self._data.batches is None
+        unknown_length = self._sizes is None or self._sizes.batches is None
         self._end_epoch(logs or {}, cut=stopped and unknown_length)
         self._reporter.send(Pause(self._clock(), "closing"))
-        self._stop_if_asked()
+        self._stop_if_requested()
 
     def _end_epoch(self, logs: Mapping[str, Any], cut: bool) -> None:
         now = self._clock()
@@ -268,7 +266,7 @@ class FitReport(KerasRun):
         if self._validation is None and not cut:
             self._count_samples()
         self.batch_ended = _nothing
-        steps = self._test_data.batches if self._test_data is not None else None
+        steps = self._test_sizes.batches if self._test_sizes is not None else None
         if self._validation is not None and steps is not None:
             cut = cut or self._validation.steps < steps
         self._reporter.send(
@@ -276,7 +274,7 @@ class FitReport(KerasRun):
                 epoch=self._epoch,
                 t=now,
                 metrics=dict(logs),
-                cut=cut or (self._known is not None and self._known.capped),
+                cut=cut or (self._plan is not None and self._plan.capped),
                 validation=self._validation,
                 samples=self._samples,
             )
@@ -284,8 +282,8 @@ class FitReport(KerasRun):
         self.in_epoch = False
 
     def _count_samples(self) -> None:
-        """Ask Keras for the samples of the epoch's training, where the data doesn't say them."""
-        if self._on_tensorflow and not (self._data is not None and self._data.is_exact):
+        """Ask Keras for the samples of the epoch's training, if the batch sizes may be wrong."""
+        if self._on_tensorflow and not (self._sizes is not None and self._sizes.is_exact):
             self._samples = count_of_samples(self.model)
 
     def train_ended(self, logs: Any = None) -> None:
@@ -301,51 +299,51 @@ class FitReport(KerasRun):
         if self._mode == "fit":
             now = self._clock()
             self._count_samples()
-            if self._test_data is None:
-                self._test_data = self._known.validation if self._known else claim_latest()
+            if self._test_sizes is None:
+                self._test_sizes = self._plan.validation if self._plan else claim_latest()
                 self._describe_validation()
             self._reporter.enter("validating" if self._validation_compiled else "compiling", now)
         else:
             if not self._enter("test"):
                 return
-            known, now = self._known, self._begin
-            self._test_data = known.evaluation if known else self._claimed or claim_latest()
+            plan, now = self._plan, self._begin
+            self._test_sizes = plan.evaluation if plan else self._claimed or claim_latest()
             self._claimed = None
             self.stride = self._steps_per_execution()
-            self._reporter.send((Phase if known else Pause)(now, "evaluating"))
-        if self._test_data is not None:
-            self._test_data.begin_pass()
+            self._reporter.send((Phase if plan else Pause)(now, "evaluating"))
+        if self._test_sizes is not None:
+            self._test_sizes.begin_pass()
         self._test_begin, self._test_ends = now, []
-        self._stop_if_asked()
+        self._stop_if_requested()
 
     def _describe_validation(self) -> None:
-        data = self._test_data
-        if data is not None and data.batches is not None:
-            samples = None if data.inferred else data.samples_per_epoch
-            self._reporter.describe_loop(validation_steps=data.batches, validation_samples=samples)
+        sizes = self._test_sizes
+        if sizes is not None and sizes.batches is not None:
+            samples = None if sizes.inferred else sizes.samples_per_epoch
+            self._reporter.describe_loop(validation_steps=sizes.batches, validation_samples=samples)
 
     def test_batch_ended(self, batch: int, logs: Any = None) -> None:
         if self._mode in ("fit", "test"):
             self._test_ends.append(self._clock())
-            self._stop_if_asked()
+            self._stop_if_requested()
 
     def test_ended(self, logs: Any = None) -> None:
         if self._mode not in ("fit", "test"):
             return
         now = self._clock()
-        # With steps_per_execution the hooks claim maybe more than there are.
+        # With steps_per_execution, the last execution may run fewer steps.
         steps = len(self._test_ends) * self.stride
         samples = None
-        if self._test_data is not None and steps:
-            read, samples = self._test_data.read(steps)
-            steps = min(steps, read or steps)
+        if self._test_sizes is not None and steps:
+            batches, samples = self._test_sizes.read(steps)
+            steps = min(steps, batches or steps)
         if self._mode == "fit":
             if self._test_ends:
                 self._end_validation(now, steps)
             self._reporter.send(Pause(now, "closing"))
             return
         if self._test_ends:
-            if self._test_data is None or self._test_data.inferred or samples is None:
+            if self._test_sizes is None or self._test_sizes.inferred or samples is None:
                 samples = count_of_samples(self.model) or samples
             self._end_evaluation(now, steps, samples, logs)
         self._leave()
@@ -367,8 +365,8 @@ class FitReport(KerasRun):
 
     def _end_evaluation(self, now: int, steps: int, samples: int | None, logs: Any) -> None:
         metrics, why = finite(logs or {})
-        due = self._test_data.batches if self._test_data is not None else None
-        capped = self._known is not None and self._known.evaluation_capped
+        due = self._test_sizes.batches if self._test_sizes is not None else None
+        capped = self._plan is not None and self._plan.evaluation_capped
         whole = not capped and not getattr(self.model, "stop_evaluating", False)
         if samples is None:
             why["samples"] = "the size of its batches is not known"
@@ -390,11 +388,11 @@ class FitReport(KerasRun):
     def predict_began(self, logs: Any = None) -> None:
         if self._mode or not self._enter("predict"):
             return
-        if self._known is None:
+        if self._plan is None:
             self._reporter.send(Pause(self._begin, "predicting"))
             return
-        # A pass is an epoch, and the first of its `fit`.
-        self._data, self._epoch_start, self._follows = self._known.training, self._begin, False
+        # Each pass counts as an epoch, and as the first of a fit.
+        self._sizes, self._epoch_start, self._follows = self._plan.training, self._begin, False
         self.stride = self._steps_per_execution()
         self._reporter.enter("predicting" if self.has_batches else "compiling", self._begin)
         self._start_epoch()
@@ -411,10 +409,10 @@ class FitReport(KerasRun):
                 self._end_epoch({}, cut=False)
             self._leave()
 
-    # What runs within what
+    # Runs within runs
 
     def _enter(self, mode: str) -> bool:
-        """Begin; return whether it is reported."""
+        """Begin a run; return False if it is not reported."""
         self._mode = ""
         if not self._reporter.is_on:
             return False
@@ -426,17 +424,17 @@ class FitReport(KerasRun):
         return True
 
     def _leave(self) -> None:
-        """Go on with what this ran within."""
+        """End this run, and go on with the run around it."""
         now = self._clock()
         mode, self._mode = self._mode, ""
         self.batch_ended, self.is_due = _nothing, False
-        self._test_data = self._claimed = None
+        self._test_sizes = self._claimed = None
         self._watch.leave(self)
         outer, self._outer = self._outer, None
         if outer not in self._watch.running:
             outer = None
         if outer is None:
-            if self._known is not None:
+            if self._plan is not None:
                 # Another pass of inference may follow at once.
                 self._reporter.send((Pause if mode == "predict" else Phase)(now, "closing"))
             elif mode == "fit":
@@ -450,7 +448,7 @@ class FitReport(KerasRun):
             self._reporter.send(Pause(now, "closing"))
 
     def _go_on(self, phase: str, now: int) -> None:
-        """Enter the phase that this was a pause of, unless it was too short to be one."""
+        """Return to a phase; a short run doesn't count as an interruption of it."""
         if now - self._begin >= MIN_PAUSE_NS:
             self._reporter.enter(phase, now)
         else:

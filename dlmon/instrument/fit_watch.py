@@ -1,7 +1,7 @@
-"""Knows what of Keras runs in this process, and counts the batches that a script trains one by one.
+"""Track the Keras runs of this process, and count the batches of `train_on_batch`.
 
-Keras calls no callback when a `fit` ends by an exception: its list of callbacks goes then; or,
-where a traceback still holds that, it ends when something else trains.
+Keras calls no hook if an exception ends a `fit`. That fit is over once its list of callbacks is
+freed; if a traceback holds the list, once another run trains.
 """
 
 from __future__ import annotations
@@ -25,99 +25,94 @@ _NO_LENGTH = "the script trains batches one by one"
 
 
 class KerasRun:
-    """Something that a `FitWatch` has running: a fit, a pass, or batches one by one."""
+    """A `fit`, `evaluate` or `predict`, or batches trained one by one."""
 
     in_epoch = False
-    """Whether batches of an epoch run."""
+    """Set while batches of an epoch run."""
     has_batches = False
-    """Whether the epoch's first batch has ended, and compiling with it."""
+    """Set once a batch has ended, and compiling with it."""
     thread = 0
 
     def abandon(self) -> None:
-        """Take note that it was left by an exception, or that something else begins."""
+        """End the run: an exception has left it, or another run begins."""
 
 
 class FitWatch:
-    """What of Keras runs in this process, the innermost last."""
+    """The Keras runs of this process, the innermost last."""
 
     def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.reporter, self.clock = reporter, clock
         self.running: list[KerasRun] = []
-        # For each function that has trained a batch, the sizes that it was compiled for.
+        # The batch sizes that each train function was compiled for.
         self._compiled: weakref.WeakKeyDictionary[Any, set[int | None]] = (
             weakref.WeakKeyDictionary()
         )
         os.register_at_fork(after_in_child=self.running.clear)
 
     def is_compiled(self, model: Any, size: int | None = None) -> bool:
-        """Return whether a model has trained before, with batches of a size where that matters."""
+        """Return whether a model has trained before; on JAX, with batches of this size."""
         function = getattr(model, "train_function", None)
         return function is not None and size in self._compiled.get(function, ())
 
     def has_trained(self, model: Any, size: int | None = None) -> None:
-        """Take note that a model has trained a batch, and so is compiled."""
+        """Note that a model has trained a batch, and so is compiled."""
         function = getattr(model, "train_function", None)
         if function is not None:
             self._compiled.setdefault(function, set()).add(size)
 
-    def enter(self, activity: KerasRun, framework: str, trains: bool) -> KerasRun | None:
-        """Let something run, unless something else reports; return what it runs within.
-
-        What trains ends whatever else ran.
+    def enter(self, run: KerasRun, framework: str, trains: bool) -> KerasRun | None:
+        """Add a run, and return the run around it. A run that trains ends all others.
 
         Raises:
-            LookupError: nothing of it is to be reported.
+            LookupError: the run is not to be reported.
         """
-        activity.thread = threading.get_ident()
+        run.thread = threading.get_ident()
         for other in reversed(self.running.copy()):
-            if other.thread != activity.thread:
+            if other.thread != run.thread:
                 raise LookupError("something runs in another thread")
-            if trains or other is activity:
+            if trains or other is run:
                 other.abandon()
         started = self.reporter.take(OWNER) and self.reporter.start(*framework_of(framework))
         if not started:
             raise LookupError("something else reports, or nobody listens")
         outer = self.running[-1] if self.running else None
-        self.running.append(activity)
+        self.running.append(run)
         return outer
 
-    def leave(self, activity: KerasRun) -> None:
-        """Let something have ended."""
-        if activity in self.running:
-            del self.running[self.running.index(activity) :]
+    def leave(self, run: KerasRun) -> None:
+        """Remove a run, with the runs inside it."""
+        if run in self.running:
+            del self.running[self.running.index(run) :]
             if not self.running:
                 self.reporter.let_go(OWNER)
 
 
 @cache
 def watch_of(reporter: Reporter) -> FitWatch:
-    """Return what watches Keras for a reporter."""
+    """Return the one `FitWatch` of a reporter."""
     return FitWatch(reporter)
 
 
 def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
-    """Count the batches of `train_on_batch`: of a trainer of Keras 3 or of tf_keras's model.
+    """Count the batches of `train_on_batch`.
 
     Args:
-        module: `keras.src.backend.<backend>.trainer` or `tf_keras.src.engine.training`, just
-            imported.
-        reporter: the one of this process.
+        module: `keras.src.backend.<backend>.trainer` or `tf_keras.src.engine.training`.
+        reporter: takes the reports.
     """
     package = module.__name__.partition(".")[0]
-    for made in list(vars(module).values()):
-        is_its = isinstance(made, type) and made.__module__ == module.__name__
-        if is_its and "train_on_batch" in vars(made):
+    for kind in list(vars(module).values()):
+        is_defined_here = isinstance(kind, type) and kind.__module__ == module.__name__
+        if is_defined_here and "train_on_batch" in vars(kind):
             batches = SingleBatches(watch_of(reporter), package)
-            wrap(made, "train_on_batch", reporter, before=batches.began, after=batches.ended)
+            wrap(kind, "train_on_batch", reporter, before=batches.began, after=batches.ended)
 
 
 class SingleBatches(KerasRun):
-    """The batches that are trained one by one with Keras's `train_on_batch`.
-
-    They are one long epoch of which nobody knows the length, until something else begins.
+    """The batches of Keras's `train_on_batch`: one epoch of unknown length.
 
     Args:
-        watch: what else runs.
+        watch: the other runs of this process.
         package: keras or tf_keras.
     """
 
@@ -130,7 +125,7 @@ class SingleBatches(KerasRun):
 
     def began(self, model: Any, *arguments: Any, **named: Any) -> bool:
         if self in self._watch.running:
-            # Within an evaluation that is not over it is not counted.
+            # Not counted inside an evaluation.
             return self._watch.running[-1] is self and self._reporter.take(OWNER)
         try:
             self._watch.enter(self, self._package, trains=True)
@@ -155,21 +150,19 @@ class SingleBatches(KerasRun):
             self._reporter.at_close(self._end_with_process)
 
     def ended(self, counts: bool, logs: Any, model: Any, *arguments: Any, **named: Any) -> None:
-        """Count a batch that ended, of which Keras says so much."""
         if not counts or not self.in_epoch:
             return
         samples = arguments[0] if arguments else named.get("x")
-        self._steps.step(leading_size(samples), lambda: _named(logs, model))
+        self._steps.step(leading_size(samples), lambda: _metrics_by_name(logs, model))
         if not self.has_batches:
             self.has_batches = True
             self._watch.has_trained(model)
             if not self._is_described:
                 self._reporter.describe_loop(parameters=parameters_of(model))
-        # Something else may report, should it ask before the next batch.
+        # Another reporter may take over before the next batch.
         self._reporter.take(OWNER, self.abandon)
 
     def abandon(self) -> None:
-        """End the epoch: something else begins."""
         if self.in_epoch:
             self.in_epoch = False
             self._steps.end_epoch({}, cut=True)
@@ -181,8 +174,8 @@ class SingleBatches(KerasRun):
             self.abandon()
 
 
-def _named(logs: Any, model: Any) -> dict[str, Any]:
-    """Return what `train_on_batch` returned by name: it is a dict, a list, or the loss alone."""
+def _metrics_by_name(logs: Any, model: Any) -> dict[str, Any]:
+    """Return the result of `train_on_batch`, a dict, a list or the loss alone, as a dict."""
     if isinstance(logs, dict):
         return dict(logs)
     if not isinstance(logs, (list, tuple)):

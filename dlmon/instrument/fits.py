@@ -1,12 +1,11 @@
-"""Watches `fit`, `evaluate` and `predict`: a callback of ours among Keras's callbacks.
+"""Watch `fit`, `evaluate` and `predict` by a callback of ours in Keras's lists of callbacks.
 
-Keras runs hooks on the training thread on TensorFlow. On JAX and Torch it would force a device sync
-for a hook that isn't `async_safe`; with it, hooks run on a thread pool, after the batch's metrics
-have arrived, in any order. So the hook of a batch takes the time, queues it with the batch's index,
-and does no more.
+On TensorFlow, Keras runs hooks on the training thread. On JAX and Torch it would sync the device
+for a hook that isn't `async_safe`; hooks that are run on a thread pool, after the batch's metrics
+have arrived, in any order. So the hook of a batch only queues the time.
 
-Nothing here imports Keras: what imports it hands its modules in. Keras 3 with its three backends,
-which is `tf.keras` too, and tf_keras are alike as far as it matters.
+Keras is never imported here: its modules are passed in. Keras 3 (which is `tf.keras` too) and
+tf_keras are handled alike.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dlmon.instrument.fit_watch import watch_of
 from dlmon.instrument.reporter import Reporter, guarded, wrap
 
 _REPORTS = "_dlmon_reports"
-# Keras's hooks, and what of `FitReport` they call.
+# Keras's hooks, and the methods of `FitReport` that they call.
 _HOOKS = {
     "on_train_begin": "train_began",
     "on_train_end": "train_ended",
@@ -35,33 +34,30 @@ _HOOKS = {
 
 
 def watch_fits(module: ModuleType, reporter: Reporter) -> None:
-    """Put a callback that reports into every list of callbacks that Keras makes.
-
-    A person's own list stays as it is.
+    """Put a reporting callback into every `CallbackList` of Keras; a script's list isn't changed.
 
     Args:
-        module: `keras.src.callbacks.callback_list` or `tf_keras.src.callbacks`, just imported.
-        reporter: the one of this process.
+        module: `keras.src.callbacks.callback_list` or `tf_keras.src.callbacks`.
+        reporter: takes the reports.
     """
     if not hasattr(module, "CallbackList"):
         return
     kind = callback_class(module.Callback, reporter)
 
     def add(prepared: None, result: None, callbacks: Any, *arguments: Any, **named: Any) -> None:
-        reporting = [one for one in callbacks.callbacks if hasattr(one, _REPORTS)]
-        # The first hears of an epoch's end before others save the model or train another.
+        reporting = [callback for callback in callbacks.callbacks if hasattr(callback, _REPORTS)]
         ours = reporting[0] if reporting else kind()
-        callbacks.callbacks[:] = [ours, *(one for one in callbacks.callbacks if one is not ours)]
+        # First, so that an epoch ends before other callbacks save the model or train another.
+        others = [callback for callback in callbacks.callbacks if not hasattr(callback, _REPORTS)]
+        callbacks.callbacks[:] = [ours, *others]
         if not reporting:
             model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
             ours.set_model(model)
             ours.set_params(getattr(callbacks, "params", None) or {})
             for mode in ("train", "test"):
-                # tf_keras decides when it makes the list whether it calls hooks of batches at all.
+                # tf_keras decides whether to call batch hooks when it creates the list.
                 if hasattr(callbacks, f"_should_call_{mode}_batch_hooks"):
                     setattr(callbacks, f"_should_call_{mode}_batch_hooks", True)
-        for one in reporting[1:]:
-            callbacks.callbacks.remove(one)
         getattr(ours, _REPORTS).belong_to(callbacks)
 
     wrap(module.CallbackList, "__init__", reporter, after=add)
@@ -69,24 +65,24 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
 
 @cache
 def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
-    """Return a class of callbacks that report, made of Keras's own; a workload says what it knows.
+    """Return a subclass of Keras's `Callback` that reports; its instances may take a `FitPlan`.
 
     Args:
         base: `Callback` of Keras 3 or of tf_keras.
-        reporter: the one of this process.
+        reporter: takes the reports.
     """
     guard, reads = guarded(reporter), reporter.reads
     package = base.__module__.partition(".")[0]
 
     class ReportingCallback(base):  # type: ignore[misc]
-        """Reports to dlmon what Keras trains; does nothing when no monitor listens."""
+        """Reports to dlmon what Keras trains."""
 
         async_safe = True
         _supports_tf_logs = True
 
-        def __init__(self, known: FitPlan | None = None) -> None:
+        def __init__(self, plan: FitPlan | None = None) -> None:
             super().__init__()
-            self._dlmon_reports = FitReport(watch_of(reporter), package, known)
+            self._dlmon_reports = FitReport(watch_of(reporter), package, plan)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
             # A copy reports on its own, and a socket can't be copied.
@@ -104,7 +100,6 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             self._dlmon_reports.params = params or {}
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-            """Look whether there is something to do: Keras calls this for every batch."""
             if self._dlmon_reports.is_due:
                 self._batch_began(batch)
 
@@ -116,7 +111,7 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             try:
                 self._dlmon_reports.batch_ended()
                 if reads.is_due:
-                    self._dlmon_reports.asked(logs)
+                    self._dlmon_reports.take_logs(logs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
                 reporter.turn_off(error)
 

@@ -1,8 +1,7 @@
-"""Build, run and report one workload: `python -P -m workloads`.
+"""Run one workload: `python -P -m workloads`.
 
-The options come as one line of JSON on stdin; records go to the socket named by
-DLMON_RECORDS_FD. Exit code 0: done; 1: failed; 69: these options can't be run here;
-75: ended early because it was asked to.
+The options are one line of JSON on stdin; records go to the socket DLMON_RECORDS_FD.
+Exit codes: 0 done; 1 failed; 69 these options can't be run here; 75 stopped on request.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def main() -> int:
     options: dict[str, Any] = json.loads(sys.stdin.readline())
     refused: RunRefused | None = None
     try:
-        # Before the emitter's thread is started, so that it has the same CPUs.
+        # Before the emitter's thread starts, so that it gets the same CPUs.
         prepare(options)
     except RunRefused as error:
         refused = error
@@ -51,7 +50,7 @@ def main() -> int:
         run.run()
     except Stopped:
         return STOPPED
-    except Exception as error:  # noqa: BLE001 - whatever it is, the log must say it
+    except Exception as error:  # noqa: BLE001 - every failure goes into the log
         if not isinstance(error, RunRefused):
             traceback.print_exc()
         words = in_words(error, run.batch_size, run.device)

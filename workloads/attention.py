@@ -1,4 +1,4 @@
-"""GPT-2, BERT and ViT of base size: 12 blocks of 768 units and 12 heads, by layers of Keras."""
+"""GPT-2, BERT and ViT of base size in Keras: 12 blocks of 768 units and 12 heads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from workloads.catalog import Workload
 from workloads.failure import RunRefused
 
 WIDTH, HEADS, DEPTH = 768, 12, 12
-# GPT-2's own, with which its 124,439,808 parameters and the published times are; nanoGPT pads it to
-# 50,304 since 2023, which GPUs multiply faster.
+# GPT-2's vocabulary, the one of its 124,439,808 parameters and published times. nanoGPT has padded
+# it to 50,304 since 2023, which GPUs multiply faster.
 WORDS = {"gpt2-124m": 50_257, "bert-base": 30_522}
 CLASSES_OF_TEXT, CLASSES_OF_IMAGES = 2, 1000
 POSITIONS_OF_BERT, SEGMENTS_OF_BERT = 512, 2
@@ -34,7 +34,7 @@ def _Dense(units: int, **named: Any) -> layers.Dense:
 
 
 class Words(layers.Layer):  # type: ignore[misc]
-    """What is learnt of each word: of ids its rows, or in `reverse` a value for each word."""
+    """An embedding of words: ids to rows, or in `reverse` rows to a logit for each word."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class Words(layers.Layer):  # type: ignore[misc]
 
 
 class Positions(layers.Layer):  # type: ignore[misc]
-    """Add what is learnt of each position.
+    """Adds a learnt row to each position.
 
     Args:
-        count: positions that there are; a shorter input takes the first.
-        segments: parts of a text that are told apart; ours is all of the first.
-        class_token: put a learnt row before the others, from which a class is read.
+        count: number of positions; a shorter input takes the first.
+        segments: number of segments of a text; all of ours is in the first.
+        class_token: insert a learnt row at the front, from which the class is read.
     """
 
     def __init__(self, count: int, segments: int = 0, class_token: bool = False) -> None:
@@ -78,10 +78,10 @@ class Positions(layers.Layer):  # type: ignore[misc]
 
 
 class Attention(layers.Layer):  # type: ignore[misc]
-    """Attend with the queries, keys and values that one layer gave side by side.
+    """Attention over queries, keys and values that come side by side from one layer.
 
-    Keras takes a fused kernel where the backend has one (flash attention), which leaves no room to
-    drop attention weights. It has none on TensorFlow.
+    Keras takes the backend's fused kernel (flash attention), which can't drop attention weights.
+    TensorFlow has none.
     """
 
     def __init__(self, causal: bool) -> None:
@@ -103,7 +103,7 @@ class Attention(layers.Layer):  # type: ignore[misc]
 
 
 def _jax_is_on_cpu() -> bool:
-    """Return whether JAX computes where it has no products of float16 for attention."""
+    """Return whether JAX runs on the CPU, where its attention has no float16 products."""
     import jax
 
     return bool(jax.default_backend() == "cpu")
@@ -118,16 +118,16 @@ def _perceive(x: Any, activation: Any) -> Any:
 
 
 def _block(x: Any, epsilon: float, activation: Any, causal: bool = False) -> Any:
-    """Return what goes through a block that normalizes what each half of it reads."""
+    """Return the output of a pre-norm block."""
     x = x + _attend(_Normalization(epsilon=epsilon)(x), causal)
     return x + _perceive(_Normalization(epsilon=epsilon)(x), activation)
 
 
 def build_text(workload: Workload, depth: int = DEPTH) -> keras.Model:
-    """Build and compile GPT-2 or BERT, which take ids of words.
+    """Build and compile GPT-2 or BERT.
 
-    GPT-2 gives logits of the next word for each, with the weights that it reads words by; BERT
-    those of two classes, as the published figures fine-tune it.
+    GPT-2 returns logits of the next word, with the weights of its word embedding; BERT those of
+    two classes, as it was fine-tuned for the published figures.
     """
     (length,) = workload.input_shape
     ids = keras.Input((length,), dtype="int32")
@@ -136,15 +136,15 @@ def build_text(workload: Workload, depth: int = DEPTH) -> keras.Model:
         x = Positions(length)(words(ids))
         for _ in range(depth):
             x = _block(x, 1e-5, _gelu_by_tanh, causal=True)
-        # The loss is computed in float32 whatever they are in.
+        # The loss is computed in float32 for logits of any precision.
         logits = words(_Normalization(epsilon=1e-5)(x), reverse=True)
         optimizer = keras.optimizers.AdamW(6e-4, beta_2=0.95, weight_decay=0.1)
     else:
         x = Positions(POSITIONS_OF_BERT, SEGMENTS_OF_BERT)(words(ids))
         x = layers.Dropout(DROPOUT_OF_BERT)(_Normalization(epsilon=1e-12)(x))
         for _ in range(depth):
-            for halves in (_attend, partial(_perceive, activation=_gelu)):
-                x = x + layers.Dropout(DROPOUT_OF_BERT)(halves(x))
+            for half in (_attend, partial(_perceive, activation=_gelu)):
+                x = x + layers.Dropout(DROPOUT_OF_BERT)(half(x))
                 x = _Normalization(epsilon=1e-12)(x)
         pooled = layers.Dropout(DROPOUT_OF_BERT)(_Dense(WIDTH, activation="tanh")(x[:, 0]))
         logits = _Dense(CLASSES_OF_TEXT, dtype="float32")(pooled)
@@ -155,7 +155,7 @@ def build_text(workload: Workload, depth: int = DEPTH) -> keras.Model:
 
 
 def vit(images: Any, depth: int = DEPTH) -> Any:
-    """Return what ViT-B/16 gives of images before its last layer: the row of the class."""
+    """Return the class row of ViT-B/16 for images, the input of its last layer."""
     x = layers.Conv2D(WIDTH, PATCH, PATCH, data_format="channels_last")(images)
     patches = x.shape[1] * x.shape[2]
     x = Positions(1 + patches, class_token=True)(layers.Reshape((patches, WIDTH))(x))

@@ -1,7 +1,7 @@
-"""The backend beneath Keras: what is set before it is imported, and the device it takes.
+"""Set up the backend of Keras and choose its device.
 
-A backend sizes its thread pools and looks for GPUs when it is imported, so
-`prepare` comes first, then `choose_backend`, and only then may Keras be imported.
+A backend sizes its thread pools and looks for GPUs on import, so `prepare` comes first, then
+`choose_backend`, and only then may Keras be imported.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from workloads.failure import RunRefused, one_line
 class Backend:
     """An imported backend and the device that it trains on.
 
-    `device` is `cpu`, `gpu`, `gpu:N` by NVML's count, `gpu:N+M` of several, or what else JAX found,
-    such as `tpu`; `devices` is how many share each batch. `notice` says why it is another one than
-    was hoped for.
+    Attributes:
+        device: `cpu`, `gpu`, `gpu:N` by NVML index, `gpu:N+M` for several, or another platform of
+            JAX, such as `tpu`.
+        notice: the reason for a fallback to the CPU.
+        devices: how many devices share each batch.
     """
 
     name: str
@@ -38,12 +40,12 @@ class Backend:
 
 
 def prepare(options: Mapping[str, Any]) -> None:
-    """Set this process's CPUs and what the backend reads from the environment when imported.
+    """Set this process's CPUs, and the environment that the backend reads on import.
 
-    Threads that are already running keep their CPUs, so this comes before any is started.
+    Call it before any thread starts: running threads keep their CPUs.
 
     Raises:
-        RunRefused: more CPUs are asked for than this process may use, or the backend is unknown.
+        RunRefused: more CPUs are requested than this process may use, or the backend is unknown.
     """
     backend = backend_of(options)
     cpus = options.get("cpus")
@@ -56,7 +58,7 @@ def prepare(options: Mapping[str, Any]) -> None:
         environment["OMP_NUM_THREADS"] = str(threads)
     if backend == "tensorflow":
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-        # Otherwise it takes all of a GPU's memory, and the figure shown says nothing.
+        # Otherwise it takes all of a GPU's memory, and memory used means nothing.
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     elif backend == "jax":
         environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -70,10 +72,10 @@ def prepare(options: Mapping[str, Any]) -> None:
 
 
 def take_cpus(count: int) -> None:
-    """Keep this thread, and those that it starts, to the first CPUs of those allowed.
+    """Restrict this thread, and threads that it starts, to the first of the allowed CPUs.
 
     Raises:
-        RunRefused: fewer are allowed, or the system knows no such thing.
+        RunRefused: fewer CPUs are allowed, or the system can't restrict a process.
     """
     if not hasattr(os, "sched_setaffinity"):
         raise RunRefused("--cpus needs Linux: here a process can't be kept to some of the CPUs")
@@ -84,7 +86,7 @@ def take_cpus(count: int) -> None:
 
 
 def backend_of(options: Mapping[str, Any]) -> str:
-    """Return the backend's name, as Keras writes it; TensorFlow unless another is named."""
+    """Return Keras's name of the backend; TensorFlow by default."""
     name = str(options.get("backend") or "tensorflow")
     if name not in TITLES:
         raise RunRefused(f'there is no backend "{name}": use tensorflow, jax or torch')
@@ -92,35 +94,36 @@ def backend_of(options: Mapping[str, Any]) -> str:
 
 
 def threads_of(options: Mapping[str, Any]) -> int | None:
-    """Return how many threads are asked for; by default as many as CPUs are."""
-    asked = options.get("threads") or options.get("cpus")
-    return int(asked) if asked else None
+    """Return the requested number of threads, by default that of the requested CPUs."""
+    threads = options.get("threads") or options.get("cpus")
+    return int(threads) if threads else None
 
 
 def choose_backend(options: Mapping[str, Any]) -> Backend:
     """Import the backend, set its threads, choose its device, and then import Keras.
 
     Raises:
-        RunRefused: the backend or Keras is missing or broken, or the GPU asked for isn't seen.
+        RunRefused: the backend or Keras is missing or broken, or the requested GPU isn't visible.
     """
     name = backend_of(options)
     wanted = str(options.get("device") or "auto")
     gpus: Sequence[int] = options.get("gpus") or ()
-    asked: int | None = options.get("devices")
-    module = _imported(name, name)
+    requested: int | None = options.get("devices")
+    module = _import(name, name)
     version = str(module.__version__)
-    found, device_name, there = _LOOK[name](module, threads_of(options), wanted, asked or 1)
-    _check_keras(_imported("keras", name))
-    devices = there if asked is None else asked
+    threads = threads_of(options)
+    kind, device_name, visible = _DEVICES[name](module, threads, wanted, requested or 1)
+    _check_keras(_import("keras", name))
+    devices = visible if requested is None else requested
     if devices > 1 and name == "torch":
         raise RunRefused(ONE_ON_TORCH)
-    if wanted == "cpu" or found != "cpu":
-        if devices > there:
+    if wanted == "cpu" or kind != "cpu":
+        if devices > visible:
             raise RunRefused(
-                f"{TITLES[name]} sees {there} of the {devices} devices that were asked for"
+                f"{TITLES[name]} sees {visible} of the {devices} devices that were asked for"
             )
-        # Without numbers, a CUDA_VISIBLE_DEVICES of the user's own chose the GPUs.
-        device = f"gpu:{'+'.join(map(str, gpus))}" if found == "gpu" and gpus else found
+        # Without `gpus`, the user's CUDA_VISIBLE_DEVICES chose the GPUs.
+        device = f"gpu:{'+'.join(map(str, gpus))}" if kind == "gpu" and gpus else kind
         return Backend(name, version, device, device_name, devices=devices)
     if wanted == "auto" and not gpus:
         return Backend(name, version, "cpu", devices=devices)
@@ -131,7 +134,7 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
 
 
 def spread(backend: Backend) -> AbstractContextManager[object]:
-    """Return what a model is built in, so that its batches are divided among the devices."""
+    """Return a context in which to build a model, so that its batches are split among devices."""
     if backend.devices == 1:
         return nullcontext()
     kind = backend.device.partition(":")[0]
@@ -148,9 +151,9 @@ def spread(backend: Backend) -> AbstractContextManager[object]:
 
 
 def check_jit(backend: str, device: str, version: str) -> None:
-    """Raise `RunRefused` where `--jit on` can't be had whatever the network is.
+    """Raise `RunRefused` if `--jit on` is impossible for any network.
 
-    JAX and TensorFlow bring XLA along; Torch generates code that others compile.
+    JAX and TensorFlow include XLA; Torch needs a compiler that may be missing.
     """
     if backend != "torch":
         return
@@ -172,8 +175,7 @@ def check_jit(backend: str, device: str, version: str) -> None:
         )
 
 
-def _imported(module: str, backend: str) -> Any:
-    """Import the backend or Keras, or say what is missing where."""
+def _import(module: str, backend: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:
@@ -200,25 +202,25 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _jax_threads(threads: int, flags: str | None) -> dict[str, str]:
-    """Return what sizes XLA's pool of CPU threads; the flags of the user's own stay.
+    """Return the environment that sizes XLA's pool of CPU threads, with the user's other flags.
 
-    XLA reads the size from PJRT_NPROC (NPROC before 2024), and takes one thread for a
-    matrix product only where that is forbidden to spread.
+    XLA reads the size from PJRT_NPROC (NPROC before 2024). For one thread, matrix products must be
+    kept from spreading too.
     """
     spread = "true" if threads > 1 else "false"
-    kept = [flag for flag in (flags or "").split() if "xla_cpu_multi_thread_eigen" not in flag]
+    others = [flag for flag in (flags or "").split() if "xla_cpu_multi_thread_eigen" not in flag]
     return {
         "PJRT_NPROC": str(threads),
         "NPROC": str(threads),
-        "XLA_FLAGS": " ".join([*kept, f"--xla_cpu_multi_thread_eigen={spread}"]),
+        "XLA_FLAGS": " ".join([*others, f"--xla_cpu_multi_thread_eigen={spread}"]),
     }
 
 
-# What an imported backend sees: the kind of device, its name, and how many there are. Of a CPU
-# there may be as many as are asked for.
+# Each sets a backend's threads, and returns the kind of its devices, the first one's name, and
+# their number. A CPU can be split into any number of devices.
 
 
-def _look_at_tensorflow(
+def _devices_of_tensorflow(
     tensorflow: Any, threads: int | None, wanted: str, devices: int
 ) -> tuple[str, str | None, int]:
     if threads:
@@ -228,23 +230,21 @@ def _look_at_tensorflow(
     if not gpus:
         if devices > 1:
             config = tensorflow.config
-            (cpu, *_), part = (
-                config.list_physical_devices("CPU"),
-                config.LogicalDeviceConfiguration(),
-            )
+            cpu, *_ = config.list_physical_devices("CPU")
+            part = config.LogicalDeviceConfiguration()
             config.set_logical_device_configuration(cpu, [part] * devices)
         return "cpu", None, devices
     details = tensorflow.config.experimental.get_device_details(gpus[0])
     return "gpu", details.get("device_name"), len(gpus)
 
 
-def _look_at_jax(
+def _devices_of_jax(
     jax: Any, threads: int | None, wanted: str, devices: int
 ) -> tuple[str, str | None, int]:
     try:
         first, *others = jax.devices()
     except RuntimeError as error:
-        # JAX_PLATFORMS of the user's own may name what isn't there.
+        # The user's JAX_PLATFORMS may name a missing platform.
         raise RunRefused(f"JAX finds no device: {one_line(error)}") from error
     if first.platform == "cpu":
         return "cpu", None, 1 + len(others)
@@ -252,25 +252,29 @@ def _look_at_jax(
     return kind, str(first.device_kind), 1 + len(others)
 
 
-def _look_at_torch(
+def _devices_of_torch(
     torch: Any, threads: int | None, wanted: str, devices: int
 ) -> tuple[str, str | None, int]:
     if threads:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
     sees_gpu = wanted != "cpu" and torch.cuda.is_available()
-    # Keras reads it once, when it is imported: a device scope would hold for one thread only.
+    # Keras reads this on import; a device scope would hold for one thread only.
     os.environ["KERAS_TORCH_DEVICE"] = "cuda" if sees_gpu else "cpu"
     if not sees_gpu:
         return "cpu", None, 1
     return "gpu", str(torch.cuda.get_device_name(0)), 1
 
 
-_LOOK = {"tensorflow": _look_at_tensorflow, "jax": _look_at_jax, "torch": _look_at_torch}
+_DEVICES = {
+    "tensorflow": _devices_of_tensorflow,
+    "jax": _devices_of_jax,
+    "torch": _devices_of_torch,
+}
 
 
 def _why_no_gpu(name: str, module: Any, gpus: Sequence[int]) -> str:
-    """Say why a backend sees none of the GPUs that NVML sees."""
+    """Return the reason why a backend sees none of the GPUs that NVML sees."""
     gpu = gpu_name(gpus) if gpus else "a GPU"
     reason = f"NVML sees {gpu}, but {TITLES[name]} {module.__version__} sees none"
     if name == "tensorflow" and not module.test.is_built_with_cuda():

@@ -1,15 +1,13 @@
-"""Measure what matrix products this machine computes a second: `python -P -m workloads.calibrate`.
+"""Measure the floating-point rate of this machine's devices: `python -P -m workloads.calibrate`.
 
-For each device and precision, square matrices of growing size are multiplied
-until the rate stops growing. A size counts by the median of its repetitions,
-and a repetition ends when its result is there. Two n × n matrices take 2 n³
-operations, a multiply-add counted as 2. TensorFlow, JAX or PyTorch serves, whichever is
-installed first in that order. A product counts as done when a number of it can be read on the
-host.
+For each device and precision, square matrices of growing size are multiplied until the rate stops
+growing. The rate of a size is the median of its repetitions. Two n × n matrices take 2 n³
+operations: a multiply-add counts as 2. The products are those of the first installed one of
+TensorFlow, JAX and PyTorch, and are done once the host can read a number of the last.
 
-What is found comes as lines of JSON on stdout: {"type": "device"}, then for
-each size {"type": "rate"}, for each precision {"type": "peak"} or {"type":
-"skipped"}; {"type": "failed"} when nothing can be measured.
+The results are lines of JSON on stdout: {"type": "device"}, then {"type": "rate"} for each size,
+and {"type": "peak"} or {"type": "skipped"} for each precision; {"type": "failed"} if nothing can be
+measured.
 """
 
 from __future__ import annotations
@@ -31,29 +29,29 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 SMALLEST_SIZE = 256
 # Beyond these, a CPU gains nothing, and a GPU's memory ends.
 LARGEST_SIZE = {"cpu": 8192, "gpu": 32768}
-# A repetition multiplies so often that its start and its end don't count.
+# Long enough that the start and end of a repetition don't count.
 REPETITION_S = 0.05
-# A size must gain so much on the best one before it; two that don't are the end.
+# Measuring ends after two sizes that gain less than this on the best size before.
 GAIN = 1.03
 PRECISION_S = 6.0
 
 
 Multiply = Callable[[int], None]
-"""Multiplies two random matrices so many times and waits for the last.
+"""Multiplies two random matrices this many times, and waits for the last product.
 
-Zeros would cost less power, and so run faster.
+Zeros would take less power, and so run faster.
 """
 
 
 @dataclass(frozen=True)
 class CalibratedDevice:
-    """A device of a framework; some GPUs may have the same name.
+    """A device of a framework.
 
     Attributes:
         kind: "cpu" or "gpu".
-        name: its own name, None where the framework has none for it.
-        products: returns what multiplies matrices of a precision and a size on it.
-        float32_note: what float32 products are computed in, of a GPU.
+        name: None if the framework has none for it; several GPUs may share one.
+        products: returns a `Multiply` for a precision and a size.
+        float32_note: the precision in which a GPU computes float32 products.
     """
 
     kind: str
@@ -67,18 +65,18 @@ def _tensor_cores(are_used: bool) -> str:
 
 
 def _devices_of_tensorflow(tensorflow: Any) -> Iterator[CalibratedDevice]:
-    """Yield its devices, of which products run eagerly."""
+    """Yield TensorFlow's devices, whose products run eagerly."""
 
-    def products(place: str, precision: str, size: int) -> Multiply:
-        with tensorflow.device(place):
+    def products(device: str, precision: str, size: int) -> Multiply:
+        with tensorflow.device(device):
             normal = tensorflow.random.normal
             a, b = (tensorflow.cast(normal((size, size)), precision) for _ in range(2))
 
         def multiply(times: int) -> None:
-            with tensorflow.device(place):
+            with tensorflow.device(device):
                 for _ in range(times):
                     product = tensorflow.linalg.matmul(a, b)
-                # The products of a device come in order, so one number of the last ends all.
+                # A device computes its products in order: the last one ends all.
                 product[0, 0].numpy()
 
         return multiply
@@ -92,11 +90,11 @@ def _devices_of_tensorflow(tensorflow: Any) -> Iterator[CalibratedDevice]:
 
 
 def _devices_of_jax(jax: Any) -> Iterator[CalibratedDevice]:
-    """Yield its devices, of which products are compiled."""
+    """Yield JAX's devices, whose products are compiled."""
 
-    def products(place: Any, precision: str, size: int) -> Multiply:
+    def products(device: Any, precision: str, size: int) -> Multiply:
         a, b = (
-            jax.device_put(jax.random.normal(key, (size, size), dtype=precision), place)
+            jax.device_put(jax.random.normal(key, (size, size), dtype=precision), device)
             for key in jax.random.split(jax.random.key(0))
         )
         product_of = jax.jit(jax.numpy.matmul)
@@ -116,11 +114,11 @@ def _devices_of_jax(jax: Any) -> Iterator[CalibratedDevice]:
 
 
 def _devices_of_torch(torch: Any) -> Iterator[CalibratedDevice]:
-    """Yield its devices, of which products run eagerly."""
+    """Yield PyTorch's devices, whose products run eagerly."""
 
-    def products(place: str, precision: str, size: int) -> Multiply:
+    def products(device: str, precision: str, size: int) -> Multiply:
         dtype = getattr(torch, precision)
-        a, b = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
 
         def multiply(times: int) -> None:
             with torch.inference_mode():
@@ -142,14 +140,14 @@ FRAMEWORKS: dict[str, Callable[[Any], Iterator[CalibratedDevice]]] = {
     "jax": _devices_of_jax,
     "torch": _devices_of_torch,
 }
-"""Yield the devices of an imported framework, by the name that it is imported as."""
+"""Generators of a framework's devices, by the name of its module."""
 
 
 def first_installed() -> Any:
-    """Return the first framework that is installed, imported; None where there is none.
+    """Import and return the first installed framework; None if there is none.
 
     Raises:
-        ImportError: it is installed, and broken.
+        ImportError: a framework is installed but broken.
     """
     for name in FRAMEWORKS:
         try:
@@ -162,14 +160,14 @@ def first_installed() -> Any:
 
 @dataclass(frozen=True)
 class Rate:
-    """How many floating-point operations per second products of one size reached."""
+    """The floating-point operations per second of products of one size."""
 
     size: int
     flop_s: float
 
 
 def measure_sizes(
-    multiply: Callable[[int], Callable[[int], None]],
+    multiply: Callable[[int], Multiply],
     largest_size: int,
     clock: Callable[[], float] = time.perf_counter,
     budget_s: float = PRECISION_S,
@@ -177,20 +175,19 @@ def measure_sizes(
     """Yield the rate of each size until it stops growing, or the time is spent.
 
     Args:
-        multiply: makes ready for a size; returns what multiplies so many times
-            and comes back when the last product is there.
-        largest_size: where to end at the latest.
+        multiply: returns a `Multiply` for a size.
+        largest_size: the last size to measure.
         clock: returns seconds.
-        budget_s: no size is begun that would go beyond it; the first always is.
+        budget_s: time for all sizes; one that would exceed it is not begun, except the first.
     """
-    began = clock()
+    begin_s = clock()
     best, without_gain, size = 0.0, 0, SMALLEST_SIZE
     while size <= largest_size and without_gain < 2:
         expected_s = 2 * size**3 / best if best else 0.0
-        # Once to warm up, and then at least three times.
-        if best and clock() - began + 4 * expected_s > budget_s:
+        # One warm-up and at least three repetitions.
+        if best and clock() - begin_s + 4 * expected_s > budget_s:
             return
-        flop_s = measure_size(multiply(size), size, clock, began + budget_s)
+        flop_s = measure_size(multiply(size), size, clock, begin_s + budget_s)
         yield Rate(size, flop_s)
         without_gain = 0 if flop_s > GAIN * best else without_gain + 1
         best = max(best, flop_s)
@@ -198,9 +195,9 @@ def measure_sizes(
 
 
 def measure_size(
-    multiply: Callable[[int], None], size: int, clock: Callable[[], float], deadline: float
+    multiply: Multiply, size: int, clock: Callable[[], float], deadline_s: float
 ) -> float:
-    """Return the median rate of the repetitions of one size; three at least."""
+    """Return the median rate of at least three repetitions of one size."""
 
     def seconds(times: int) -> float:
         start = clock()
@@ -213,21 +210,20 @@ def measure_size(
         times *= max(2, min(1000, int(REPETITION_S / took_s)))
     rates = []
     for repetition in range(5):
-        if repetition >= 3 and clock() > deadline:
+        if repetition >= 3 and clock() > deadline_s:
             break
         rates.append(times * 2 * size**3 / seconds(times))
     return median(rates)
 
 
-def calibrate(found: Iterable[CalibratedDevice], report: Callable[[dict[str, Any]], None]) -> None:
-    """Measure every device in every precision, and report what was found as it comes.
-
-    Of devices with the same name, the first stands for all.
-    """
-    devices: dict[str | None, CalibratedDevice] = {}
-    for device in found:
-        devices.setdefault(device.name, device)
-    for device in devices.values():
+def calibrate(
+    devices: Iterable[CalibratedDevice], report: Callable[[dict[str, Any]], None]
+) -> None:
+    """Measure the first device of each name in every precision, and report the results."""
+    by_name: dict[str | None, CalibratedDevice] = {}
+    for device in devices:
+        by_name.setdefault(device.name, device)
+    for device in by_name.values():
         about: dict[str, Any] = {"device": device.kind, "device_name": device.name}
         report({"type": "device", **about})
         for precision in PRECISIONS:
@@ -250,15 +246,15 @@ def calibrate(found: Iterable[CalibratedDevice], report: Callable[[dict[str, Any
 
 
 def main() -> int:
-    """Measure all there is, and return the exit code: 0 done, 1 failed."""
-    # Whatever the backend prints must not come between the lines of JSON.
+    """Measure all devices, and return the exit code: 0 done, 1 failed."""
+    # The framework's own output goes to stderr, apart from the lines of JSON.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    # What Python printed as it started may have no end of its line.
+    # Python may have printed a line without its end on startup.
     print(file=lines, flush=True)
 
-    def report(found: dict[str, Any]) -> None:
-        print(json.dumps(found, allow_nan=False), file=lines, flush=True)
+    def report(result: dict[str, Any]) -> None:
+        print(json.dumps(result, allow_nan=False), file=lines, flush=True)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

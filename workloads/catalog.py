@@ -1,6 +1,6 @@
-"""Every workload: its shapes, its defaults, its source.
+"""All workloads, with their shapes, defaults and sources.
 
-Opens at once: a picker reads it, so it imports neither Keras nor NumPy.
+The workload picker reads it, so it opens at once: it imports neither Keras nor NumPy.
 """
 
 from __future__ import annotations
@@ -13,45 +13,44 @@ from typing import Any
 
 from dlmon.records.sanitize import SHOWN_LENGTH, quoted
 
-# Larger numbers get too large for a record; and of threads no machine has more, and a backend that
-# is asked for millions aborts.
-# Where batches are repeated, any size goes that memory holds.
+# Larger numbers don't fit a record, and a backend that is asked for millions of threads aborts.
+# This batch size holds for repeated batches; elsewhere the samples limit it.
 MOST = {"batch_size": 65_536, "epochs": 1_000_000_000, "steps": 1_000_000_000, "threads": 4096}
 
 ESTIMATED_VOCABULARY = 1_200_000
-"""Words and pairs of words in IMDB's reviews: an estimate, which synthetic data keep to."""
+"""An estimate of the words and pairs of words in IMDB's reviews; synthetic data have as many."""
 
 
 class UnknownWorkload(LookupError):
-    """No workload has this name; the message is a sentence that suggests one."""
+    """No workload has this name; the message suggests one."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One network, its data, and the settings that its published numbers were taken with.
+    """A network, its data, and the settings of its published numbers.
 
     Attributes:
-        name: what a command line and a log call it.
-        family: the data set, as a person writes it.
-        title: what it is, in one line.
-        source: where the network and its published numbers come from.
-        metric: what these numbers are: `seconds_per_epoch` (validation
-            included), `run_seconds` (build, every epoch, final evaluation), or
+        name: the name on the command line and in logs.
+        family: the name of the data set for display.
+        title: a description in one line.
+        source: the publication of the network and its numbers.
+        metric: the kind of the published numbers: `seconds_per_epoch` (with
+            validation), `run_seconds` (build, every epoch, final evaluation), or
             `step_ms` (one batch: forward, forward and backward, or a training step).
         dataset: the data set's name in `workloads.data.load.DATASETS`.
         input_shape: one sample, without the batch axis.
-        parameters: all weights, those that aren't trained too.
+        parameters: all weights, including untrained ones.
         forward_flops: floating-point operations of the forward pass of one sample. A multiply-add
-            counts as 2, and only products with weights count, of a convolution with its zeros too,
-            and of attention those of all pairs of words, also where it looks back only.
-        train_flops: those of training on one sample: for each product another one for the gradient
-            of the weights, and one for that of its input, unless that is the sample itself.
+            counts as 2. Only products with weights and those of attention count: convolutions
+            with their padding, attention with all pairs of words even if it is causal.
+        train_flops: operations of training on one sample: each product counts again for the
+            gradient of its weights, and for that of its input unless the input is the sample.
         samples: training samples of the full data set, or of `steps` batches.
-        validation_samples: how many of the first test samples every epoch
-            validates on; None without validation.
-        evaluation_samples: test samples that the run ends with; None without one.
-        steps: batches to time, where the published numbers know no epochs; else None.
-        tokens_per_sample: words of a text, where every sample has as many and none pads.
+        validation_samples: first test samples that every epoch validates on;
+            None without validation.
+        evaluation_samples: test samples of the final evaluation; None without one.
+        steps: batches to time, if the published numbers are not of epochs.
+        tokens_per_sample: tokens of every sample, if all have the same number and no padding.
     """
 
     name: str
@@ -75,26 +74,23 @@ class Workload:
     mode: str = "train"
 
     def flops_per_sample(self, mode: str) -> int:
-        """Return the floating-point operations of one sample in a mode of `run`.
+        """Return the floating-point operations of one sample.
 
-        An optimizer's operations are never counted, so gradients take as many as training.
+        The optimizer's are never counted, so `gradients` takes as many as `train`.
         """
         return self.forward_flops if mode == "inference" else self.train_flops
 
 
 def _read(path: Path) -> Iterator[Workload]:
-    """Yield the workloads of a table: a line each, with a tab between the fields of `Workload`.
-
-    What is `-` there is left as it is by default.
-    """
+    """Yield the workloads of a tab-separated table; `-` stands for a field's default."""
     header, *lines = path.read_text("utf-8").splitlines()
     kinds: dict[str, Callable[[str], Any]] = {
         name: str if kind == "str" else _sizes if kind.startswith("tuple") else int
         for name, kind in Workload.__annotations__.items()
     }
     for line in lines:
-        given = zip(header.split("\t"), line.split("\t"), strict=True)
-        yield Workload(**{name: kinds[name](text) for name, text in given if text != "-"})
+        fields = zip(header.split("\t"), line.split("\t"), strict=True)
+        yield Workload(**{name: kinds[name](text) for name, text in fields if text != "-"})
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -110,24 +106,24 @@ def find(name: str) -> Workload:
     """Return the workload of this name.
 
     Raises:
-        UnknownWorkload: there is none; the message names the nearest, or all.
+        UnknownWorkload: the message names the nearest workloads, or all.
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
     word = name[:SHOWN_LENGTH].lower()
-    nearest = [known for known in WORKLOADS if word and known.startswith(word)]
+    nearest = [other for other in WORKLOADS if word and other.startswith(word)]
     nearest = nearest or difflib.get_close_matches(word, WORKLOADS, n=1)
     if nearest:
         *others, last = nearest
-        meant = f"{', '.join(others)} or {last}" if others else last
-        raise UnknownWorkload(f"there is no workload {quoted(name)}; did you mean {meant}?")
+        names = f"{', '.join(others)} or {last}" if others else last
+        raise UnknownWorkload(f"there is no workload {quoted(name)}; did you mean {names}?")
     raise UnknownWorkload(
         f"there is no workload {quoted(name)}; choose from {', '.join(WORKLOADS)}"
     )
 
 
 def refuse_option(workload: Workload, name: str, value: int | None) -> str | None:
-    """Say in one sentence why a number can't be run; None where it can, or was not given."""
+    """Return a sentence that refuses an option's number; None to accept it."""
     has_epochs = workload.steps is None
     most = workload.samples if name == "batch_size" and has_epochs else MOST[name]
     if value is None or 1 <= value <= most:

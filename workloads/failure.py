@@ -1,4 +1,4 @@
-"""Why a run can't go on, in one sentence for a person."""
+"""Describe in one sentence why a run failed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from dlmon.records import FailureKind
 
-# What a lack of memory is called by NumPy and Python, TensorFlow, and Torch.
+# The names of errors by which Python, NumPy, TensorFlow and Torch report a lack of memory.
 _MEMORY_ERRORS = ("MemoryError", "_ArrayMemoryError", "ResourceExhaustedError", "OutOfMemoryError")
-# JAX has one error for everything, Torch on the CPU a RuntimeError, and TensorFlow an
-# InternalError where an input has no room on the GPU: only the text says so.
+# JAX has one error for everything, Torch on the CPU raises RuntimeError, and TensorFlow
+# InternalError if an input doesn't fit on the GPU: only the text tells.
 _MEMORY_WORDS = re.compile(
     r"resource_exhausted|oom when allocating|out of memory|out_of_memory|not enough memory"
     r"|can't allocate memory|failed to allocate|_status_alloc_failed|dst tensor is not initialized",
@@ -21,23 +21,23 @@ _NOT_COMPILABLE = "unsupported operations when trying to compile"
 
 
 class RunRefused(Exception):
-    """The run can't go on; the message is a sentence for a person."""
+    """The run can't go on; the message is a sentence for the user."""
 
 
 def kind_of(error: Exception) -> FailureKind:
-    """Return what made a run fail."""
+    """Return the kind of failure that an error stands for."""
     if isinstance(error, RunRefused):
         return FailureKind.REFUSED
     return FailureKind.OUT_OF_MEMORY if ran_out_of_memory(error) else FailureKind.EXCEPTION
 
 
 def in_words(error: Exception, batch_size: int, device: str | None = None) -> str:
-    """Return why a run failed.
+    """Return a sentence that says why a run failed.
 
     Args:
-        error: what ended it.
-        batch_size: samples in a batch, named where memory ran out.
-        device: `cpu` or `gpu:N`, None when none had been chosen yet.
+        error: ended the run.
+        batch_size: named if memory ran out.
+        device: `cpu` or `gpu:N`; None before it was chosen.
     """
     if isinstance(error, RunRefused):
         return str(error)
@@ -56,22 +56,22 @@ def one_line(error: BaseException) -> str:
 
 
 def _memory_line(error: Exception) -> str:
-    """Return the same with the line that says what was asked for: TensorFlow's is not the first."""
-    found = (line for line in str(error).splitlines() if _MEMORY_WORDS.search(line))
-    line = next(found, None)
+    """Return an error's type and the line about memory, which is not TensorFlow's first."""
+    lines = str(error).splitlines()
+    line = next((line for line in lines if _MEMORY_WORDS.search(line)), None)
     return one_line(error) if line is None else f"{type(error).__name__}: {line.strip()[:500]}"
 
 
 def ran_out_of_memory(error: Exception) -> bool:
-    """Return whether an error is a lack of memory, whatever a framework calls it."""
+    """Return whether an error of any framework is a lack of memory."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names.intersection(_MEMORY_ERRORS)) or bool(_MEMORY_WORDS.search(str(error)))
 
 
 def _on_gpu(error: Exception, device: str | None) -> bool:
-    """Return whether it was the GPU's memory; JAX names no device, so its own one counts.
+    """Return whether the GPU's memory ran out, by the lines about memory.
 
-    The lines that mention memory decide; others may name any device.
+    JAX's errors name no device: the device of the run counts.
     """
     if isinstance(error, MemoryError) or device == "cpu":
         return False

@@ -26,14 +26,14 @@ Layers = list[keras.layers.Layer]
 
 
 def _vgg(*convolutions: int) -> Layers:
-    """Return the VGG network that has so many convolutions in each of its five blocks."""
-    made: Layers = []
+    """Return the VGG network with this number of convolutions in each of its five blocks."""
+    blocks: Layers = []
     for filters, repeats in zip((64, 128, 256, 512, 512), convolutions, strict=True):
-        made += [*(_Conv(filters) for _ in range(repeats)), _Pool(2)]
-    return [*made, _Flatten(), _Dense(4096), _Dense(4096)]
+        blocks += [*(_Conv(filters) for _ in range(repeats)), _Pool(2)]
+    return [*blocks, _Flatten(), _Dense(4096), _Dense(4096)]
 
 
-# What comes before the last layer.
+# All layers but the last.
 _LAYERS: dict[str, Callable[..., Layers]] = {
     "cifar10-cnn": lambda: [
         *(_Plain(32), _Plain(32), _Pool(2), _Plain(64), _Plain(64), _Pool(2)),
@@ -58,7 +58,7 @@ _LAYERS: dict[str, Callable[..., Layers]] = {
     "imdb-fasttext": lambda ids=ESTIMATED_VOCABULARY: [
         *(layers.Embedding(ids, 50), layers.GlobalAveragePooling1D(**_LAYOUT)),
     ],
-    # The published numbers that had a fused kernel are marked; all others are of plain steps.
+    # Published numbers with a fused kernel are marked; these are of plain steps.
     "imdb-bilstm": lambda: [
         layers.Embedding(20_000, 128),
         layers.Bidirectional(layers.LSTM(64, use_cudnn=False)),
@@ -86,28 +86,28 @@ _RESNETS = {
 }
 _OPTIMIZERS = {
     "mnist-mlp": lambda: keras.optimizers.RMSprop(),
-    # Keras gave this learning rate by default when the numbers were taken.
+    # Keras's default learning rate when the numbers were taken.
     "mnist-cnn": lambda: keras.optimizers.Adadelta(learning_rate=1.0),
-    # What `decay=1e-6` meant in the optimizers of Keras 2.
+    # The meaning of `decay=1e-6` in the optimizers of Keras 2.
     "cifar10-deep-cnn": lambda: keras.optimizers.RMSprop(
         keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
     ),
     "nietzsche-lstm": lambda: keras.optimizers.RMSprop(learning_rate=0.01),
 }
-# By the family: how many values the last layer gives, its activation, and the loss.
+# The units and the activation of the last layer, and the loss, by family.
 _ENDS = {
     "IMDB": (1, "sigmoid", "binary_crossentropy"),
-    # Labels are one-hot.
+    # Its labels are one-hot.
     "Nietzsche": (57, "softmax", "categorical_crossentropy"),
 }
 
 
 def build(workload: Workload, vocabulary: int | None = None) -> keras.Model:
-    """Build and compile the network of a workload, which takes samples as its data set has them.
+    """Build and compile the network of a workload for the samples of its data set.
 
     Args:
-        workload: images have pixels from 0 to 1, and their labels are numbers of classes.
-        vocabulary: ids of words, where the data decide how large the network is.
+        workload: its images have pixels from 0 to 1, and class numbers as labels.
+        vocabulary: the number of word ids, for a network sized by its data.
     """
     if workload.family == "ImageNet-sized":
         return _large_images(workload)
@@ -134,11 +134,7 @@ def build(workload: Workload, vocabulary: int | None = None) -> keras.Model:
 
 
 def _large_images(workload: Workload) -> keras.Model:
-    """Give logits of classes.
-
-    These were published as benchmark networks: without dropout, and without a softmax, which the
-    loss has within it.
-    """
+    """Build a network of a published benchmark: without dropout, with the softmax in the loss."""
     images = keras.Input(workload.input_shape)
     # Half precision is too narrow for the loss.
     logits = layers.Dense(CLASSES, dtype="float32")(_features(workload.name, images))
@@ -152,7 +148,7 @@ def _large_images(workload: Workload) -> keras.Model:
 
 def _features(name: str, images: keras.KerasTensor) -> keras.KerasTensor:
     if name in _RESNETS:
-        # It takes its layout from here alone.
+        # `keras.applications` reads its layout only from here.
         keras.config.set_image_data_format("channels_last")
         network = _RESNETS[name](
             include_top=False, weights=None, input_tensor=images, pooling="avg"
@@ -168,7 +164,7 @@ def _features(name: str, images: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def _googlenet(x: keras.KerasTensor) -> keras.KerasTensor:
-    """Return what goes through Inception v1, of which each module has four branches."""
+    """Return the features of Inception v1, whose modules have four branches."""
 
     def halved(x: Any) -> Any:
         return _Pool(3, 2, padding="same")(x)

@@ -1,4 +1,4 @@
-"""Batches that are not plain slices of an array: repeated ones, and augmented images."""
+"""Repeated batches, and batches of augmented images."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 from workloads.data.dataset import SEED, Feed
 
 LARGEST_SHIFT = 0.1
-"""Of the height and of the width, either way."""
+"""A share of the height and of the width, in either direction."""
 
 
 def repeated_batches(x: NDArray[Any], y: NDArray[Any], batch_size: int, num_batches: int) -> Any:
-    """Return a few batches over and over, as what the backend takes without copying them.
+    """Return a few batches over and over, in a form that the backend doesn't copy.
 
-    That is a `tf.data.Dataset` on TensorFlow, where any other kind of input is
-    copied at every step: 10 ms for 64 images of 224×224. Where a batch holds
-    more samples than there are, it holds some twice.
+    TensorFlow copies any input but a `tf.data.Dataset` at every step: 10 ms for 64 images of
+    224×224. If there are fewer samples than a batch holds, samples are repeated within it.
     """
     if len(x) < batch_size:
-        twice = np.arange(batch_size) % len(x)
-        x, y = x[twice], y[twice]
+        rows = np.arange(batch_size) % len(x)
+        x, y = x[rows], y[rows]
     starts = range(0, len(x) - batch_size + 1, batch_size)
     batches = [(x[i : i + batch_size], y[i : i + batch_size]) for i in starts]
     if keras.backend.backend() != "tensorflow":
@@ -32,26 +31,26 @@ def repeated_batches(x: NDArray[Any], y: NDArray[Any], batch_size: int, num_batc
     import tensorflow
 
     datasets = [tensorflow.data.Dataset.from_tensors(batch) for batch in batches]
-    joined = functools.reduce(lambda done, dataset: done.concatenate(dataset), datasets)
+    joined = functools.reduce(lambda joined, dataset: joined.concatenate(dataset), datasets)
     return joined.repeat().take(num_batches)
 
 
 def untuned(feed: Feed, shuffle: bool = False) -> Feed:
     """Return the same batches on TensorFlow without tf.data's autotuning.
 
-    To take down a pipeline, TensorFlow waits for the thread that tunes it: up to seconds at the
-    end of every epoch. A `PyDataset` is returned as it is.
+    At the end of every epoch, TensorFlow waits up to seconds for the thread that tunes its
+    pipeline. A `PyDataset` is returned unchanged.
 
     Args:
-        feed: what Keras would be given.
-        shuffle: whether Keras would shuffle the samples of an array.
+        feed: arrays, or batches of them.
+        shuffle: shuffle the samples of arrays, as Keras would.
     """
     import tensorflow
 
     dataset = feed.x
     if feed.y is not None:
-        # Keras offers no public way to the pipeline that it makes of arrays, and one of our own
-        # would be of another speed.
+        # Keras has no public access to its pipeline for arrays, and a pipeline of ours would
+        # have another speed.
         try:
             from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
@@ -103,8 +102,8 @@ class AugmentedBatches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         start = index * self._batch_size
-        chosen = self._order[start : start + self._batch_size]
-        return shifted_and_flipped(self._x[chosen], self._random), self._y[chosen]
+        rows = self._order[start : start + self._batch_size]
+        return shifted_and_flipped(self._x[rows], self._random), self._y[rows]
 
     def on_epoch_end(self) -> None:
         self._random.shuffle(self._order)
@@ -113,28 +112,28 @@ class AugmentedBatches(keras.utils.PyDataset):  # type: ignore[misc]
 def shifted_and_flipped(
     images: NDArray[np.float32], random: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Shift each image by up to a tenth of its size, and mirror every other one.
+    """Shift each image by up to a tenth of its size, and mirror half of them at random.
 
-    A shift may be a fraction of a pixel, which mixes two neighbours; pixels
-    that move in from outside are those of the edge.
+    Shifts by a fraction of a pixel interpolate between neighbours; pixels from outside repeat
+    the edge.
     """
     count, height, width, _ = images.shape
     rows, row_part = _moved(height, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, (count,)))
     columns, column_part = _moved(width, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, (count,)))
     image = np.arange(count)[:, None, None]
-    # One more row and column than the image has: neighbours are mixed next.
-    seen = images[image, rows[:, :, None], columns[:, None, :]]
-    seen = seen[:, :-1] * (1 - row_part) + seen[:, 1:] * row_part
-    seen = seen[:, :, :-1] * (1 - column_part) + seen[:, :, 1:] * column_part
+    # One more row and column than the image has, to interpolate between.
+    shifted = images[image, rows[:, :, None], columns[:, None, :]]
+    shifted = shifted[:, :-1] * (1 - row_part) + shifted[:, 1:] * row_part
+    shifted = shifted[:, :, :-1] * (1 - column_part) + shifted[:, :, 1:] * column_part
     flipped = random.random(count) < 0.5
-    seen[flipped] = seen[flipped, :, ::-1]
-    return seen
+    shifted[flipped] = shifted[flipped, :, ::-1]
+    return shifted
 
 
 def _moved(
     length: int, shifts: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Return where `length + 1` pixels come from for each shift, and the share of the next."""
+    """Return the source indices of `length + 1` pixels for each shift, and the next one's share."""
     whole = np.floor(shifts * length)
     sources = np.clip(np.arange(length + 1) + whole[:, None], 0, length - 1).astype(np.intp)
     part = (shifts * length - whole).astype(np.float32)

@@ -61,7 +61,7 @@ class Data:
         y_train, y_test: uint8 class numbers, in the shape that
             `keras.datasets` gives them, one-hot bool, or the ids of the words that follow.
         origin: real or synthetic.
-        vocabulary: the number of ids, if it sets the size of the network; for
+        vocabulary: the number of ids, for a network sized by its data; for
             `workloads.models.build`.
         augmented: every epoch shifts and flips the images anew, and drops
             the samples that don't fill a batch.

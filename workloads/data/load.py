@@ -1,4 +1,4 @@
-"""What a workload is fed: real data where Keras has it cached, else synthetic data like it."""
+"""Load the data of a workload: real data if Keras has cached it, else synthetic data like it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Samples = tuple[Pixels, NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A data set of images that `keras.datasets` knows.
+    """A data set of images from `keras.datasets`.
 
     Attributes:
-        name: what `keras.datasets` calls it.
-        cached_as: what its file or folder in Keras's cache is called.
+        name: its name in `keras.datasets`.
+        cached_as: the file or folder in Keras's cache.
         image_shape: an image as it is stored.
         sample_shape: an image as the network reads it.
-        augmented: every epoch shifts and flips the images again.
+        augmented: every epoch shifts and flips the images anew.
     """
 
     name: str
@@ -61,10 +61,10 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class RepeatedImages:
-    """A few random images that stand for any number of a set's: ImageNet itself isn't read.
+    """A few random images, repeated in place of ImageNet.
 
-    The networks that read such images were published as times of a batch; what
-    is in the images doesn't matter to them, and 100 batches would fill 4 GB.
+    The published figures of these networks are times of a batch, to which the images don't
+    matter; 100 different batches would fill 4 GB.
     """
 
     sample_shape: tuple[int, ...]
@@ -75,14 +75,14 @@ class RepeatedImages:
     cached_as: None = None
 
     def read(self) -> Data:
-        """Refuse: there is nowhere to load it from."""
+        """Refuse: it can't be fetched."""
         raise DataError(
             f"{self.name} can't be fetched: it is not free to share, and these networks "
             "are timed on synthetic images; choose synthetic data"
         )
 
     def synthesize(self) -> Data:
-        """Make the images and their labels; the same every time."""
+        """Return the same random images and labels every time."""
         random = np.random.SFC64(SEED)
         images = _scale(_random_bytes(random, (self.train_samples, *self.sample_shape)))
         numbers = _random_bytes(random, (self.train_samples, 2)).view(np.uint16).reshape(-1)
@@ -108,34 +108,34 @@ def load(dataset: str, choice: str) -> Data:
 
     Args:
         dataset: one of `DATASETS`.
-        choice: `synthetic`; `real`, which Keras fetches where it isn't cached; or `auto`, which
-            takes what is cached, else synthetic data.
+        choice: `synthetic`; `real`, which Keras fetches if it isn't cached; or `auto`, real data
+            if cached, else synthetic data.
 
     Raises:
-        DataError: Keras can't load it, most often for want of a network.
+        DataError: Keras can't load it, usually for lack of a network.
     """
-    chosen = DATASETS[dataset]
-    name = chosen.cached_as
+    data_set = DATASETS[dataset]
+    name = data_set.cached_as
     is_cached = name is not None and any(is_there(folder / name) for folder in cache_folders())
     if choice == "synthetic" or (choice == "auto" and not is_cached):
-        return chosen.synthesize()
+        return data_set.synthesize()
     try:
-        return chosen.read()
+        return data_set.read()
     except DataError:
         raise
     except Exception as error:
         raise DataError(
-            f"Keras can't load the {chosen.name} data ({one_line(error)}); "
+            f"Keras can't load the {data_set.name} data ({one_line(error)}); "
             f"choose synthetic data, or put a good copy into {cache_folders()[0]}"
         ) from error
 
 
 def cache_folders() -> list[Path]:
-    """Return the folders where Keras keeps data sets, first choice first.
+    """Return the folders of Keras's data sets, first choice first.
 
-    Keras fetches into /tmp/.keras where it may not write to its home.
+    Keras fetches into /tmp/.keras if it can't write to its home.
     """
-    # Path.expanduser raises for a user without a home, as containers have them.
+    # Path.expanduser raises for a user without a home, as in containers.
     home = Path(os.path.expanduser(os.environ.get("KERAS_HOME", "~/.keras")))  # noqa: PTH111
     if os.access(home if is_there(home) else home.parent, os.W_OK):
         return [home / "datasets"]
@@ -143,7 +143,7 @@ def cache_folders() -> list[Path]:
 
 
 def is_there(path: Path) -> bool:
-    """Say whether a path can be reached; in a folder closed to us `Path.exists` raises."""
+    """Return whether a path exists; `Path.exists` raises in a folder that we can't enter."""
     return os.access(path, os.F_OK)
 
 
@@ -159,7 +159,7 @@ _MNIST = ImageSet(
 )
 _CIFAR10 = ImageSet(
     name="cifar10",
-    # As Keras unpacks it since version 3.7.
+    # The name since Keras 3.7.
     cached_as="cifar-10-batches-py-target",
     image_shape=(32, 32, 3),
     sample_shape=(32, 32, 3),

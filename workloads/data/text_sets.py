@@ -1,4 +1,4 @@
-"""Sets of text: IMDB's reviews as word ids, Nietzsche's writings as one-hot characters."""
+"""Text data sets: IMDB's reviews as word ids, Nietzsche's writings as one-hot characters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from workloads.catalog import ESTIMATED_VOCABULARY
 from workloads.data.dataset import SEED, Data, DataError
 
 WORDS = 20_000
-"""Ids of words: the most frequent ones, and the three that come before them."""
+"""The number of word ids: the most frequent words, after three special ids."""
 
-# As `keras.datasets.imdb.load_data` numbers words; 0 pads.
+# The special ids of `keras.datasets.imdb.load_data`; 0 pads.
 START, UNKNOWN, FIRST_WORD = 1, 2, 3
 
-# Of the 88,584 words that IMDB has, the n-th comes as often as 1 / n to this power. Real text
-# is less steep, but its words depend on each other. This gives as many different pairs as the
-# estimated vocabulary has room for.
+# The frequency of the n-th word of IMDB is 1 / n to the power of STEEPNESS. Real text is less
+# steep, but its words depend on each other. This yields as many different pairs as fit the
+# estimated vocabulary.
 DIFFERENT_WORDS = 88_584
 STEEPNESS = 1.188
 
@@ -31,7 +31,7 @@ TEXT_URL = "https://s3.amazonaws.com/text-datasets/nietzsche.txt"
 
 @dataclass(frozen=True)
 class Reviews:
-    """Reviews as word ids, one after the other; review i is `ids[ends[i - 1] : ends[i]]`."""
+    """Concatenated reviews as word ids; review i is `ids[ends[i - 1] : ends[i]]`."""
 
     ids: NDArray[np.int32]
     ends: NDArray[np.int64]
@@ -40,31 +40,31 @@ class Reviews:
         return len(self.ends)
 
     def last(self, length: int) -> NDArray[np.int32]:
-        """Return the last `length` ids of each review, zeros before those that have fewer."""
+        """Return the last `length` ids of each review, padded with zeros at the front."""
         rows = np.zeros((len(self), length), np.int32)
         start = 0
         for row, end in zip(rows, self.ends.tolist(), strict=True):
-            kept = min(length, end - start)
-            row[length - kept :] = self.ids[end - kept : end]
+            count = min(length, end - start)
+            row[length - count :] = self.ids[end - count : end]
             start = end
         return rows
 
     def pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return each two neighbouring words as one number, and the reviews they are in."""
+        """Return each pair of neighbouring words as one number, and the index of its review."""
         review = np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0))
         together = np.flatnonzero(review[:-1] == review[1:])
         numbers = self.ids[together] * WORDS + self.ids[together + 1]
         return numbers, review[together]
 
-    def with_bigrams(self, known: NDArray[np.int32]) -> Reviews:
-        """Append to each review the ids of its pairs that are in `known`, which is sorted."""
+    def with_bigrams(self, bigrams: NDArray[np.int32]) -> Reviews:
+        """Append to each review the ids of its pairs that are in `bigrams`, which is sorted."""
         numbers, review = self.pairs()
-        # Sorted numbers are found several times as fast, the sorting included.
+        # Searching for sorted numbers is several times as fast, sorting included.
         order = np.argsort(numbers)
-        place = np.empty(len(numbers), np.intp)
-        place[order] = np.searchsorted(known, numbers[order])
-        found = known[np.minimum(place, len(known) - 1)] == numbers
-        appended = np.bincount(review[found], minlength=len(self))
+        index = np.empty(len(numbers), np.intp)
+        index[order] = np.searchsorted(bigrams, numbers[order])
+        is_bigram = bigrams[np.minimum(index, len(bigrams) - 1)] == numbers
+        appended = np.bincount(review[is_bigram], minlength=len(self))
         ends = self.ends + np.cumsum(appended)
         ids = np.empty(ends[-1], np.int32)
         is_word = np.repeat(
@@ -72,7 +72,7 @@ class Reviews:
             np.stack([np.diff(self.ends, prepend=0), appended], axis=1).reshape(-1),
         )
         ids[is_word] = self.ids
-        ids[~is_word] = WORDS + 1 + place[found]
+        ids[~is_word] = WORDS + 1 + index[is_bigram]
         return Reviews(ids, ends)
 
 
@@ -81,12 +81,12 @@ Labelled = tuple[Reviews, NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class Imdb:
-    """Film reviews, and whether they praise.
+    """Film reviews, labelled as positive or negative.
 
     Attributes:
-        length: ids of a sample: a review's last ones.
-        bigrams: append an id for each pair of neighbouring words, if the
-            training set has that pair.
+        length: the ids of a sample, the last ones of a review.
+        bigrams: append an id for each pair of neighbouring words that the
+            training set has.
     """
 
     length: int
@@ -103,7 +103,7 @@ class Imdb:
         return self._data(_joined(*train), _joined(*test), "real")
 
     def synthesize(self) -> Data:
-        """Make random reviews whose words are as unequally frequent as real ones."""
+        """Return random reviews with realistic word frequencies."""
         random = np.random.Generator(np.random.SFC64(SEED))
         train, test = (_random_reviews(random, n) for n in (self.train_samples, self.test_samples))
         y_train, y_test = (
@@ -111,32 +111,32 @@ class Imdb:
         )
         return self._data((train, y_train), (test, y_test), "synthetic")
 
-    def _data(self, of_training: Labelled, of_testing: Labelled, origin: str) -> Data:
-        (train, y_train), (test, y_test) = of_training, of_testing
+    def _data(self, training: Labelled, testing: Labelled, origin: str) -> Data:
+        (train, y_train), (test, y_test) = training, testing
         vocabulary = None
         if self.bigrams:
-            known = _different(train.pairs()[0])
-            vocabulary = WORDS + 1 + len(known)
+            bigrams = _unique(train.pairs()[0])
+            vocabulary = WORDS + 1 + len(bigrams)
             if origin == "synthetic":
                 vocabulary = ESTIMATED_VOCABULARY
-                known = known[: vocabulary - WORDS - 1]
-            train, test = train.with_bigrams(known), test.with_bigrams(known)
+                bigrams = bigrams[: vocabulary - WORDS - 1]
+            train, test = train.with_bigrams(bigrams), test.with_bigrams(bigrams)
         x_train, x_test = train.last(self.length), test.last(self.length)
         return Data(x_train, y_train, x_test, y_test, origin, vocabulary=vocabulary)
 
 
-def _different(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Do what `numpy.unique` does, several times as fast: it hashes so many numbers."""
+def _unique(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return `numpy.unique(numbers)`, several times as fast: NumPy hashes large arrays."""
     ordered = np.sort(numbers)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
 
 
 def reviews_of(ranks: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> Reviews:
-    """Number words as `keras.datasets.imdb.load_data` does, and put the start before each review.
+    """Number words like `keras.datasets.imdb.load_data`, with START before each review.
 
     Args:
-        ranks: of all reviews, one after the other: 1 is the most frequent word.
-        lengths: words in each review.
+        ranks: the words of all reviews; 1 is the most frequent word.
+        lengths: the number of words of each review.
     """
     ends = np.cumsum(lengths + 1)
     ids = np.full(ends[-1], START, np.int32)
@@ -148,14 +148,14 @@ def reviews_of(ranks: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> R
 
 
 def _random_reviews(random: np.random.Generator, count: int) -> Reviews:
-    """Make reviews of a median of 174 words and a mean of about 233, as IMDB's."""
+    """Return random reviews with IMDB's median of 174 words and mean of about 233."""
     lengths = np.clip(random.lognormal(np.log(174), 0.76, count), 10, 2_500).astype(np.int64)
     return reviews_of(random_ranks(random, int(lengths.sum())), lengths)
 
 
 def random_ranks(random: np.random.Generator, count: int) -> NDArray[np.int32]:
-    """Return so many words, each by its rank: 1 is the most frequent."""
-    # The distribution function of a density of 1 / x to the power of STEEPNESS, turned around.
+    """Return the ranks of `count` random words; 1 is the most frequent."""
+    # The inverse of the distribution function of a density of 1 / x to the power of STEEPNESS.
     power = 1 - STEEPNESS
     last = (DIFFERENT_WORDS + 1) ** power
     ranks: NDArray[np.float64] = (1 + random.random(count) * (last - 1)) ** (1 / power)
@@ -163,7 +163,7 @@ def random_ranks(random: np.random.Generator, count: int) -> NDArray[np.int32]:
 
 
 def _joined(reviews: Iterable[list[int]], labels: NDArray[np.integer[Any]]) -> Labelled:
-    """Return reviews as Keras loads them, each a list of ids."""
+    """Return labelled reviews from Keras's lists of ids."""
     lists = list(reviews)
     ids = np.fromiter(chain.from_iterable(lists), np.int32)
     return Reviews(ids, np.cumsum([len(words) for words in lists])), labels.astype(np.uint8)
@@ -171,7 +171,7 @@ def _joined(reviews: Iterable[list[int]], labels: NDArray[np.integer[Any]]) -> L
 
 @dataclass(frozen=True)
 class Nietzsche:
-    """Every third run of `length` characters of a text, and the character that comes next."""
+    """Every third window of `length` characters of a text, labelled with the next character."""
 
     length: int
     characters: int
@@ -183,21 +183,21 @@ class Nietzsche:
     def read(self) -> Data:
         import keras
 
-        # Its hash is published nowhere.
+        # No hash of it is published.
         path = Path(keras.utils.get_file("nietzsche.txt", origin=TEXT_URL))
         text = path.read_text("utf-8").lower()
-        different, codes = np.unique(
+        characters, codes = np.unique(
             np.frombuffer(text.encode("utf-32-le"), "<u4"), return_inverse=True
         )
-        if len(codes) <= self.length or len(different) > self.characters:
+        if len(codes) <= self.length or len(characters) > self.characters:
             raise DataError(
-                f"{path} holds {len(codes):,} characters, {len(different):,} of them different: "
+                f"{path} holds {len(codes):,} characters, {len(characters):,} of them different: "
                 "it is another text; remove it, or choose synthetic data"
             )
         return self._data(codes.astype(np.uint8), "real")
 
     def synthesize(self) -> Data:
-        """Make a random text whose characters are as unequally frequent as real ones."""
+        """Return a random text with realistic character frequencies."""
         random = np.random.Generator(np.random.SFC64(SEED))
         frequency = 1 / np.arange(1, self.characters + 1)
         cumulated = np.cumsum(frequency) / np.sum(frequency)
@@ -205,22 +205,22 @@ class Nietzsche:
         return self._data(codes, "synthetic")
 
     def _data(self, codes: NDArray[np.uint8], origin: str) -> Data:
-        runs = np.lib.stride_tricks.sliding_window_view(codes[:-1], self.length)[:: self.step]
-        following = codes[self.length :: self.step]
-        every = np.arange(self.characters, dtype=np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(codes[:-1], self.length)[:: self.step]
+        next_codes = codes[self.length :: self.step]
+        all_codes = np.arange(self.characters, dtype=np.uint8)
         # As float32 this would take 1.8 GB.
-        x, y = runs[:, :, None] == every, following[:, None] == every
+        x, y = windows[:, :, None] == all_codes, next_codes[:, None] == all_codes
         return Data(x, y, x[:0], y[:0], origin)
 
 
 @dataclass(frozen=True)
 class RepeatedTexts:
-    """A few random texts as ids of words, which stand for any number.
+    """A few random texts as word ids, repeated without end.
 
     Attributes:
-        length: words of a text; none is padded.
-        words: different ones.
-        next_word: label each word with the one that follows; else a text with one of two classes.
+        length: words of every text, without padding.
+        words: size of the vocabulary.
+        next_word: label each word with the next one, instead of each text with one of two classes.
     """
 
     length: int
@@ -232,14 +232,14 @@ class RepeatedTexts:
     cached_as: None = None
 
     def read(self) -> Data:
-        """Refuse: there is nowhere to load it from."""
+        """Refuse: it can't be fetched."""
         raise DataError(
             "there is no real text for this network: it is timed on synthetic text; choose "
             "synthetic data"
         )
 
     def synthesize(self) -> Data:
-        """Make texts whose words are as unequally frequent as real ones; the same every time."""
+        """Return the same random texts every time, with realistic word frequencies."""
         random = np.random.Generator(np.random.SFC64(SEED))
         shape = self.train_samples, self.length + 1
         ids = random_ranks(random, shape[0] * shape[1]).reshape(shape) % self.words

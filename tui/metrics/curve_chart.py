@@ -1,4 +1,4 @@
-"""One quantity of one run, or of several over each other, each from the start of its own time."""
+"""A chart of one quantity of one or several runs, over the time since each run began."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tui.widgets.chart import POINT, Chart, ChartPicture, Dot
 from tui.widgets.lines import fit
 
 HUES = ("throughput", "gpu", "cpu", "memory", "loss", "power")
-"""Of the first run, the second, and so on."""
-# The lines of runs differ without colours too: of so many columns, so many are drawn.
+"""The colours of the runs, in order."""
+# The period and the dash of each run's line in columns, to tell runs apart without colours too.
 _DASHES = ((1, 1), (6, 4), (4, 2), (12, 8), (8, 4), (16, 14))
 SIGNS = ("━━", "⠒ ⠒", "⠂ ⠂", "╌╌", "┄┄", "┈┈")
-"""How each run's line looks, in a legend."""
+"""The lines of the runs in a legend, in order."""
 _NOTHING = ChartPicture()
 _LONGEST_TITLE = 24
-# Points that are closer would hide the line.
-_POINT_COLUMNS = 12
+# Closer dots would hide the line.
+_COLUMNS_PER_DOT = 12
 _MOST_VALUES = 4
 
 
@@ -46,16 +46,17 @@ class CurveChart(Chart):
         right: str | None = None,
         least_span: float = 0.0,
     ) -> None:
-        """Draw curves over each other, and put the quantity and its values into the border.
+        """Draw curves over each other, with the quantity and its values in the border.
 
         Args:
-            name: of the quantity; foreign.
-            curves: each with the number of its run, by which it has its look.
-            axis: the time that is shown, from 0 where each run began.
-            below: the marks, shades and cursor under and over the lines.
-            reason: why nothing is drawn, where nothing is.
-            right: stands in the border in place of the values.
-            least_span: the least part of a value that the axis spans: less is no difference.
+            name: the quantity's name, which may be any text.
+            curves: each with the number of its run, which decides its colour and dashes.
+            axis: the time to show; each run begins at 0.
+            below: the marks, shades and cursor of the picture.
+            reason: why nothing is drawn, if nothing is.
+            right: replaces the values in the border.
+            least_span: the least span of the value axis, as a share of the lowest value: smaller
+                differences mean nothing.
         """
         if right is None:
             lines = [columns_of(curve, axis) for _, curve in curves]
@@ -66,7 +67,7 @@ class CurveChart(Chart):
 
 
 def title_of(name: str) -> str:
-    """Return the name of a quantity as a chart has it in its border."""
+    """Return the title of a chart of a quantity."""
     name = metric_in_words(name)
     title = name[:1].upper() + name[1:]
     return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
@@ -79,7 +80,10 @@ def picture_of(
     reason: str,
     least_span: float = 0.0,
 ) -> ChartPicture:
-    """Return curves over each other, or why there are none; the arguments of `show_curves`."""
+    """Return the picture of curves, or of the reason why there are none.
+
+    The arguments are those of `CurveChart.show_curves`.
+    """
     lines = [(number, columns_of(curve, axis)) for number, curve in curves]
     dots = tuple(dot for number, curve in curves for dot in _validations(number, curve, axis))
     values = [value for _, columns in lines for value in columns if value is not None]
@@ -91,12 +95,12 @@ def picture_of(
     bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
     if _unit_of(curves) == "%":
         bottom, top = 0.0, max(100.0, *values)
-    is_one = len(lines) == 1
-    if is_one:
-        # Nothing tells one run's points from another's: they have the hue of points.
+    is_single = len(lines) == 1
+    if is_single:
+        # The colour need not tell the run.
         dots = tuple(replace(dot, tone=POINT) for dot in dots)
-    drawn = ((_tone(n), columns if is_one else dashed(columns, n)) for n, columns in lines)
-    return replace(below, lines=tuple(drawn), dots=dots, top=top, bottom=bottom)
+    styled = ((_tone(n), columns if is_single else dashed(columns, n)) for n, columns in lines)
+    return replace(below, lines=tuple(styled), dots=dots, top=top, bottom=bottom)
 
 
 def _unit_of(curves: Sequence[tuple[int, Curve]]) -> str:
@@ -109,37 +113,37 @@ def _values(
     cursor: int | None,
     unit: str,
 ) -> list[str]:
-    """Write the value of each run, now or at the cursor; of a single one its validation too."""
+    """Return each run's value now or at the cursor; the newest validation too of a single run."""
     if cursor is not None:
-        return [_written(columns[cursor], unit) for columns in lines[:_MOST_VALUES]]
+        return [_value_text(columns[cursor], unit) for columns in lines[:_MOST_VALUES]]
     texts = []
     for _, curve in curves[:_MOST_VALUES]:
         newest = curve.newest if curve.newest is not None else curve.series.newest
         newest = newest and curve.factor * newest
-        texts.append(curve.why or _written(newest, unit))
+        texts.append(curve.why or _value_text(newest, unit))
     if len(curves) == 1 and (validations := curves[0][1].validations):
-        texts.append(f"val {curves[0][1].why_validation or _written(validations[-1][1], unit)}")
+        texts.append(f"val {curves[0][1].why_validation or _value_text(validations[-1][1], unit)}")
     return texts
 
 
-def _written(value: float | None, unit: str) -> str:
-    """Write a value; that of a metric, which has no unit, with more digits."""
+def _value_text(value: float | None, unit: str) -> str:
+    """Write a value; a metric, which has no unit, gets more digits."""
     if value is None:
         return "–"
     return units.rate(value) if unit else units.metric(value)
 
 
 def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
-    """Return a run's values along an axis that begins with its own time."""
+    """Return a run's values along an axis of the time since the run began."""
     if curve.start_ns:
         axis = replace(axis, start_ns=axis.start_ns + curve.start_ns, elapsed=axis.count)
     return tuple(drawable(value and curve.factor * value) for value in axis.columns(curve.series))
 
 
 def dashed(columns: Sequence[float | None], number: int) -> tuple[float | None, ...]:
-    """Return the line of a run with the gaps that tell it from those of other runs."""
-    period, drawn = _DASHES[number % len(_DASHES)]
-    return tuple(value if x % period < drawn else None for x, value in enumerate(columns))
+    """Return the line of a run with the dashes of its number."""
+    period, dash = _DASHES[number % len(_DASHES)]
+    return tuple(value if x % period < dash else None for x, value in enumerate(columns))
 
 
 def _tone(number: int) -> str:
@@ -147,18 +151,19 @@ def _tone(number: int) -> str:
 
 
 def _validations(number: int, curve: Curve, axis: TimeAxis) -> list[Dot]:
-    """Return where validations ended, and their values; of many that are close, the last."""
-    own = replace(axis, start_ns=axis.start_ns + curve.start_ns)
+    """Return a dot at the end of each validation, or at the last of several close ones."""
+    run_axis = replace(axis, start_ns=axis.start_ns + curve.start_ns)
     dots = [
-        Dot(column, drawn, tone=_tone(number))
+        Dot(column, y, tone=_tone(number))
         for t, value in curve.validations
-        if (drawn := drawable(value)) is not None and 0 <= (column := own.column_of(t)) < axis.count
+        if (y := drawable(value)) is not None
+        and 0 <= (column := run_axis.column_of(t)) < axis.count
     ]
-    if len(dots) * _POINT_COLUMNS <= axis.count:
+    if len(dots) * _COLUMNS_PER_DOT <= axis.count:
         return dots
-    # By whole columns from the clock's start, so that they stay where they are as the axis moves.
+    # Group columns as counted from time 0, so that dots don't jump when the axis moves.
     first = axis.start_ns // axis.column_ns
     return [
-        [*close][-1]
-        for _, close in groupby(dots, lambda dot: (first + dot.column) // _POINT_COLUMNS)
+        [*close_dots][-1]
+        for _, close_dots in groupby(dots, lambda dot: (first + dot.column) // _COLUMNS_PER_DOT)
     ]

@@ -32,7 +32,7 @@ from tui.widgets.chart import ChartPicture
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
 _NOTHING_YET = "no metric yet: each that the training reports has a chart"
-# Of a run that doesn't report a quantity: the values of the others stay in their places.
+# Stands for a run that doesn't report a quantity, so that each run's value keeps its place.
 _NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
 _APART, _LEAST_NAME = "   ", 8
@@ -40,16 +40,16 @@ _INTERVAL_NS = 1_000_000_000
 
 
 class ChartGrid(VerticalScroll, can_focus=False, inherit_bindings=False):
-    """Charts that scroll with the chosen one; the arrows are the screen's."""
+    """Charts that scroll with the chosen one; the screen handles the arrow keys."""
 
 
 class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
-    """A chart of everything that runs reported, the newest values in its border.
+    """A chart for each metric of one or several runs, the newest values in its border.
 
     Args:
         sources: the runs.
-        names: what each of them is called; foreign.
-        reads: whether nobody else reads their logs.
+        names: the runs' names, which may be any text.
+        reads: whether this screen has to read the logs, because no other does.
     """
 
     CSS_PATH = "metrics.tcss"
@@ -58,7 +58,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         replace(ALONE, tooltip="Show the chosen chart alone, or all again"),
         FILTER,
-        # Before the way back, which has the same key where there is no filter.
+        # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
         NEXT_VIEW,
         *CURSOR,
@@ -79,34 +79,31 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def __init__(
         self, sources: Sequence[SessionSource], names: Sequence[str], *, reads: bool = False
     ) -> None:
-        """Draw nothing before the screen is shown."""
         super().__init__()
         self._sources, self._names, self._reads = sources, names, reads
         self._charts: dict[str, CurveChart] = {}
         self._typed = ""
-        self._said = Content("")
+        self._runs_text = Content("")
         self.window = TimeWindow(ViewLength.WHOLE)
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out what is shown above the grid of charts."""
         yield Static(id="runs")
         yield self.filter_field
         yield Static(_NO_MATCH, id="nothing")
         yield ChartGrid(id="charts")
 
     def on_mount(self) -> None:
-        """Read what nobody else reads."""
         if self._reads:
             self.run_worker(self._read)
 
     async def _read(self) -> None:
         for source in self._sources:
             source.poll()
-            await read_to_end(source, lambda share: self._say(reading_text(share)))
+            await read_to_end(source, lambda share: self._show_runs(reading_text(share)))
         self.tick()
 
     def tick(self) -> None:
-        """Read what is new, and paint it."""
+        """Read new records, and paint."""
         if self._reads:
             for source in self._sources:
                 source.poll(SLICE_S)
@@ -115,7 +112,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     # ---- the time that is shown ----
 
     def _start_ns(self, source: SessionSource) -> int:
-        """Return when a run's own time begins; of several, each with its own first batch."""
+        """Return the start of a run's time: the session's, or with several runs the training's."""
         session = source.session
         if len(self._sources) == 1 or session.training_start is None:
             return session.header.t
@@ -123,34 +120,35 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     @property
     def run(self) -> RunSpan:
-        """From the start to where the longest run has come."""
+        """The time from the start to the end of the longest run."""
         lengths = [source.now() - self._start_ns(source) for source in self._sources]
         running = any(source.running for source in self._sources)
         return RunSpan(0, max(1, *lengths), running, _INTERVAL_NS)
 
     @property
-    def _seen(self) -> list[CurveChart]:
+    def _visible_charts(self) -> list[CurveChart]:
         if isinstance(self.maximized, CurveChart):
             return [self.maximized]
         return [chart for chart in self._charts.values() if chart.display]
 
     @property
     def plot_columns(self) -> int:
-        return min((chart.plot_columns for chart in self._seen), default=0)
+        return min((chart.plot_columns for chart in self._visible_charts), default=0)
 
     # ---- what is painted ----
 
     def paint(self) -> None:
-        """Draw the charts that are seen, and say which runs they are of."""
+        """Draw the visible charts and the legend of the runs."""
         if not self.has_parts:
             return
-        found: dict[str, list[tuple[int, Curve]]] = {}
-        known = [curves_of(one.session, self._start_ns(one)) for one in self._sources]
-        for name in dict.fromkeys(name for curves in known for name in curves):
-            found[name] = [(n, curves.get(name, _NO_CURVE)) for n, curves in enumerate(known)]
+        of_runs = [curves_of(source.session, self._start_ns(source)) for source in self._sources]
+        curves = {
+            name: [(number, of_run.get(name, _NO_CURVE)) for number, of_run in enumerate(of_runs)]
+            for name in dict.fromkeys(name for of_run in of_runs for name in of_run)
+        }
         if not any(source.session.learning.names for source in self._sources):
-            found = {LOSS: [], **found}
-        self._lay_out(found)
+            curves = {LOSS: [], **curves}
+        self._lay_out(curves)
         columns = self.plot_columns
         if columns < 1:
             return
@@ -158,33 +156,33 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         cursor = self.window.cursor_column(axis)
         below = ChartPicture(cursor=cursor, times=axis.time_elapsed(0).unlabelled)
         for name, chart in self._charts.items():
-            if chart in self._seen and chart.is_on_screen:
+            if chart in self._visible_charts and chart.is_on_screen:
                 chart.axes = axis, axis
-                reason = "no value in this time" if found[name] else _NOTHING_YET
-                chart.show_curves(name, found[name], axis, below, reason)
-        self._say(self._part_text())
+                reason = "no value in this time" if curves[name] else _NOTHING_YET
+                chart.show_curves(name, curves[name], axis, below, reason)
+        self._show_runs(self._window_text())
 
     def paint_window(self) -> None:
         self.paint()
 
     @property
     def panes(self) -> tuple[str, ...]:
-        """None can be hidden but by the filter."""
+        """No pane can be hidden, other than by the filter."""
         return ()
 
     def arrange_panes(self) -> None:
         self.call_after_refresh(self.tick)
 
     def _lay_out(self, names: Collection[str]) -> None:
-        """Have a chart of each name that matches what is typed; the grid scrolls if it must."""
+        """Show a chart for each name that matches the filter; the grid scrolls if it must."""
         grid, words = self.query_one(ChartGrid), self._typed.casefold().split()
         new = [name for name in names if name not in self._charts]
         for name in new:
             self._charts[name] = CurveChart()
             self._charts[name].can_focus = True
         for name, chart in self._charts.items():
-            shown = metric_in_words(name).casefold()
-            chart.display = name in names and all(word in shown for word in words)
+            metric = metric_in_words(name).casefold()
+            chart.display = name in names and all(word in metric for word in words)
         count = len([chart for chart in self._charts.values() if chart.display])
         self.query_one("#nothing").display = not count
         columns, most = grid_columns(count, *grid.size), max(1, grid.size.width // _LEAST_WIDTH)
@@ -196,13 +194,13 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self.call_after_refresh(self._mounted)
 
     def _mounted(self) -> None:
-        """Choose the first chart where none is, and draw what has a size now."""
-        if self.focused is None and self._seen:
-            self.set_focus(self._seen[0])
+        """Focus the first chart if none is focused, and draw the charts in their new sizes."""
+        if self.focused is None and self._visible_charts:
+            self.set_focus(self._visible_charts[0])
         self.paint()
 
-    def _part_text(self) -> str:
-        """Say what part of the time is seen, and where it is read."""
+    def _window_text(self) -> str:
+        """Say which time is shown, or where the cursor is."""
         run, columns = self.run, self.plot_columns
         axis = self.window.axis(run, columns)
         if (read_ns := self.window.read_ns(axis)) is not None:
@@ -210,39 +208,39 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         if self.window.is_paused(run, columns):
             start, end = (units.clock(t / 1e9) for t in (axis.start_ns, axis.end_ns))
             return f"{start} – {end}, f follows"
-        seen = self.window.shown_part(run, columns)
-        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
+        text = self.window.shown_part(run, columns)
+        return f"{text}, {self._zoom_note}" if self._zoom_note else text
 
-    def _say(self, text: str) -> None:
-        """Write the runs with their lines' looks, and a text after them."""
+    def _show_runs(self, text: str) -> None:
+        """Write the legend of the runs, and a text after it."""
         count = len(self._names)
         room = self.size.width - cell_len(text) - (count + 1) * cell_len(_APART)
         parts = []
         for number, name in enumerate(self._names):
             sign = SIGNS[number % len(SIGNS)]
             line = Content.styled(sign, f"$chart-{HUES[number % len(HUES)]}")
-            each = max(_LEAST_NAME, room // count - cell_len(sign) - 1)
-            parts.append(Content.assemble(line, " ", Content(name).truncate(each, ellipsis=True)))
-        shown = Content(_APART).join([*parts, Content.styled(text, "$text-muted 60%")])
-        if shown != self._said:
-            self._said = shown
-            self.query_one("#runs", Static).update(shown)
+            cells = max(_LEAST_NAME, room // count - cell_len(sign) - 1)
+            parts.append(Content.assemble(line, " ", Content(name).truncate(cells, ellipsis=True)))
+        runs_text = Content(_APART).join([*parts, Content.styled(text, "$text-muted 60%")])
+        if runs_text != self._runs_text:
+            self._runs_text = runs_text
+            self.query_one("#runs", Static).update(runs_text)
 
     # ---- what keys do ----
 
     def action_choose(self, rows: int) -> None:
-        """Choose the chart so many rows below; up is negative."""
-        seen = self._seen
-        if self.focused in seen:
+        """Focus the chart this many rows below; negative rows go up."""
+        charts = self._visible_charts
+        if self.focused in charts:
             columns = self.query_one("#charts").styles.grid_size_columns
-            at = seen.index(self.focused) + rows * columns
-            if 0 <= at < len(seen):
-                self.set_focus(seen[at])
-        elif seen:
-            self.set_focus(seen[0])
+            index = charts.index(self.focused) + rows * columns
+            if 0 <= index < len(charts):
+                self.set_focus(charts[index])
+        elif charts:
+            self.set_focus(charts[0])
 
     def on_descendant_focus(self) -> None:
-        """Draw what scrolls into view."""
+        """Draw the charts that scrolled into view."""
         self.call_after_refresh(self.paint)
 
     def filter(self, typed: str) -> None:
@@ -252,10 +250,10 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     @property
     def focused_without_filter(self) -> CurveChart | None:
-        return next(iter(self._seen), None)
+        return next(iter(self._visible_charts), None)
 
     def action_escape(self) -> None:
-        """Undo the last thing; where there is nothing to undo, go back."""
+        """Remove the cursor, or else show the whole run, or else go back."""
         if self.window.cursor_ns is not None:
             super().action_escape()
         elif self.window != (whole := TimeWindow(ViewLength.WHOLE)):

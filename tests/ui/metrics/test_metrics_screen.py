@@ -34,7 +34,9 @@ def open_metrics(tmp_path):
 
 def names(app):
     """Return what the charts that are seen are of."""
-    return [name for name, chart in app.screen._charts.items() if chart in app.screen._seen]
+    return [
+        name for name, chart in app.screen._charts.items() if chart in app.screen._visible_charts
+    ]
 
 
 async def begin(app, pilot):
@@ -119,7 +121,7 @@ async def test_enter_shows_the_chosen_chart_alone_and_escape_all_again(open_metr
         await pilot.press("tab", "enter")
         await begin(app, pilot)
         assert names(app) == ["accuracy"]
-        (alone,) = app.screen._seen
+        (alone,) = app.screen._visible_charts
         assert alone.size.width > 110
         assert alone.size.height > 30
         await pilot.press("escape")
@@ -134,7 +136,9 @@ async def test_one_cursor_reads_all_charts_and_escape_undoes_before_it_leaves(op
         await begin(app, pilot)
         await pilot.press("left")
         await begin(app, pilot)
-        drawn = {chart._picture.cursor for chart in app.screen._seen if chart.is_on_screen}
+        drawn = {
+            chart._picture.cursor for chart in app.screen._visible_charts if chart.is_on_screen
+        }
         assert len(drawn) == 1
         assert None not in drawn
         await pilot.press("escape")
@@ -177,7 +181,7 @@ async def test_the_arrows_choose_a_chart_and_read_values_where_the_grid_scrolls(
     app = open_metrics(recorded_session())
     async with app.run_test(size=(80, 24)) as pilot:
         await begin(app, pilot)
-        first, _, below = app.screen._seen[:3]
+        first, _, below = app.screen._visible_charts[:3]
         assert app.screen.query_one("#charts").max_scroll_y > 0
         assert "←→ Cursor" in screen_text(app).splitlines()[-1]
         await pilot.press("down")

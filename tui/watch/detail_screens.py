@@ -1,4 +1,4 @@
-"""The machine in depth: every GPU with all of its figures, and the processes; each a screen."""
+"""The screens of every GPU with all of its figures, and of the processes."""
 
 from __future__ import annotations
 
@@ -70,21 +70,16 @@ from tui.widgets.lines import (
 from tui.widgets.tables import ScrollingLines
 
 _LONGEST_COMMAND = 60
-
-
 _LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4
 _LABEL = 13
 _INDENT = 1
+# The cells on the right for the scroll bar.
 _MARGIN = 2
-"""Cells on the right, for the thumb that says which part is shown."""
 
 
 @record(frozen=True)
 class Section:
-    """One part of a machine: what it is, and its figures, known or not.
-
-    A part without readings has its `problem` in place of them.
-    """
+    """One part of a machine: its identity and its figures, or a `problem` if it has no readings."""
 
     title: str
     about: tuple[str, ...] = ()
@@ -93,7 +88,7 @@ class Section:
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Each reason why something is unknown, with the names of all that it is the reason of."""
+        """The reasons for unknown figures, each with the names of its figures."""
         names: dict[str, list[str]] = {}
         for figure in self.figures:
             if not figure.known:
@@ -104,47 +99,46 @@ class Section:
 def sections(view: MachineView) -> list[Section]:
     """Return every GPU, then the rest of the machine."""
     machine, facts = view.history.latest, view.facts
-    found = [_gpu(view, gpu) for gpu in view.gpus]
-    if not found:
-        found = [Section("GPU", problem=view.no_gpus or view.no_sample or view.no_reading)]
+    parts = [_gpu(view, gpu) for gpu in view.gpus]
+    if not parts:
+        parts = [Section("GPU", problem=view.no_gpus or view.no_sample or view.no_reading)]
     if machine is None:
-        return found
+        return parts
     energy_j = view.history.energy.cpu.joules_since_start
     cpu = tuple(cpu_figures(machine, facts, energy_j, in_depth=True))
     about = [units.device(facts.cpu_model)] if facts.cpu_model else []
     about += [_cores(facts.cores, facts.physical_cores)] if facts.cores else []
     problem = "" if cpu else machine.why.get("cpu", NOT_READ)
-    found.append(Section("CPU", tuple(about), cpu, problem))
+    parts.append(Section("CPU", tuple(about), cpu, problem))
     memory = tuple(memory_figures(machine, facts, in_depth=True))
-    found.append(Section("Memory, disk, network", figures=memory))
+    parts.append(Section("Memory, disk, network", figures=memory))
     if machine.process is not None:
-        of_run = run_figures(machine.process, in_depth=True)
-        of_run += [Figure("GPU memory", view.memory)] if view.memory else []
-        found.append(Section("This run", figures=tuple(of_run)))
-    return [*found, Section("Driver and sensors", figures=tuple(_sensors(machine, facts)))]
+        run = run_figures(machine.process, in_depth=True)
+        run += [Figure("GPU memory", view.memory)] if view.memory else []
+        parts.append(Section("This run", figures=tuple(run)))
+    return [*parts, Section("Driver and sensors", figures=tuple(_sensors(machine, facts)))]
 
 
 def _gpu(view: MachineView, gpu: Gpu) -> Section:
     facts, machine = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history.latest
     trains = "trains" if gpu.index in view.training and not view.is_over else ""
-    about = (units.device(facts.name), trains, facts.bus_id, facts.uuid)
+    about = filter(None, (units.device(facts.name), trains, facts.bus_id, facts.uuid))
     figures = gpu_figures(gpu, facts, view.energy_j_of(gpu), in_depth=True)
     problem = ""
     if has_no_readings(gpu):
         reason = no_utilization(gpu, view.no_reading)
         problem = f"{NOT_READ}: {reason}" if reason in ("not supported", "denied") else reason
-        figures = [one for one in figures if one.label == "energy" and one.known]
+        figures = [figure for figure in figures if figure.label == "energy" and figure.known]
     elif machine is not None:
         part = Part(gpu, why_users_unknown(machine), in_depth=True)
         part.add("used by", users_of(gpu, machine), "processes")
         figures += part.figures
         figures += [Figure(label, text) for label, text in instance_rows(gpu, machine)]
-    said = tuple(text for text in about if text)
-    return Section(f"GPU {gpu.index}", said, tuple(figures), problem)
+    return Section(f"GPU {gpu.index}", tuple(about), tuple(figures), problem)
 
 
 def _cores(cores: int, physical: int | None) -> str:
-    """Write how many cores there are to use; a physical one may count as two."""
+    """Write the number of cores, and of the physical ones if there are fewer."""
     text = cores_text(cores)
     return f"{text}, {physical} physical" if physical and physical < cores else text
 
@@ -164,12 +158,11 @@ def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
 
 
 class MachineDetail(ScrollingLines):
-    """Every GPU, the CPU, memory, disk, network, and the run; what is unknown with its reason."""
+    """Every figure of a machine, and the reasons for unknown ones."""
 
     def rows(self, width: int, height: int, view: MachineView) -> list[TextRow]:
-        """Return what is known now; what is seen of it stays in place."""
-        all_rows = self._all_rows(view, width - _MARGIN)
-        return self.scrolled(all_rows, width, height)
+        """Return the visible part of all figures."""
+        return self.scrolled(self._all_rows(view, width - _MARGIN), width, height)
 
     show = shows(rows)
 
@@ -181,7 +174,7 @@ class MachineDetail(ScrollingLines):
         return [cut(row, width) for row in rows[:-1]]
 
     def _heading(self, section: Section, view: MachineView, width: int) -> TextRow:
-        """Return a title, what has room of what the part is, and a line."""
+        """Return a title, as much of the part's identity as fits, and a line."""
         runs: list[TextRun] = [(f" {section.title}", ACCENT)]
         if view.stale:
             runs.append((view.stale, BAD))
@@ -198,15 +191,15 @@ class MachineDetail(ScrollingLines):
         if section.problem:
             lines = wrapped(section.problem, room, 3)
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
-        in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
-        each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL
-        known = [figure for figure in section.figures if figure.known]
+        columns = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
+        text_cells = (room - _GAP * (columns - 1)) // columns - _LABEL
+        figures = [figure for figure in section.figures if figure.known]
         # A text without a bar may be longer than its column.
-        texts = (figure for figure in known if figure.fraction is None)
-        long = [figure for figure in texts if cell_len(figure.text) > each]
-        short = [figure for figure in known if figure not in long]
+        texts = (figure for figure in figures if figure.fraction is None)
+        long = [figure for figure in texts if cell_len(figure.text) > text_cells]
+        short = [figure for figure in figures if figure not in long]
         stale = bool(view.stale)
-        meters = meters_side_by_side(short, in_a_row, room, _LABEL, stale=stale)
+        meters = meters_side_by_side(short, columns, room, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in meters]
         for figure in long:
             style = MUTED if stale else LEVEL_STYLES[figure.level]
@@ -219,7 +212,7 @@ class MachineDetail(ScrollingLines):
 
 
 class SignalScreen(QuestionScreen):
-    """Answers with the name of a signal, or `stay`."""
+    """A question which signal to send; the answer is the signal's name, or `stay`."""
 
     ANSWERS = (
         AnswerButton(
@@ -235,15 +228,15 @@ class SignalScreen(QuestionScreen):
 
 
 def _signal_question(process: Process) -> str:
-    """Say which process it is, whose, and whether the run that is watched has it."""
-    whose = f" of {process.user}" if process.user else ""
+    """Ask about a process by its pid, its user, its run and its command."""
+    user = f" of {process.user}" if process.user else ""
     part = ", a part of this run" if process.of_run else ""
     command = clean(command_text(process), _LONGEST_COMMAND)
-    return f"Send a signal to process {process.pid}{whose}{part}?\n{command}"
+    return f"Send a signal to process {process.pid}{user}{part}?\n{command}"
 
 
-Look = Callable[[], MachineView]
-"""Returns the machine as it is known now."""
+GetView = Callable[[], MachineView]
+"""Returns the present readings of the machine."""
 
 _ALWAYS: tuple[BindingType, ...] = (
     HELP,
@@ -256,48 +249,47 @@ _ALWAYS: tuple[BindingType, ...] = (
 
 
 class MachineScreen(TickingScreen):
-    """A screen over another one that knows the machine; it asks that one, once in a while.
+    """A screen that shows the readings of the screen below it.
 
     Args:
-        look: returns the machine as it is known now.
+        get_view: returns the present readings.
     """
 
     CSS_PATH = "machine_detail.tcss"
     USES_SENSORS_BELOW = True
-    # Letters are commands until the filter is asked for.
+    # Without a focus in the filter field, letters are commands.
     AUTO_FOCUS = ""
 
-    def __init__(self, look: Look) -> None:
-        """Look at nothing before the screen is shown."""
+    def __init__(self, get_view: GetView) -> None:
         super().__init__()
-        self._look = look
+        self._get_view = get_view
         self._painted: tuple[object, ...] = ()
 
     def on_resize(self) -> None:
         self._painted = ()
 
     def tick(self) -> None:
-        """Paint the machine as it is known now, be it behind a menu, where that has changed."""
+        """Paint the readings if they changed, even below a menu."""
         if not self.is_showing:
             return
-        view = self._look()
-        shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.training)
-        if shown != self._painted:
-            self._painted = shown
+        view = self._get_view()
+        readings = (view.history.latest, view.facts, view.stale, view.age_s is None, view.training)
+        if readings != self._painted:
+            self._painted = readings
             self.paint_machine(view)
 
     def paint_machine(self, view: MachineView) -> None:
         raise NotImplementedError
 
     def action_gpus(self) -> None:
-        self.app.switch_screen(GpusScreen(self._look))
+        self.app.switch_screen(GpusScreen(self._get_view))
 
     def action_processes(self) -> None:
-        self.app.switch_screen(ProcessesScreen(self._look))
+        self.app.switch_screen(ProcessesScreen(self._get_view))
 
 
 class GpusScreen(MachineScreen):
-    """Every GPU, then the rest of the machine, with all that is known of each."""
+    """Every GPU, then the rest of the machine, with all figures."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll up or down"),
@@ -312,9 +304,8 @@ class GpusScreen(MachineScreen):
     ]
     HELP_PAGES = (Path(__file__).with_name("detail.md"),)
 
-    def __init__(self, look: Look) -> None:
-        """Look at nothing before the screen is shown."""
-        super().__init__(look)
+    def __init__(self, get_view: GetView) -> None:
+        super().__init__(get_view)
         self._detail = MachineDetail(id="detail")
         self._offers_scrolling = False
 
@@ -330,7 +321,7 @@ class GpusScreen(MachineScreen):
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to scroll only where there is more than fits."""
+        """Offer to scroll only if there is more than fits."""
         return action not in ("scroll", "scroll_page") or self._detail.scrolls
 
     def action_scroll(self, lines: int) -> None:
@@ -341,7 +332,7 @@ class GpusScreen(MachineScreen):
 
 
 class ProcessesScreen(FilteredScreen, MachineScreen):
-    """The processes: of the run, on a GPU, or busy."""
+    """The processes of the run, on GPUs, or busy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         FILTER,
@@ -355,7 +346,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         ),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
-        # Before the way back, which has the same key where there is no filter.
+        # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
         *_ALWAYS,
         Binding("p", "leave", "Back", show=False),
@@ -365,10 +356,9 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
     HELP_PAGES = (PROCESSES, Path(__file__).with_name("processes.md"))
 
     def __init__(
-        self, look: Look, find: Callable[[int, float | None], FoundProcess] = FoundProcess
+        self, get_view: GetView, find: Callable[[int, float | None], FoundProcess] = FoundProcess
     ) -> None:
-        """Look at nothing before the screen is shown."""
-        super().__init__(look)
+        super().__init__(get_view)
         self._find = find
 
     def compose_parts(self) -> ComposeResult:
@@ -377,7 +367,6 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:
-        """Say how a process is chosen."""
         self.query_one(ProcessDetails).show(None)
 
     def paint_machine(self, view: MachineView) -> None:
@@ -390,7 +379,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         return self.query_one(ProcessList)
 
     def on_row_list_highlighted(self) -> None:
-        """Show the details of the chosen process, and offer what can be done with it."""
+        """Show the details of the chosen process, and offer to signal it."""
         self._show_chosen()
         self.refresh_bindings()
 
@@ -398,18 +387,18 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         self.query_one(ProcessDetails).show(self.table.highlighted, self.table.wall)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer a signal only to a process that is chosen, and of this machine."""
+        """Offer a signal only if a process of this machine is chosen."""
         if action == "signal":
             return self.table.highlighted is not None and self.table.is_of_this_machine
         return super().check_action(action, parameters)
 
     def action_signal(self) -> None:
-        """Ask which signal the chosen process is to get, if it still runs and may get one."""
+        """Ask which signal to send, if the chosen process still runs and we may send one."""
         chosen = self.table.highlighted
         if chosen is None:
             return
         try:
-            found = self._find(chosen.pid, chosen.started)
+            process = self._find(chosen.pid, chosen.started)
         except NoSignal as problem:
             self.notify(str(problem), severity="error", markup=False)
             return
@@ -418,7 +407,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
             if answer == "stay":
                 return
             try:
-                found.send(signal.Signals[answer])
+                process.send(signal.Signals[answer])
             except NoSignal as problem:
                 self.notify(str(problem), severity="error", markup=False)
             else:

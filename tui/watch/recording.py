@@ -1,4 +1,4 @@
-"""A machine that is recorded, or was: the watch screen, fed from the log."""
+"""The watch screen of a recorded machine, which reads the log."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from tui.widgets.lines import (
     wrapped,
 )
 
-# Less of a path says nothing.
+# A shorter end of a path tells nothing.
 _SHORTEST_PATH = 12
 
 
 class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindings=False):
-    """A machine as its log records it.
+    """A machine as recorded in a log.
 
     Args:
         session: the session, which has no workload.
-        folder: where its log is.
+        folder: the folder of its log.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,11 +60,10 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
     ]
 
     HELP_PAGES = (Path(__file__).with_name("recording.md"), *PANEL)
-    # It costs no second set of sensors.
+    # Reading a log needs no sensors here.
     READS_WHEN_COVERED = True
 
     def __init__(self, session: SessionSource, folder: Path) -> None:
-        """Take the session; nothing is read before the screen is shown."""
         super().__init__(RecordedMachine(session))
         self._session = session
         self._folder = folder
@@ -80,11 +79,11 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         yield RecordingLine()
 
     def tick(self) -> None:
-        """Show how the recording stands, and leave if only its end was waited for."""
+        """Show the state of the recording; leave if the user waited only for its end."""
         session = self._session
-        behind = session.read_share is not None
-        if behind and (self._catching_up is None or self._catching_up.is_finished):
-            # Far ahead of us, as after a suspension.
+        is_behind = session.read_share is not None
+        if is_behind and (self._catching_up is None or self._catching_up.is_finished):
+            # The log may be far ahead, for example after a suspension.
             self._catching_up = self.run_worker(partial(read_to_end, session))
         self.take_refusal()
         self.take_alert()
@@ -104,7 +103,7 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
 
 
 class RecordingLine(GrowingLines):
-    """Since when it is recorded, until when and where; or what is wrong with that."""
+    """The time and the folder of a recording, or its problem."""
 
     DEFAULT_CSS = "RecordingLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 3
@@ -112,21 +111,20 @@ class RecordingLine(GrowingLines):
     def rows(
         self, width: int, height: int, session: SessionSource, folder: Path, stopping: bool
     ) -> list[TextRow]:
-        """Return how a session stands whose log is in a folder."""
         status = "stopping" if stopping else session.status
         text = reading_text(session.read_share) or recording_text(session.snapshot(), status)
-        left: TextRow = ((text, ACCENT if status == Status.RUNNING else PLAIN),)
+        row: TextRow = ((text, ACCENT if status == Status.RUNNING else PLAIN),)
         room = width - cell_len(text) - APART
-        where = _end_of(shown_path(folder), room) if room >= _SHORTEST_PATH else ""
+        if room >= _SHORTEST_PATH:
+            row = joined(row, ((_end_of(shown_path(folder), room), MUTED),), width)
         problem = wrapped(session.problem or "", width, height - 1)
-        first = joined(left, ((where, MUTED),), width) if where else left
-        return [first, *(((line, BAD),) for line in problem)]
+        return [row, *(((line, BAD),) for line in problem)]
 
     show = shows(rows)
 
 
 def _end_of(text: str, width: int) -> str:
-    """Return the end of a text where not all of it has room."""
+    """Return a text, or as much of its end as fits behind an ellipsis."""
     while cell_len(text) > width:
         text = f"…{text.removeprefix('…')[1:]}"
     return text

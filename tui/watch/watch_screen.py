@@ -1,4 +1,4 @@
-"""The machine alone, large."""
+"""The screen of this machine without a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.machine.help import PANEL
 from tui.screens.base import HELP, PALETTE, THEME
 from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
 
-# Imported after the first paint: the charts take as long as all before them.
+# Imported after the first paint: the charts take as long to import as all the rest.
 if TYPE_CHECKING:
     from tui.machine.machine import MachinePanel
 
@@ -44,7 +44,7 @@ LEAVE: tuple[BindingType, ...] = (
 )
 
 
-# Those of a machine; imported with the charts.
+# A copy of `tui.machine.machine.PARTS`, which is imported later.
 _PANES = ("cpu", "cores", "gpus", "processes")
 
 
@@ -66,7 +66,6 @@ class WatchScreen(PanesScreen):
     READS_WHEN_COVERED: ClassVar[bool] = False
 
     def __init__(self, machine: MachineSource) -> None:
-        """Take where the readings come from; none is asked for before the screen is shown."""
         super().__init__()
         self._source = machine
         self._panel: MachinePanel | None = None
@@ -88,7 +87,7 @@ class WatchScreen(PanesScreen):
             self.call_after_refresh(self._panel.show_again)
 
     def on_screen_resume(self) -> None:
-        """Read the machine while this screen is on top; its sensors start after the first paint."""
+        """Start the sensors after the first paint."""
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
@@ -96,7 +95,7 @@ class WatchScreen(PanesScreen):
             self._panel.start()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to a session's sensors, but not for a form or what shows the same."""
+        """Stop the sensors, unless the screen above is a form or shows their readings."""
         if self._panel is not None and not (self.READS_WHEN_COVERED or self.keeps_sampling):
             self._panel.stop()
 

@@ -1,1 +1,1 @@
-"""Start processes that end with us."""
+"""Start supervisors, sensors and workloads: their interpreter, device and pipes."""

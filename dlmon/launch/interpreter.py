@@ -1,8 +1,7 @@
-"""Look at another Python interpreter before anything is run in it (`--python`).
+"""Examine another Python interpreter before a workload runs in it (`--python`).
 
-It is asked for its version and for what is installed there, without importing
-any of that, and it gets only so long to answer: what is named may be no Python
-at all.
+It reports its version and its installed packages without importing them, within a time limit:
+the command may be no Python at all.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
 _MAX_BYTES = 1 << 16
 _NAME_ONE = "name one, such as /path/to/venv/bin/python"
-# Builds of one module that go by other names in a registry.
+# Some builds of a module have other names on PyPI.
 _DISTRIBUTIONS = {
     "tensorflow": (
         *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos"),
@@ -35,8 +34,8 @@ _DISTRIBUTIONS = {
     ),
 }
 
-# Run by an interpreter of any age, so it is written for Python 2 up to the answer. Nothing but
-# `sys` may be imported before the working directory is off the path.
+# Any Python must run this, so it is valid Python 2. It imports only `sys` before the working
+# directory is off the path.
 _SCRIPT = """
 import sys
 if sys.path[:1] == [""]:
@@ -62,15 +61,14 @@ sys.stdout.write(chr(30) + "dlmon " + json.dumps(answer) + chr(10))
 
 
 class InterpreterError(Exception):
-    """The interpreter can't run workloads; the message is one sentence for a person."""
+    """Raised if an interpreter can't run workloads; the message is one sentence for a person."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
     """An interpreter that can run workloads.
 
-    The versions of Keras and of the backend are None where they are there, but
-    no installed package has their version.
+    The versions of Keras and of the backend are None if no installed package gives them.
     """
 
     command: str
@@ -81,10 +79,10 @@ class Interpreter:
 
 
 def own_interpreter(backend: str | None) -> Interpreter:
-    """Return what our own interpreter has; nothing is imported for it.
+    """Return our own interpreter's versions, without importing the packages.
 
     Raises:
-        InterpreterError: it lacks the backend that is asked for, or Keras knows none of that name.
+        InterpreterError: it lacks the backend, or Keras has no backend of that name.
     """
     if backend is not None:
         _check_known(backend)
@@ -101,12 +99,12 @@ def own_interpreter(backend: str | None) -> Interpreter:
 async def examine_interpreter(
     command: str, backend: str, deadline_s: float = DEADLINE_S
 ) -> Interpreter:
-    """Return what an interpreter has; call it on a loop in the main thread.
+    """Return the versions of an interpreter; call this on a loop in the main thread.
 
     Args:
-        command: its path, or a name to be looked up in PATH.
+        command: its path, or a name in PATH.
         backend: tensorflow, jax or torch.
-        deadline_s: how long it may take to answer.
+        deadline_s: the time limit for its answer.
 
     Raises:
         InterpreterError: it can't be run, is no Python, is too old, or lacks
@@ -137,7 +135,7 @@ def _installed(names: tuple[str, ...]) -> str | None:
 
 
 async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
-    """Return what the interpreter wrote until it ended, wrote too much, or was out of time."""
+    """Return the interpreter's output; it is killed if it writes too much or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(command, "-c", _SCRIPT, modules),
@@ -154,8 +152,8 @@ async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
     assert process.stdout is not None
     try:
         return await asyncio.wait_for(process.stdout.readexactly(_MAX_BYTES), deadline_s)
-    except asyncio.IncompleteReadError as ended:
-        return ended.partial
+    except asyncio.IncompleteReadError as error:
+        return error.partial
     except asyncio.TimeoutError:
         raise InterpreterError(
             f"{_named(command)} did not answer within {deadline_s:g} s; {_NAME_ONE}"
@@ -165,12 +163,16 @@ async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
 
 
 def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
-    """Return the interpreter that the answer describes, or say what is missing."""
+    """Return the interpreter that an answer describes.
+
+    Raises:
+        InterpreterError: it can't run workloads.
+    """
     name = _named(command)
     try:
         fields = answer_in(answer)
         version = tuple(int(number) for number in fields["python"])
-        found: dict[str, str | None] = {
+        versions: dict[str, str | None] = {
             str(module): None if release is None else clean(str(release), 100)
             for module, release in fields["found"].items()
         }
@@ -179,20 +181,20 @@ def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
     python = ".".join(map(str, version))
     if version < OLDEST_PYTHON:
         raise InterpreterError(f"{name} is Python {python}; the workloads need 3.10 or newer")
-    missing = [module for module in (backend, "keras") if module not in found]
+    missing = [module for module in (backend, "keras") if module not in versions]
     if missing:
         titles = " and ".join(TITLES.get(module, "Keras") for module in missing)
         raise InterpreterError(
             f"{name} (Python {python}) has no {titles}; install it there with: "
             f"{name} -m pip install {' '.join(missing)}"
         )
-    keras = found["keras"]
+    keras = versions["keras"]
     if keras is not None and keras.partition(".")[0] in ("0", "1", "2"):
         raise InterpreterError(
             f"{name} has Keras {keras}, and the workloads need Keras 3; install it there with: "
             f"{name} -m pip install --upgrade keras"
         )
-    return Interpreter(command, python, keras, backend, found[backend])
+    return Interpreter(command, python, keras, backend, versions[backend])
 
 
 def _named(command: str) -> str:

@@ -21,10 +21,10 @@ _ENDED_EARLY = "the process that was to record the session ended before it could
 
 @dataclass
 class Lifeline:
-    """The pipes to a supervisor: its answer, then the lifeline that keeps its session running.
+    """The pipes to a supervisor, which keep its session running while they are open.
 
-    `job` is what it was started for. `answers` brings its answer and what its log can't take,
-    `errors` what its process writes should it die.
+    `answers` has the supervisor's answer to its `job`, and then the records that its log can't
+    take; `errors` is its stderr, in case it dies.
     """
 
     job: Job
@@ -35,7 +35,7 @@ class Lifeline:
     _unfinished: bytes = b""
 
     def answer(self) -> Started | Refused:
-        """Wait for the supervisor's answer: the session's id and log, or why there is none."""
+        """Wait for the supervisor's answer: the session's id and log, or why none was started."""
         line = self.answers.readline()
         answer: Started | Refused
         try:
@@ -57,14 +57,14 @@ class Lifeline:
         return answer
 
     def new_records(self) -> list[Record]:
-        """Return the records that the supervisor has sent since, which its log could not take."""
+        """Return new records from the supervisor, which its log could not take."""
         if not self._answered or self.answers.closed:
             return []
         arrived = self._unfinished + (self.answers.read() or b"")
         *lines, self._unfinished = arrived.split(b"\n")
         records = []
         for line in lines:
-            # Whatever else it may be, it is no answer of a supervisor of ours.
+            # No supervisor of ours sends a line that is no record.
             with contextlib.suppress(RecordError):
                 record = decode(line)
                 if record is not None:
@@ -73,32 +73,32 @@ class Lifeline:
 
     def send(self, word: str) -> None:
         assert self.process.stdin is not None
-        # A supervisor that is gone needs no word.
+        # The supervisor may have ended.
         with contextlib.suppress(OSError, ValueError):
             self.process.stdin.write(word.encode() + b"\n")
             self.process.stdin.flush()
 
     def release(self) -> None:
-        """Let go of the lifeline; without an earlier `detach`, that stops a local session."""
+        """Close the lifeline, which stops the session unless `detach` was sent before."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
-        # Before the answer, another thread may be reading it.
+        # Until there is an answer, another thread may be reading the pipe.
         if self._answered:
             self.answers.close()
 
 
 def launch(job: Job) -> Lifeline:
-    """Start a supervisor for `job`; `Lifeline.answer` says whether there is a session.
+    """Start a supervisor for `job`; `Lifeline.answer` tells whether a session has started.
 
-    It gets the descriptors that the job names, which stay ours to close.
+    The supervisor inherits the job's descriptors; the caller closes its own.
     """
-    # No pipe: a process that dies with much to say would wait for us to read it.
+    # With a pipe, a dying process that writes a lot would wait for us to read it.
     errors = os.fdopen(os.memfd_create("errors"), "w+b")
-    # Not its stdout: what Python imports as it starts may print there.
+    # Modules that Python imports as it starts may print to stdout.
     reading_fd, answer_fd = os.pipe()
     answers = os.fdopen(reading_fd, "rb")
-    handed_on = {answer_fd, job.stdin_fd, *(job.copy_fds or ())}
+    inherited = {answer_fd, job.stdin_fd, *(job.copy_fds or ())}
     try:
         process = subprocess.Popen(
             python_command("dlmon.supervisor"),
@@ -106,7 +106,7 @@ def launch(job: Job) -> Lifeline:
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
-            pass_fds=[fd for fd in handed_on if fd is not None],
+            pass_fds=[fd for fd in inherited if fd is not None],
             cwd=_existing_directory(),
         )
     finally:
@@ -119,9 +119,9 @@ def launch(job: Job) -> Lifeline:
 
 
 def _existing_directory() -> str:
-    """Return the working directory, or the root where it was deleted under us."""
+    """Return the working directory, or the root if it was deleted."""
     try:
-        here = os.getcwd()  # noqa: PTH109 - Path.cwd() raises the same and costs more
+        directory = os.getcwd()  # noqa: PTH109 - Path.cwd() raises the same and costs more
     except OSError:
         return "/"
-    return here if Path(here).is_dir() else "/"
+    return directory if Path(directory).is_dir() else "/"

@@ -1,10 +1,9 @@
-"""Own a sensors process: start it, read it, replace it when it dies or falls silent.
+"""Run a sensors process: start it, read it, and replace it when it dies or sends no samples.
 
-Both the supervisor and a screen without a session use this; it lives on their
-asyncio loop and never waits for a process that won't die, as one that hangs in
-a driver may not. After such a loss the next process leaves the GPUs alone, so
-that the CPU's readings go on, and a second one tries the driver again, with
-back-off, until it answers and takes over.
+The supervisor, and a screen without a session, use this on their asyncio loop. It never waits
+for a process to die, because one that hangs in a driver may not. After such a loss the next
+process does not use the GPUs, so that the CPU's readings go on, and a second process (the probe)
+tries the driver again, with back-off, until the driver answers and the probe takes over.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
 from dlmon.records.sanitize import clean
 from dlmon.system.children import die_with_parent, end_process, python_command
 
-# A driver without persistence mode wakes up for a second or two a GPU.
+# Without persistence mode, a driver takes a second or two per GPU to initialise.
 START_S = 20.0
 FACTS_S = 25.0
-"""How long to wait for a machine's facts before a run, or in `dlmon doctor`."""
+"""The time limit for a machine's facts before a run, or in `dlmon doctor`."""
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-# What has run so long is not failing over and over: its next loss starts the back-off again.
+# After running this long, a process's next loss starts the back-off from the beginning.
 HEALTHY_S = 60.0
-# A check that is so late was not made for want of our own running.
+# If a check is this late, we were suspended ourselves.
 SUSPENDED_S = 1.0
 _EXIT_WAIT_S = 0.1
 LINE_BYTES = 4 << 20
@@ -40,15 +39,15 @@ class Sensing:
 
     Args:
         interval_s: time between samples.
-        on_facts: called with the static facts of the machine, after each start and when a GPU
-            was found later.
-        on_sample: called with each sample.
+        on_facts: called with the static facts of the machine, after every start and when a GPU
+            is found later.
+        on_sample: called with every sample.
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
-        pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms per GPU.
-        wake: a GPU is about to be used, and so they may be woken.
-        at_once: have the first sample with the facts, and both sooner, for somebody who waits to
-            see the machine; how busy the CPU was at the start is then no figure to judge by.
-        on_no_facts: called when even a process that left the GPUs alone ended before any facts.
+        pcie: also measure the traffic of the GPUs' PCIe links, which takes 40 ms per GPU.
+        wake: a GPU is about to be used, so suspended GPUs may be woken.
+        at_once: send the first sample with the facts, sooner, for a person who waits to see the
+            machine; its CPU load is not representative.
+        on_no_facts: called when a process that does not use the GPUs ended without facts.
     """
 
     def __init__(
@@ -93,24 +92,24 @@ class Sensing:
         return {process.pid for process in self._running()}
 
     def start(self) -> None:
-        """Start the process; call it on the loop, in the main thread."""
+        """Start the process; call this on the loop, in the main thread."""
         self._start_current()
         self._check_later()
 
     def watch(self, pid: int) -> None:
-        """Count a process and its descendants as those of the run; further ones join the first."""
+        """Count a process and its descendants, besides those before, as the run's processes."""
         self._watched_pids.append(pid)
         for process in self._running():
             process.watch(pid, too=len(self._watched_pids) > 1)
 
     def reaped(self, pid: int, exit_code: int) -> None:
-        """Take note that somebody else's waitpid caught one of our processes."""
+        """Note the exit code of one of our processes that the caller's waitpid reaped."""
         for popen in [*self._unreaped, *(process.popen for process in self._running())]:
             if popen.pid == pid:
                 popen.returncode = exit_code
 
     def close(self) -> None:
-        """End the process: killed, and waited for only a moment, for it may hang in a driver."""
+        """Kill the process; wait only a moment, because it may hang in a driver."""
         if self._timer is not None:
             self._timer.cancel()
         for process in self._running():
@@ -131,13 +130,13 @@ class Sensing:
             self._report_lost(f"could not be started ({error.strerror})", "they are tried again")
 
     def _start_probe(self) -> None:
-        # A machine that can't fork just now is one that is tried again later.
+        # If the machine can't fork now, this is tried again later.
         self._back_off()
         with contextlib.suppress(OSError):
             self._probe = self._spawn(None)
 
     def _spawn(self, no_gpus: str | None) -> _Process:
-        # It leaves NVML alone then, and reports that reason in its place.
+        # With this option it does not use NVML, and reports the reason instead of GPUs.
         process = _Process([*self._command, *(["--no-gpus", no_gpus] if no_gpus else [])])
         asyncio.get_running_loop().add_reader(process.fd, self._read, process)
         for number, pid in enumerate(self._watched_pids):
@@ -147,8 +146,8 @@ class Sensing:
     def _read(self, process: _Process) -> None:
         lines = process.read()
         if lines is None:
-            words = _signal_that_ended(process.popen) or process.last_output
-            self._handle_loss(process, f"ended ({words})" if words else "ended")
+            reason = _signal_that_ended(process.popen) or process.last_output
+            self._handle_loss(process, f"ended ({reason})" if reason else "ended")
             return
         for line in lines:
             self._take(process, line)
@@ -159,7 +158,7 @@ class Sensing:
         except RecordError:
             process.last_output = clean(line.decode("utf-8", "replace"), 200) or process.last_output
             return
-        # What was said before the process went on is not why it ended.
+        # Text before a record is not the reason why the process ends.
         process.last_output = ""
         process.last_record_at = time.monotonic()
         if isinstance(record, Facts):
@@ -176,7 +175,7 @@ class Sensing:
             self._on_sample(record)
 
     def _promote(self, probe: _Process, sample: Machine) -> None:
-        """Let the process that the driver answers take the place of the one without GPUs."""
+        """Replace the process without GPUs by the probe, which the driver answers."""
         if self._current is not None:
             self._end(self._current)
         self._current, self._probe = probe, None
@@ -196,7 +195,7 @@ class Sensing:
         self._checked_at = now
         for process in self._running():
             if slept:
-                # It was we who were suspended, not the sensors.
+                # We were suspended, so the sensors may well have sent samples.
                 process.last_record_at = now
             silent_s = now - process.last_record_at
             if silent_s > self._timeout_s(process):
@@ -212,8 +211,7 @@ class Sensing:
         self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
 
     def _timeout_s(self, process: _Process) -> float:
-        # The first sample comes soon after the facts. To reach a GPU again that was lost takes as
-        # long as at the start.
+        # Samples follow soon after the facts. Reopening a lost GPU takes as long as a start.
         starts = process.facts is None or process.may_reopen
         return START_S if starts else self._deadline_s
 
@@ -240,9 +238,9 @@ class Sensing:
         self._failures += 1
         self._next_start_at = time.monotonic() + delay_s
 
-    def _report_lost(self, reason: str, what_follows: str) -> None:
+    def _report_lost(self, reason: str, next_action: str) -> None:
         if not self._lost:
-            self._on_notice(f"the sensors {reason}; {what_follows}")
+            self._on_notice(f"the sensors {reason}; {next_action}")
         self._lost = True
 
     def _report_back(self) -> None:
@@ -265,7 +263,7 @@ def _every_gpu_answers(sample: Machine) -> bool:
 
 
 def _why_no_gpu_answers(sample: Machine) -> str | None:
-    """Say why a sample holds no reading of any GPU; None where it holds one."""
+    """Return why a sample has no reading of any GPU; None if it has one."""
     if not sample.gpus:
         return sample.why.get("gpus", "it has no GPU")
     if any(map(_answers, sample.gpus)):
@@ -274,18 +272,18 @@ def _why_no_gpu_answers(sample: Machine) -> str | None:
 
 
 def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:
-    """Return in words the signal that ended a process whose pipe has ended."""
-    # Its files are closed a moment before it can be waited for.
+    """Return in words the signal that ended a process whose pipe is closed."""
+    # The kernel closes a process's files a moment before it can be waited for.
     with contextlib.suppress(subprocess.TimeoutExpired):
         popen.wait(_EXIT_WAIT_S)
     if popen.returncode is None or popen.returncode >= 0:
         return None
-    words = signal.strsignal(-popen.returncode)
-    return words.lower() if words else f"signal {-popen.returncode}"
+    description = signal.strsignal(-popen.returncode)
+    return description.lower() if description else f"signal {-popen.returncode}"
 
 
 class _Process:
-    """One sensors process, and what it has sent so far."""
+    """A running sensors process."""
 
     def __init__(self, command: list[str]) -> None:
         self.popen = subprocess.Popen(
@@ -311,7 +309,7 @@ class _Process:
 
     @property
     def may_use_a_driver(self) -> bool:
-        """Whether it may hang or crash in a GPU's driver, as far as is known."""
+        """False once its facts show that it does not use the GPUs."""
         return self.facts is None or self.facts.machine.gpus is not None
 
     def read(self) -> list[bytes] | None:
@@ -327,12 +325,12 @@ class _Process:
         return lines
 
     def watch(self, pid: int, too: bool) -> None:
-        # A process that just died is noticed by its end of file.
+        # The end of its output tells that it died.
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(f"{'watch_too' if too else 'watch'} {pid}\n".encode())
 
     def end(self) -> bool:
-        """Kill it without waiting; return whether it has still to be reaped."""
+        """Kill it without waiting; return whether it must still be reaped."""
         unreaped = self.popen.poll() is None
         if unreaped:
             end_process(self.pid, signal.SIGKILL)

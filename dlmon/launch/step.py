@@ -1,4 +1,4 @@
-"""Of what several processes a command is one, as a scheduler starts it on many machines at once."""
+"""The task of a Slurm job step that we run as: a scheduler starts one command on many hosts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Task:
     """One of the processes of a job step.
 
     Attributes:
-        step: what the step is called, the same for all of them and for no other.
-        number: which of them it is, from 0.
-        is_first_here: whether it is the first of its machine.
+        step: a unique name of the step, the same for all its tasks.
+        number: the number of the task, from 0.
+        is_first_here: true for the first task on its host.
     """
 
     step: str
@@ -23,9 +23,9 @@ class Task:
 
 
 def task_of(environment: Mapping[str, str]) -> Task | None:
-    """Return which task of a Slurm step this is; None where it is alone, or none.
+    """Return our task of a Slurm step; None if we are no task, or the only one.
 
-    What `srun` sets for each task is described in its manual; a batch script by itself is no step.
+    The manual of `srun` lists the variables; a batch script by itself is no step.
     """
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
     numbers = [environment.get(name, "") for name in names]
@@ -35,6 +35,6 @@ def task_of(environment: Mapping[str, str]) -> Task | None:
     if count < 2 or number >= count:
         return None
     restarts = environment.get("SLURM_RESTART_COUNT", "0")
-    again = f".{restarts}" if restarts.isascii() and restarts.isdecimal() else ""
+    suffix = f".{restarts}" if restarts.isascii() and restarts.isdecimal() else ""
     is_first_here = environment.get("SLURM_LOCALID", "0") == "0"
-    return Task(f"{job}.{step}{again}", number, is_first_here)
+    return Task(f"{job}.{step}{suffix}", number, is_first_here)

@@ -229,9 +229,9 @@ def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
     """Return how a run with these options would compare with published times."""
     defaults = default_conditions(workload)
-    from dlmon.launch.device import numbered
+    from dlmon.launch.device import gpu_numbers
 
-    devices = options.devices or len(numbered(options.device)) or 1
+    devices = options.devices or len(gpu_numbers(options.device)) or 1
     conditions = replace(
         defaults,
         batch_size=options.batch_size or workload.batch_size * devices,

@@ -16,7 +16,7 @@ HASH = bootstrap.hash_of(FILES)
 @pytest.fixture
 def kept(tmp_path):
     """Return a folder in which the files are kept."""
-    bootstrap.keep(str(tmp_path), HASH, FILES)
+    bootstrap.write_folder(str(tmp_path), HASH, FILES)
     return tmp_path / HASH
 
 
@@ -77,18 +77,18 @@ def test_one_that_another_connection_kept_in_the_meantime_is_taken(kept, monkeyp
         rename(old, new)
         if str(old) == str(kept):
             # The other one is there again before we are.
-            bootstrap.keep(str(kept.parent), HASH, FILES)
+            bootstrap.write_folder(str(kept.parent), HASH, FILES)
 
     monkeypatch.setattr(os, "rename", rename_late)
-    bootstrap.keep(str(kept.parent), HASH, FILES)
+    bootstrap.write_folder(str(kept.parent), HASH, FILES)
     assert bootstrap.is_whole(str(kept), HASH)
 
 
 def test_a_folder_of_our_own_is_closed_to_others(tmp_path):
     path = tmp_path / "a" / "b"
-    bootstrap.own_folder(str(path))
+    bootstrap.make_private(str(path))
     path.chmod(0o777)
-    bootstrap.own_folder(str(path))
+    bootstrap.make_private(str(path))
     assert path.stat().st_mode & 0o777 == 0o700
 
 
@@ -97,17 +97,17 @@ def test_a_folder_that_is_a_link_or_a_file_is_not_ours(tmp_path):
     (tmp_path / "file").touch()
     for name in ("link", "file"):
         with pytest.raises(OSError, match="is not a folder of ours"):
-            bootstrap.own_folder(str(tmp_path / name))
+            bootstrap.make_private(str(tmp_path / name))
 
 
 def test_the_cache_is_the_first_place_and_relative_ones_are_none(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/c")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/r")
     own = f"dlmon-{os.geteuid()}"
-    assert bootstrap.places()[:2] == ["/c/dlmon/boxes", f"/r/{own}"]
-    assert bootstrap.places()[-1] == f"/dev/shm/{own}"
+    assert bootstrap.parent_folders()[:2] == ["/c/dlmon/boxes", f"/r/{own}"]
+    assert bootstrap.parent_folders()[-1] == f"/dev/shm/{own}"
     monkeypatch.setenv("XDG_CACHE_HOME", "c")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "r")
     monkeypatch.setenv("HOME", "/h")
-    assert bootstrap.places()[0] == "/h/.cache/dlmon/boxes"
-    assert all(map(os.path.isabs, bootstrap.places()))
+    assert bootstrap.parent_folders()[0] == "/h/.cache/dlmon/boxes"
+    assert all(map(os.path.isabs, bootstrap.parent_folders()))

@@ -26,7 +26,6 @@ from dlmon.figures.machine.readings import (
     identity,
     memory_figures,
     why_no_gpu,
-    without_detail,
 )
 from dlmon.records import MachineFacts
 from dlmon.records.record import record
@@ -53,7 +52,7 @@ from tui.machine.tile import (
     memory_reading,
 )
 from tui.machine.view import NO_PROCESSES_YET, MachineView
-from tui.widgets.lines import BAD, GrowingLines, TextRow, in_rows, shows
+from tui.widgets.lines import BAD, GrowingLines, TextRow, in_rows, shows, without_detail
 
 # Imported after the first paint, which never shows either.
 if TYPE_CHECKING:
@@ -421,7 +420,7 @@ class AboutLines(GrowingLines):
     ) -> list[TextRow]:
         """Return the name of the host, if given, and the facts; a notice takes the last row."""
         about = identity(facts) or ["waiting for the sensors"]
-        why = without_detail(why_no_gpu(facts), 0)
+        why = why_no_gpu(facts).partition(": ")[0]
         about = [f"{part}: {why}" if part == NO_GPU and why else part for part in about]
         first, *parts = about if host is None else [host, *about]
         rows = in_rows(first, parts, width, height)

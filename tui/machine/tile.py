@@ -19,7 +19,6 @@ from dlmon.figures.machine.readings import (
     memory_figures,
     no_utilization,
     run_figures,
-    without_detail,
     worst,
 )
 from dlmon.figures.value_axis import nice_top
@@ -31,7 +30,7 @@ from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView
 from tui.widgets.chart import LINE, Chart, ChartPicture, picture_rows
-from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, TextRow, digits_of, fit
+from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, TextRow, digits_of, fit, without_detail
 
 # A tile of at least this size has figures above its chart; a smaller one, in its border.
 _LEAST_WIDTH, _LEAST_ROWS = 44, 10

@@ -260,6 +260,13 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(f"{start}…", width)
 
 
+def without_detail(text: str, width: int) -> str:
+    """Return a reason without what follows its last colons, as far as needed to fit."""
+    while cell_len(text) > width and ": " in text:
+        text = text.rpartition(": ")[0]
+    return text
+
+
 def shows(
     rows: Callable[Concatenate[Any, int, int, Shown], list[TextRow]],
 ) -> Callable[Concatenate[Any, Shown], None]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from rich.cells import cell_len
-
 from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
 from dlmon.records import (
@@ -437,13 +435,6 @@ def _gpu_memory(label: str, used_mib: float, total_mib: float | None) -> Figure:
     figure = memory_figure(label, used_mib, total_mib)
     # Frameworks take all of it at their start: that is no trouble.
     return replace(figure, level="high") if figure.level else figure
-
-
-def without_detail(text: str, width: int) -> str:
-    """Return a reason without what follows its last colons, as far as needed to fit."""
-    while cell_len(text) > width and ": " in text:
-        text = text.rpartition(": ")[0]
-    return text
 
 
 NO_GPU = "no GPU"

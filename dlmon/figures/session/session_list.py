@@ -24,7 +24,6 @@ from dlmon.figures.comparison.earlier_runs import (
     unusual_settings,
 )
 from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
-from dlmon.figures.machine.readings import without_detail
 from dlmon.figures.report.sections import Note, Section, Table
 from dlmon.figures.session import tokens
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
@@ -205,7 +204,7 @@ def _outcome(entry: SessionEntry, whole: bool, unsaid: Container[str]) -> str:
         lack = (result.lacking or {}).get(metric)
         if whole:
             return why
-        return _lack_in_brief(lack, entry.header) or without_detail(why, 0)
+        return _lack_in_brief(lack, entry.header) or why.partition(": ")[0]
     figure = f"{units.band(timing)} {timed_unit(metric)}".rstrip()
     against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)

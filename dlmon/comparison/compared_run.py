@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.same_script import Script
+from dlmon.quantities import SAMPLES_PER_SECOND, TOKENS_PER_SECOND
 from dlmon.records import (
     TITLES,
     MachineFacts,
@@ -70,10 +71,7 @@ class SteadyFigure:
 
 Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 
-SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
-TOKENS_PER_SECOND = "tokens_per_second"
-MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
-"""Shares of the peak that was measured, and of the maker's: one is no measure of the other."""
+STEPS_PER_SECOND = "steps_per_second"
 RATE_UNITS = {
     SAMPLES_PER_SECOND: "samples/s",
     STEPS_PER_SECOND: "steps/s",

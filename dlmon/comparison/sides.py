@@ -12,16 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.compared_run import (
     BACKEND,
-    MEASURED_PEAK_PCT,
-    PRINTED_PEAK_PCT,
-    SAMPLES_PER_SECOND,
-    TOKENS_PER_SECOND,
     RunFigures,
     lower_is_better,
     options_with_effect,
 )
+from dlmon.quantities import BY_KEY, OTHER_CORES, QUANTITIES, SAMPLES_PER_SECOND, Quantity
 from dlmon.records import AccountPart, Status
-from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
@@ -32,16 +28,13 @@ from dlmon.statistics.ratios import (
     run_spread,
 )
 
-THROUGHPUT = "samples_per_second"
-RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
-"""How many cores the run took during steady training, and how many other programs did."""
+THROUGHPUT = SAMPLES_PER_SECOND
 ACCOUNT = "account."
 """What the name of a part of the account begins with."""
 METRIC = "metric."
 """What the name of a metric's last value begins with."""
 # Of a run without it, it may not have been measured.
 _DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
-_COST = "cost_usd"
 # However many batches follow, these take as long.
 _ONCE = frozenset(
     f"{ACCOUNT}{part}"
@@ -54,42 +47,29 @@ _ONCE = frozenset(
     )
 )
 
-# What is compared, in this order. Metrics and the parts of the account follow.
-FIGURES = (
-    THROUGHPUT,
-    TOKENS_PER_SECOND,
-    MEASURED_PEAK_PCT,
-    PRINTED_PEAK_PCT,
-    "seconds_per_epoch",
-    "step_ms.median",
-    "step_ms.p95",
-    "compile_s",
-    "gpu_pct",
-    *GPU_ACTIVITY,
-    "cpu_pct",
-    RUN_CORES,
-    OTHER_CORES,
-    "gpu_power_w",
-    "cpu_power_w",
-    "energy_j_per_epoch.gpu",
-    "energy_j_per_epoch.cpu",
-    "memory_mib",
-    "gpu_memory_mib",
-    "cost_usd_per_epoch",
-    "cost_usd",
-)
-MORE_IS_BETTER = frozenset({THROUGHPUT, TOKENS_PER_SECOND, MEASURED_PEAK_PCT, PRINTED_PEAK_PCT})
-NEITHER_IS_BETTER = frozenset(
-    {"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES, *GPU_ACTIVITY}
-)
-NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
-"""Of these the difference counts: of next to nothing, a change in percent says nothing."""
+FIGURES = tuple(quantity.key for quantity in QUANTITIES if quantity.is_compared)
+"""What is compared, in this order. Metrics and the parts of the account follow."""
 
 NOTICEABLE_CORES = 0.5
 NOTICEABLE_DISAGREEMENT = 0.01
 _SHOWN_DIGITS = 12
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
+
+
+def quantity_of(key: str) -> Quantity:
+    """Return the quantity that a figure is of: one of the table, a part of the account, a metric.
+
+    What each of these is called depends on the runs.
+    """
+    if key.startswith(ACCOUNT):
+        return Quantity(key, unit="s", per="" if key in _ONCE else "run")
+    if key.startswith(METRIC):
+        name = key.removeprefix(METRIC)
+        return Quantity(
+            key, name, less_is_better=lower_is_better(name), per="run", written="metric"
+        )
+    return BY_KEY[key]
 
 
 @record(frozen=True)
@@ -115,12 +95,10 @@ class SidesFigure:
     def is_better(self) -> bool | None:
         """Whether new is the better side; None where that is unclear, or neither would be."""
         claim = Claim.UNKNOWN if self.ratio is None else self.ratio.claim
-        if claim not in (Claim.FASTER, Claim.SLOWER) or self.name in NEITHER_IS_BETTER:
+        less_is_better = quantity_of(self.name).less_is_better
+        if claim not in (Claim.FASTER, Claim.SLOWER) or less_is_better is None:
             return None
-        less_is_better: bool | None = self.name not in MORE_IS_BETTER
-        if self.name.startswith(METRIC):
-            less_is_better = lower_is_better(self.name.removeprefix(METRIC))
-        return None if less_is_better is None else (claim is Claim.SLOWER) == less_is_better
+        return (claim is Claim.SLOWER) == less_is_better
 
 
 @record(frozen=True)
@@ -287,14 +265,13 @@ def _figure(
 ) -> SidesFigure:
     ours, theirs = _values(name, base), _values(name, new)
     why = _why_unlike(name, base, new) if ours and theirs else None
-    is_compared = why is None and name not in NO_RATIO
-    ratio = _ratio(name, base, new, repeats) if is_compared else None
-    is_geometric = name not in NO_RATIO
+    has_ratio = quantity_of(name).has_ratio
+    ratio = _ratio(name, base, new, repeats) if why is None and has_ratio else None
     mixed = [name == THROUGHPUT and len(_counts_steps(side)) > 1 for side in (base, new)]
     return SidesFigure(
         name=name,
-        base=None if mixed[0] else _center(ours, is_geometric),
-        new=None if mixed[1] else _center(theirs, is_geometric),
+        base=None if mixed[0] else _center(ours, has_ratio),
+        new=None if mixed[1] else _center(theirs, has_ratio),
         ratio=ratio,
         runs=(len(ours), len(theirs)),
         why=why,
@@ -354,12 +331,13 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
     runs = (*base, *new)
     if name == THROUGHPUT and len(_counts_steps(runs)) > 1:
         return "one side counts steps, the other samples"
-    if name == _COST or (name.startswith((ACCOUNT, METRIC)) and name not in _ONCE):
+    per = quantity_of(name).per
+    if per == "run":
         if any(name.removeprefix(METRIC) in run.read_once for run in runs):
             return "the last value covers only some steps, and no epoch"
         counts = {run.batches for run in runs if run.batches is not None}
         return "the runs had different numbers of batches" if len(counts) > 1 else None
-    if "epoch" not in name:
+    if per != "epoch":
         return None
     if len({run.samples for run in runs}) > 1:
         return "their epochs differ in length"

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from dlmon.quantities import OTHER_CORES, RUN_CORES
 from dlmon.records import Batches, BatchSummary, Epoch
 from dlmon.records.record import record
-from dlmon.session.readings import OTHER_CORES, RUN_CORES, Means, Reading
+from dlmon.session.readings import Means, Reading
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 MIN_EPOCHS = 3

@@ -8,14 +8,13 @@ from itertools import chain
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from dlmon.quantities import OTHER_CORES, QUANTITIES, RUN_CORES
 from dlmon.records import Machine
-from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.session.limits.rules import SHARED_GPU_MIB
 from dlmon.session.limits.seen import MIN_SAMPLES, program_name
 
 WITHIN = 0.8
 """So much of a reading's time lies in a stretch that it counts for."""
-RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 # What NVML names as holding the clocks down, by the quantity that counts it.
 THROTTLES = {
     "thermal slowdown": "heat_pct",
@@ -31,11 +30,12 @@ _SLOWED_BY = {
     "slowdown_pct": "a hardware slowdown",
 }
 _OF_TRAINING = (
-    *("cpu_pct", "cpu_power_w", "steal_pct", "stopped_pct", RUN_CORES, OTHER_CORES),
-    *("run_cpu_wait_pct", "gpu_pct", "gpu_power_w", "slowed_pct", *GPU_ACTIVITY),
+    *("steal_pct", "stopped_pct", "run_cpu_wait_pct", "slowed_pct"),
+    *(one.key for one in QUANTITIES if one.is_compared and one.readings == "mean"),
 )
 _CORES = "cores"
-_MOST_OF_TRAINING = ("memory_mib", "gpu_memory_mib", _CORES)
+_MOST_OF_TRAINING = (_CORES, *(one.key for one in QUANTITIES if one.readings == "max"))
+_JOINED: dict[str, Callable[[list[Any]], float]] = {"mean": fmean, "sum": sum, "max": max}
 
 
 class Reading(NamedTuple):
@@ -86,17 +86,13 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
     if not gpus:
         return {name: value for name, value in found.items() if value is not None}
-    joined: tuple[tuple[str, Callable[[list[Any]], float], list[Any]], ...] = (
-        ("gpu_pct", fmean, [gpu.utilization_pct for gpu in rows]),
-        ("sm_mhz", fmean, [gpu.sm_mhz for gpu in rows]),
-        *((name, fmean, [getattr(gpu, name) for gpu in rows]) for name in GPU_ACTIVITY),
-        ("gpu_power_w", sum, [gpu.power_w for gpu in rows]),
-        ("gpu_memory_mib", max, [gpu.memory_used_mib for gpu in rows]),
-    )
-    for name, join, values in joined:
-        # Where one is not known, neither is what they come to.
-        known = [value for value in values if value is not None]
-        found[name] = join(known) if known and len(known) == len(gpus) else None
+    for quantity in QUANTITIES:
+        if quantity.gpu is not None:
+            field, join = quantity.gpu
+            # If one is not known, neither is what they come to.
+            known = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
+            is_whole = known and len(known) == len(gpus)
+            found[quantity.key] = _JOINED[join](known) if is_whole else None
     throttles = [gpu.throttle for gpu in rows if gpu.throttle is not None]
     if throttles:
         slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}

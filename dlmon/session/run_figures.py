@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.compared_run import (
-    MEASURED_PEAK_PCT,
-    PRINTED_PEAK_PCT,
-    TOKENS_PER_SECOND,
     Curve,
     RunFigures,
     cpus_of,
@@ -33,6 +30,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
+from dlmon.quantities import MEASURED_PEAK_PCT, PRINTED_PEAK_PCT, QUANTITIES, value_of
 from dlmon.records import Doubt, Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.learning import MetricFigure, metric_figures
@@ -113,7 +111,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     session = read_session(log, on_read)
     over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
     snapshot, result = session.snapshot(ended=over), session.result
-    values = {} if result is None else _values_of_result(result)
+    values = {} if result is None else _values_of(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
     curve = None
     if session.training_start is not None and session.throughput.end_ns is not None:
@@ -140,7 +138,7 @@ def read_session(log: Path, on_read: OnRead = ignore) -> Session:
 
 def figures_of_entry(entry: SessionEntry) -> RunFigures:
     """Return what the result of a session gives for comparing, without reading its log."""
-    values = {} if entry.result is None else _values_of_result(entry.result)
+    values = {} if entry.result is None else _values_of(entry.result)
     return _of_entry(_figures(entry.header, entry.status, entry.result, values), entry)
 
 
@@ -154,30 +152,16 @@ def _of_entry(figures: RunFigures, entry: SessionEntry) -> RunFigures:
 
 
 def _values_of(figures: Snapshot | Result) -> dict[str, float]:
-    values: dict[str, float | None] = {"compile_s": figures.compile_s}
-    if figures.samples_per_second is not None:
-        values[THROUGHPUT] = figures.samples_per_second.mean
-    if figures.tokens_per_second is not None:
-        values[TOKENS_PER_SECOND] = figures.tokens_per_second.mean
+    values = {
+        quantity.key: value
+        for quantity in QUANTITIES
+        if quantity.is_compared and (value := value_of(figures, quantity.key)) is not None
+    }
     effective = figures if isinstance(figures, Result) else figures.effective
     if effective.peak_share is not None:
         is_measured = effective.peak_from in (None, MEASURED)
-        name = MEASURED_PEAK_PCT if is_measured else PRINTED_PEAK_PCT
-        values[name] = 100 * effective.peak_share
-    if figures.seconds_per_epoch is not None:
-        values["seconds_per_epoch"] = figures.seconds_per_epoch.value
-    if figures.step_ms is not None:
-        values["step_ms.median"] = figures.step_ms.median
-        values["step_ms.p95"] = figures.step_ms.p95
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _values_of_result(result: Result) -> dict[str, float]:
-    values = _values_of(result)
-    for device, joules in (result.energy_j_per_epoch or {}).items():
-        values[f"energy_j_per_epoch.{device}"] = joules
-    if result.cost_usd is not None:
-        values["cost_usd"] = result.cost_usd
+        key = MEASURED_PEAK_PCT if is_measured else PRINTED_PEAK_PCT
+        values[key] = 100 * effective.peak_share
     return values
 
 

@@ -11,9 +11,7 @@ from operator import itemgetter
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compared_run import (
     BACKEND,
-    SAMPLES_PER_SECOND,
     STEPS_PER_SECOND,
-    TOKENS_PER_SECOND,
     RunFigures,
     cpus_of,
 )
@@ -55,6 +53,7 @@ from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import OPTIONS, RunOptions, known_options
+from dlmon.quantities import SAMPLES_PER_SECOND, TOKENS_PER_SECOND
 from dlmon.records import Result, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean

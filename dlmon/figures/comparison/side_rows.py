@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os.path import commonprefix
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
-from dlmon.comparison.compared_run import (
-    MEASURED_PEAK_PCT,
-    PRINTED_PEAK_PCT,
-    RATE_UNITS,
-    TOKENS_PER_SECOND,
-    RunFigures,
-)
+from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
-    OTHER_CORES,
-    RUN_CORES,
     THROUGHPUT,
     Difference,
     NotComparable,
@@ -28,11 +19,13 @@ from dlmon.comparison.sides import (
     SidesFigure,
     compare_sides,
     failed_text,
+    quantity_of,
     without_throughput,
 )
 from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.verdicts import doubts_of_all
+from dlmon.figures.quantity_text import number_of
 from dlmon.figures.report.redact import Redaction
 from dlmon.figures.report.sections import (
     Figures,
@@ -70,30 +63,6 @@ _SHOWN_BEFORE = 8
 """How many characters that two long values share are shown before what differs."""
 
 _LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
-_NAMES = {
-    "seconds_per_epoch": "seconds per epoch",
-    "step_ms.median": "median step, ms",
-    "step_ms.p95": "95 % of steps, ms",
-    "compile_s": "compile, s",
-    "gpu_pct": "GPU busy, %",
-    "sm_active_pct": "SM active, %",
-    "tensor_pct": "tensor cores, %",
-    "dram_pct": "GPU memory bandwidth, %",
-    "memory_busy_pct": "GPU memory busy, %",
-    "cpu_pct": "CPU busy, %",
-    RUN_CORES: "this run, cores",
-    OTHER_CORES: "other programs, cores",
-    "gpu_power_w": "GPU power, W",
-    "cpu_power_w": "CPU power, W",
-    "energy_j_per_epoch.gpu": "GPU, J per epoch",
-    "energy_j_per_epoch.cpu": "CPU, J per epoch",
-    "memory_mib": "memory, GiB",
-    "gpu_memory_mib": "GPU memory, GiB",
-    "cost_usd_per_epoch": "USD per epoch",
-    "cost_usd": "USD",
-    MEASURED_PEAK_PCT: "of the measured peak, %",
-    PRINTED_PEAK_PCT: "of the maker's peak, %",
-}
 
 
 def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section]:
@@ -147,9 +116,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     is_script = all(run.command is not None for run in runs)
     # Where one side counts samples and the other steps, the verdict says so.
     rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
-    names = {**_NAMES, THROUGHPUT: rate, TOKENS_PER_SECOND: RATE_UNITS[TOKENS_PER_SECOND]}
-    if not compiled:
-        names["compile_s"] = "first batches, extra s"
+    names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
 
     def name(figure: str) -> str:
         if figure.startswith(ACCOUNT):
@@ -157,7 +124,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
             return f"{part_name(part, is_script, compiled)}, s"
         if figure.startswith(METRIC):
             return f"last {clean(figure.removeprefix(METRIC), _LONGEST_METRIC)}"
-        return names.get(figure, figure)
+        return names.get(figure) or quantity_of(figure).title
 
     return name
 
@@ -165,7 +132,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
 def _row(figure: SidesFigure, name: str) -> tuple[str, ...]:
     ratio = figure.ratio
     base, new = (
-        UNKNOWN if value is None else _number(figure.name, value, other)
+        UNKNOWN if value is None else number_of(quantity_of(figure.name), value, other)
         for value, other in ((figure.base, figure.new), (figure.new, figure.base))
     )
     interval = ""
@@ -197,30 +164,6 @@ def p_text(p: float) -> str:
     if p < 0.001:
         return "<0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
-
-
-def _number(name: str, value: float, other: float | None) -> str:
-    """Write one side of a figure, to the same digit as the other side where both are small."""
-    if name.startswith(METRIC):
-        return units.metric(value)
-    if name.endswith("_mib"):
-        return f"{value / 1024:.2f}"
-    if "usd" in name:
-        return units.dollars(value).removesuffix(" USD")
-    if name in (MEASURED_PEAK_PCT, PRINTED_PEAK_PCT):
-        return units.share(value / 100).removesuffix(" %")
-    if name.endswith("_pct"):
-        return f"{value:.0f}"
-    if name in (RUN_CORES, OTHER_CORES):
-        return f"{value:.2f}"
-    if abs(value) >= 999.5:
-        return f"{value:,.0f}"
-    if abs(value) >= 99.95:
-        return f"{value:.0f}"
-    smallest = min((abs(side) for side in (value, other) if side), default=1.0)
-    if smallest < 0.01 and abs(value) < 1:
-        return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
-    return f"{value:.2f}"
 
 
 def side_name(runs: Sequence[RunFigures]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlmon.figures import units
 from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.quantities import OTHER_CORES, RUN_CORES
 from dlmon.records import Epoch, Model, Notice
 from dlmon.records.words import gpu_name
 from dlmon.session.epoch_comparison import (
@@ -22,7 +23,6 @@ from dlmon.session.epoch_comparison import (
     compare_epoch,
 )
 from dlmon.session.learning import importance, metric_of
-from dlmon.session.readings import OTHER_CORES, RUN_CORES
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 

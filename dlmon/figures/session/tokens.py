@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.comparison.compared_run import RATE_UNITS, TOKENS_PER_SECOND
 from dlmon.figures import units
+from dlmon.quantities import BY_KEY, TOKENS_PER_SECOND
 from dlmon.records import SamplesPerSecond
 
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
-UNIT = RATE_UNITS[TOKENS_PER_SECOND]
+UNIT = BY_KEY[TOKENS_PER_SECOND].unit
 _SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.quantities import OTHER_CORES
 from dlmon.records import Cpu, Gpu, Machine, ProcessTree
-from dlmon.session.readings import OTHER_CORES, Means, values_of
+from dlmon.session.readings import Means, values_of
 
 S = 1_000_000_000
 

@@ -1,0 +1,142 @@
+"""The quantities of a session: their names and units, and how two sessions compare by them.
+
+This is the one table of them. A new quantity is a field of `Snapshot` and `Result`, or a reading
+of a GPU, and a row here: then it is in summaries, lists, comparisons, reports and `--json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
+from dlmon.records.record import record
+
+SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
+MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
+"""Shares of the peak that was measured, and of the maker's: one is no measure of the other."""
+RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
+"""How many cores the run took during steady training, and how many other programs did."""
+
+
+@record(frozen=True)
+class Quantity:
+    """One quantity.
+
+    Attributes:
+        key: what it is called in logs and JSON: where its value is in a snapshot or a result, such
+            as `step_ms.median`; dots are underscores in the names of columns.
+        name: what people call it; empty if its unit says it.
+        unit: the unit that it is written in; empty for a plain number.
+        less_is_better: None if neither side of a comparison is the better one by it.
+        per: what its value grows with: the length of an epoch, or of a run.
+        has_ratio: whether it is compared by its ratio. Of next to nothing, a change in percent
+            says nothing.
+        is_compared: whether two sides of runs are compared by it.
+        is_reported: whether it is a column of the table of sessions, and a figure of JSON.
+        parts: what more of its value is reported, such as its band.
+        readings: for what is read of the machine in steady training, the mean or the most of it.
+        gpu: for a reading of the GPUs that train, its field in `Gpu`, and what those of several
+            come to.
+        written: how its number is written, if not as its unit says.
+    """
+
+    key: str
+    name: str = ""
+    unit: str = ""
+    less_is_better: bool | None = True
+    per: Literal["", "epoch", "run"] = ""
+    has_ratio: bool = True
+    is_compared: bool = True
+    is_reported: bool = False
+    parts: tuple[str, ...] = ()
+    readings: Literal["", "mean", "max"] = ""
+    gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
+    written: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with its unit: GPU busy, %."""
+        return ", ".join(filter(None, (self.name, self.unit)))
+
+
+def _of_machine(
+    key: str,
+    name: str,
+    unit: str = "%",
+    readings: Literal["mean", "max"] = "mean",
+    gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None,
+    is_compared: bool = True,
+) -> Quantity:
+    """Return a reading of the machine; how much of it a run uses is neither better nor worse."""
+    less = True if readings == "max" else None
+    return Quantity(key, name, unit, less, readings=readings, gpu=gpu, is_compared=is_compared)
+
+
+QUANTITIES = (
+    Quantity("run_seconds", unit="seconds per run", is_compared=False, is_reported=True),
+    Quantity(
+        SAMPLES_PER_SECOND,
+        unit="samples/s",
+        less_is_better=False,
+        is_reported=True,
+        parts=("band",),
+    ),
+    Quantity(
+        TOKENS_PER_SECOND, unit="tokens/s", less_is_better=False, is_reported=True, parts=("band",)
+    ),
+    Quantity(MEASURED_PEAK_PCT, "of the measured peak", "%", False, written="share"),
+    Quantity(PRINTED_PEAK_PCT, "of the maker's peak", "%", False, written="share"),
+    Quantity(
+        "seconds_per_epoch",
+        unit="seconds per epoch",
+        per="epoch",
+        is_reported=True,
+        parts=("low", "high", "projected"),
+    ),
+    Quantity("step_ms.median", "median step", "ms", is_reported=True),
+    Quantity("step_ms.p95", "95 % of steps", "ms", is_reported=True),
+    Quantity("compile_s", "compile", "s", is_reported=True),
+    _of_machine("gpu_pct", "GPU busy", gpu=("utilization_pct", "mean")),
+    _of_machine("sm_active_pct", "SM active", gpu=("sm_active_pct", "mean")),
+    _of_machine("tensor_pct", "tensor cores", gpu=("tensor_pct", "mean")),
+    _of_machine("dram_pct", "GPU memory bandwidth", gpu=("dram_pct", "mean")),
+    _of_machine("memory_busy_pct", "GPU memory busy", gpu=("memory_busy_pct", "mean")),
+    _of_machine("cpu_pct", "CPU busy"),
+    Quantity(RUN_CORES, "this run", "cores", None, has_ratio=False, readings="mean"),
+    Quantity(OTHER_CORES, "other programs", "cores", has_ratio=False, readings="mean"),
+    _of_machine("sm_mhz", "GPU clock", "MHz", gpu=("sm_mhz", "mean"), is_compared=False),
+    _of_machine("gpu_power_w", "GPU power", "W", gpu=("power_w", "sum")),
+    _of_machine("cpu_power_w", "CPU power", "W"),
+    Quantity("energy_j_per_epoch.gpu", "GPU", "J per epoch", per="epoch", is_reported=True),
+    Quantity("energy_j_per_epoch.cpu", "CPU", "J per epoch", per="epoch", is_reported=True),
+    _of_machine("memory_mib", "memory", "GiB", "max"),
+    _of_machine("gpu_memory_mib", "GPU memory", "GiB", "max", ("memory_used_mib", "max")),
+    Quantity("cost_usd_per_epoch", unit="USD per epoch", per="epoch"),
+    Quantity("cost_usd", unit="USD", per="run", is_reported=True),
+    Quantity("epochs", "epochs", is_compared=False, is_reported=True),
+    Quantity("batches", "batches", is_compared=False, is_reported=True),
+    Quantity("stalls", "stalls", is_compared=False, is_reported=True),
+    Quantity("wall_s", "wall", "s", is_compared=False, is_reported=True),
+    Quantity("effective_flop_s", "effective", "FLOP/s", is_compared=False, is_reported=True),
+    Quantity("peak_share", "of its peak", "share", is_compared=False, is_reported=True),
+    Quantity("not_padding", "not padding", "share", is_compared=False, is_reported=True),
+    Quantity("trained_on", "trained on", "share", is_compared=False, is_reported=True),
+)
+BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
+
+
+def value_of(figures: object, key: str) -> float | None:
+    """Return the value of a quantity in a snapshot or a result; None if that has none."""
+    value = held_by(figures, key)
+    if isinstance(value, SamplesPerSecond):
+        return value.mean
+    return value.value if isinstance(value, SecondsPerEpoch | RunSeconds) else value
+
+
+def held_by(figures: object, key: str) -> Any:
+    """Return what a snapshot or a result holds of a quantity: a number, or one with its band."""
+    held: Any = figures
+    for name in key.split("."):
+        held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
+    return held

@@ -8,7 +8,8 @@ from fakes.forged_logs import forge_logs
 from fakes.strategies import ANY_RECORDS, header
 from hypothesis import given, settings
 
-from dlmon.figures.report.report import make_report, session_report
+from dlmon.figures.report import session_report
+from dlmon.figures.report.report import make_report
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
 from dlmon.render.charts import draw_chart, svg_of

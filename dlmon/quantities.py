@@ -7,12 +7,14 @@ of a GPU, and a row here: then it is in summaries, lists, comparisons, reports a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
 from dlmon.records.record import record
 
-SAMPLES_PER_SECOND, TOKENS_PER_SECOND = "samples_per_second", "tokens_per_second"
+SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
+TOKENS_PER_SECOND = "tokens_per_second"
+STEP_MS = "step_ms"
 MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
 """Shares of the peak that was measured, and of the maker's: one is no measure of the other."""
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
@@ -29,7 +31,7 @@ class Quantity:
         name: what people call it; empty if its unit says it.
         unit: the unit that it is written in; empty for a plain number.
         less_is_better: None if neither side of a comparison is the better one by it.
-        per: what its value grows with: the length of an epoch, or of a run.
+        per: what its value is of, and grows with: an epoch, a run or a batch.
         has_ratio: whether it is compared by its ratio. Of next to nothing, a change in percent
             says nothing.
         is_compared: whether two sides of runs are compared by it.
@@ -45,7 +47,7 @@ class Quantity:
     name: str = ""
     unit: str = ""
     less_is_better: bool | None = True
-    per: Literal["", "epoch", "run"] = ""
+    per: Literal["", "epoch", "run", "batch"] = ""
     has_ratio: bool = True
     is_compared: bool = True
     is_reported: bool = False
@@ -74,7 +76,15 @@ def _of_machine(
 
 
 QUANTITIES = (
-    Quantity("run_seconds", unit="seconds per run", is_compared=False, is_reported=True),
+    Quantity(
+        "run_seconds",
+        unit="seconds for the whole run",
+        per="run",
+        is_compared=False,
+        is_reported=True,
+    ),
+    Quantity(STEPS_PER_SECOND, unit="steps/s", less_is_better=False, is_compared=False),
+    Quantity(STEP_MS, unit="milliseconds per batch", per="batch", is_compared=False),
     Quantity(
         SAMPLES_PER_SECOND,
         unit="samples/s",
@@ -126,12 +136,56 @@ QUANTITIES = (
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
 
 
+@record(frozen=True)
+class Throughput:
+    """A steady throughput with its unit: samples, steps or tokens per second."""
+
+    measured: SamplesPerSecond
+    unit: str
+
+
+class Throughputs(Protocol):
+    """The throughputs of a snapshot, a result or a loop."""
+
+    @property
+    def samples_per_second(self) -> SamplesPerSecond | None: ...
+
+    @property
+    def counts_steps(self) -> bool | None: ...
+
+    @property
+    def tokens_per_second(self) -> SamplesPerSecond | None: ...
+
+
+def rate_unit(figures: object) -> str:
+    """Return the unit of a throughput: steps where the size of a script's batches isn't known.
+
+    Args:
+        figures: a snapshot, a result, a loop or a session.
+    """
+    counts_steps = getattr(figures, "counts_steps", None)
+    return BY_KEY[STEPS_PER_SECOND if counts_steps else SAMPLES_PER_SECOND].unit
+
+
+def throughputs_of(figures: Throughputs) -> tuple[Throughput, ...]:
+    """Return the steady throughputs that are known: in samples or steps, and then in tokens."""
+    measured = (
+        (figures.samples_per_second, rate_unit(figures)),
+        (figures.tokens_per_second, BY_KEY[TOKENS_PER_SECOND].unit),
+    )
+    return tuple(Throughput(rate, unit) for rate, unit in measured if rate is not None)
+
+
 def value_of(figures: object, key: str) -> float | None:
     """Return the value of a quantity in a snapshot or a result; None if that has none."""
-    value = held_by(figures, key)
-    if isinstance(value, SamplesPerSecond):
-        return value.mean
-    return value.value if isinstance(value, SecondsPerEpoch | RunSeconds) else value
+    return number_in(held_by(figures, key))
+
+
+def number_in(held: Any) -> float | None:
+    """Return the number of a value that may have a band: the mean of a throughput."""
+    if isinstance(held, SamplesPerSecond):
+        return held.mean
+    return held.value if isinstance(held, SecondsPerEpoch | RunSeconds) else held
 
 
 def held_by(figures: object, key: str) -> Any:

@@ -9,9 +9,15 @@ from dataclasses import field
 from typing import Any, Protocol
 
 from dlmon.comparison.conditions import Conditions
-from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.same_script import Script
-from dlmon.quantities import SAMPLES_PER_SECOND, TOKENS_PER_SECOND
+from dlmon.quantities import (
+    BY_KEY,
+    SAMPLES_PER_SECOND,
+    STEP_MS,
+    STEPS_PER_SECOND,
+    TOKENS_PER_SECOND,
+    Throughputs,
+)
 from dlmon.records import (
     TITLES,
     MachineFacts,
@@ -71,11 +77,8 @@ class SteadyFigure:
 
 Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 
-STEPS_PER_SECOND = "steps_per_second"
 RATE_UNITS = {
-    SAMPLES_PER_SECOND: "samples/s",
-    STEPS_PER_SECOND: "steps/s",
-    TOKENS_PER_SECOND: "tokens/s",
+    key: BY_KEY[key].unit for key in (SAMPLES_PER_SECOND, STEPS_PER_SECOND, TOKENS_PER_SECOND)
 }
 """The metrics of which more is faster."""
 
@@ -121,7 +124,7 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Stea
     return SteadyFigure(value, value / (1 + share), value / (1 - share))
 
 
-class Figures(Protocol):
+class Figures(Throughputs, Protocol):
     """What is known of a run, as it goes on or as it ended."""
 
     @property
@@ -132,15 +135,6 @@ class Figures(Protocol):
 
     @property
     def step_ms(self) -> StepTime | None: ...
-
-    @property
-    def samples_per_second(self) -> SamplesPerSecond | None: ...
-
-    @property
-    def counts_steps(self) -> bool | None: ...
-
-    @property
-    def tokens_per_second(self) -> SamplesPerSecond | None: ...
 
 
 def metric_of_script(figures: Figures) -> str:
@@ -196,7 +190,6 @@ class Curve:
     Attributes:
         series: its values.
         start_ns: when the run's own time begins.
-        counts_steps: as for `RunFigures`.
         unit: of its values.
         factor: by what those of the series are multiplied.
         validations: of a metric, when each validation ended and what it came to.
@@ -207,7 +200,6 @@ class Curve:
 
     series: Series
     start_ns: int
-    counts_steps: bool = False
     unit: str = ""
     factor: float = 1.0
     validations: Sequence[tuple[int, float | None]] = ()

@@ -18,7 +18,6 @@ from dlmon.comparison.published import (
     OF_A_STEP,
     PRECISIONS,
     QUOTE,
-    STEP_MS,
     PublishedError,
     is_formula,
     own_published_path,
@@ -26,6 +25,7 @@ from dlmon.comparison.published import (
     read_own_published,
 )
 from dlmon.comparison.references import missing_part
+from dlmon.quantities import STEP_MS
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean
 from dlmon.system.files import read_regular
 from dlmon.system.private_files import FILE_MODE, make_private_folder

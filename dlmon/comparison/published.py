@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.numbers import decimal_number, whole_number
+from dlmon.quantities import STEP_MS
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.system.files import MIB, read_regular
@@ -20,7 +21,6 @@ FEWER_OPERATIONS = "over its peak: fast convolutions (Winograd, FFT) do fewer th
 
 _T = TypeVar("_T")
 
-STEP_MS = "step_ms"
 WEIGHT_UPDATE = "this run's time includes the weight update"
 # Which published metrics the time of a batch stands beside, by mode, and what differs from each.
 OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {

@@ -27,11 +27,11 @@ from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.comparison.published import (
     MIXED,
     NO_PRECISION,
-    STEP_MS,
     Published,
     published,
     published_metrics,
 )
+from dlmon.quantities import STEP_MS
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dlmon.comparison.compared_run import Timing
     from dlmon.comparison.references import ComparisonRow
+    from dlmon.quantities import Throughput
     from dlmon.records import SamplesPerSecond, SecondsPerEpoch
 
 
@@ -114,9 +115,9 @@ def band(timing: Timing | ComparisonRow) -> str:
     return with_band(timing).text(timing.projected)
 
 
-def throughput(measured: SamplesPerSecond, unit: str = "samples/s") -> str:
-    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
-    return with_band(measured, unit).text()
+def throughput(it: Throughput) -> str:
+    """Write a steady throughput with its 95 % interval: 5,540 ± 24 samples/s."""
+    return with_band(it.measured, it.unit).text()
 
 
 def dollars(value: float) -> str:
@@ -171,11 +172,6 @@ def usual(timing: SecondsPerEpoch) -> str:
 def rate(value: float) -> str:
     """Write samples per second: 5,540 or 12.3."""
     return _three_figures(value)
-
-
-def rate_unit(counts_steps: bool | None) -> str:
-    """Return the unit of throughput: steps where the size of a script's batches isn't known."""
-    return "steps/s" if counts_steps else "samples/s"
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:

@@ -29,6 +29,7 @@ from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
 from dlmon.notification import DesktopAlerts
 from dlmon.protocol.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
+from dlmon.quantities import rate_unit
 from dlmon.records import (
     Alert,
     Epoch,
@@ -331,8 +332,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     if snapshot.overdue_s is not None:
         parts.append(overdue_text(snapshot.overdue_s))
     if snapshot.samples_per_second_now is not None:
-        unit = units.rate_unit(snapshot.counts_steps)
-        parts.append(f"{units.rate(snapshot.samples_per_second_now)} {unit}")
+        parts.append(f"{units.rate(snapshot.samples_per_second_now)} {rate_unit(snapshot)}")
     parts += filter(None, [now_text(snapshot)])
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)

@@ -30,7 +30,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.quantities import MEASURED_PEAK_PCT, PRINTED_PEAK_PCT, QUANTITIES, value_of
+from dlmon.quantities import MEASURED_PEAK_PCT, PRINTED_PEAK_PCT, QUANTITIES, rate_unit, value_of
 from dlmon.records import Doubt, Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.learning import MetricFigure, metric_figures
@@ -115,7 +115,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
     curve = None
     if session.training_start is not None and session.throughput.end_ns is not None:
-        curve = Curve(session.throughput, session.training_start, session.counts_steps)
+        curve = Curve(session.throughput, session.training_start, unit=rate_unit(session))
     metrics = metric_figures(snapshot.epochs, session.learning, session.loops.of)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
     return _of_entry(replace(figures, curve=curve), entry)

@@ -150,6 +150,16 @@ class Snapshot:
     why_no_parts: str | None = None
 
     @property
+    def not_padding(self) -> float | None:
+        """The share of the tokens of sampled batches that is no padding."""
+        return self.token_shares.of("not_padding")
+
+    @property
+    def trained_on(self) -> float | None:
+        """The share of the tokens of sampled batches that has labels."""
+        return self.token_shares.of("trained_on")
+
+    @property
     def is_compile_measured(self) -> bool:
         """Whether a framework said when it compiled, wherever that was."""
         return any(pause.name == COMPILE for pause in self.pauses)

@@ -20,6 +20,7 @@ from dlmon.figures.session.epochs import (
     steps_asked_for,
     validation_time,
 )
+from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.snapshot import Snapshot
@@ -367,7 +368,7 @@ class EpochZoom(TimeChartsScreen):
         if epoch is None or epoch.samples is None:
             return super()._throughput_now(snapshot)
         name = f"{epoch_word(snapshot.header)} {epoch.epoch + 1}"
-        return (f"{name}  {samples_per_second_of(epoch)} {units.rate_unit(False)}",)
+        return (f"{name}  {samples_per_second_of(epoch)} {BY_KEY[SAMPLES_PER_SECOND].unit}",)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         epoch = self.zoomed_epoch

@@ -13,6 +13,7 @@ from dlmon.figures.session.framework_memory import memory_text
 from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
+from dlmon.quantities import rate_unit, throughputs_of
 from dlmon.records import Alert
 from dlmon.session.gaps import GapKind
 from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
@@ -179,11 +180,10 @@ class TimeChartsScreen(ChartsScreen):
 
     def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Write the throughput with its band, and the stalls."""
-        unit = units.rate_unit(snapshot.counts_steps)
-        measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
-        figure = f"{units.rate(now)} {unit}" if now is not None else ""
-        if measured is not None:
-            figure = units.throughput(measured, unit)
+        steady, now = throughputs_of(snapshot), snapshot.samples_per_second_now
+        figure = f"{units.rate(now)} {rate_unit(snapshot)}" if now is not None else ""
+        if steady:
+            figure = units.throughput(steady[0])
         stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
         in_tokens = tokens.rate_text(snapshot)
         if snapshot.overdue_s is not None:
@@ -200,7 +200,7 @@ class TimeChartsScreen(ChartsScreen):
         start_ns = axis.start_ns + column * axis.column_ns
         extremes = series.extremes(start_ns, start_ns + axis.column_ns)
         low, high = map(units.rate, extremes or (value, value))
-        text = f"{units.rate(value)} {units.rate_unit(self._source.session.counts_steps)}"
+        text = f"{units.rate(value)} {rate_unit(self._source.session)}"
         return (text, f"({low} to {high})") if low != high else (text,)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:

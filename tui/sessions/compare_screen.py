@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from dlmon.comparison.sides import NotComparable, SidesComparison
 from dlmon.figures.comparison.side_rows import describe_sides
 from dlmon.figures.report.sections import Note
-from dlmon.figures.units import rate_unit
 from dlmon.log.folder import LogError
 from dlmon.session.run_figures import OnRead, compare_logs
 from tui.drawing.time_axis import TimeAxis
@@ -137,7 +136,7 @@ class CompareScreen(ExportControls):
         count = self._chart.plot_columns
         span_ns = max((curve.end_ns - curve.start_ns for _, curve in curves), default=0)
         axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
-        units = sorted({rate_unit(curve.counts_steps) for _, curve in curves})
+        units = sorted({curve.unit for _, curve in curves})
         if len(units) > 1:
             self._chart.show_curves("Throughput", (), axis, reason=_TWO_UNITS, right="")
             return

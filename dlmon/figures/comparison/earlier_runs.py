@@ -18,12 +18,12 @@ from dlmon.comparison.compared_run import (
 )
 from dlmon.comparison.conditions import Conditions, with_defaults
 from dlmon.comparison.peaks import MEASURED, flop_s_text
-from dlmon.comparison.published import STEP_MS
 from dlmon.comparison.references import Match, find_match
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import OPTIONS, RunOptions, as_typed, differing, in_words
+from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEP_MS
 from dlmon.records import (
     WITHOUT_EPOCHS,
     Requirement,
@@ -166,9 +166,8 @@ def epoch_text(snapshot: Snapshot) -> str:
 
 def timed_unit(metric: str) -> str:
     """Return what a time is per: epoch, run or batch; nothing of a throughput."""
-    if metric in RATE_UNITS:
-        return ""
-    return {"run_seconds": "per run", STEP_MS: "per batch"}.get(metric, "per epoch")
+    per = BY_KEY[metric].per
+    return f"per {per}" if per else ""
 
 
 def unusual_settings(options: Mapping[str, Any]) -> list[str]:
@@ -206,7 +205,7 @@ def compile_text(compile_s: float, compiles: bool) -> str:
 def why_no_time(snapshot: Snapshot, status: Status) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
     metric, why = metric_of(snapshot), snapshot.why
-    name = "samples_per_second" if metric in RATE_UNITS else metric
+    name = SAMPLES_PER_SECOND if metric in RATE_UNITS else metric
     if name not in why:
         name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
     reason = why.get(name, "")

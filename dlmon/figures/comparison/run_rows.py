@@ -9,19 +9,9 @@ from dataclasses import field, replace
 from operator import itemgetter
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
-from dlmon.comparison.compared_run import (
-    BACKEND,
-    STEPS_PER_SECOND,
-    RunFigures,
-    cpus_of,
-)
+from dlmon.comparison.compared_run import BACKEND, RunFigures, cpus_of
 from dlmon.comparison.conditions import Conditions
-from dlmon.comparison.published import (
-    STEP_MS,
-    Published,
-    PublishedDevice,
-    find_device,
-)
+from dlmon.comparison.published import Published, PublishedDevice, find_device
 from dlmon.comparison.references import ComparisonRow, Reference, beside, compare, missing_part
 from dlmon.comparison.same_script import is_same_work, script_of
 from dlmon.comparison.sides import (
@@ -53,7 +43,7 @@ from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import OPTIONS, RunOptions, known_options
-from dlmon.quantities import SAMPLES_PER_SECOND, TOKENS_PER_SECOND
+from dlmon.quantities import BY_KEY
 from dlmon.records import Result, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -95,7 +85,8 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        return _TITLES[metric_of(self.snapshot)]
+        unit = BY_KEY[metric_of(self.snapshot)].unit
+        return unit.replace("/s", " per second").capitalize()
 
     @property
     def this(self) -> ComparisonRow | None:
@@ -189,14 +180,6 @@ class Comparison:
 
 
 NO_FIGURE = "This run has no figure to compare."
-_TITLES = {
-    "seconds_per_epoch": "Seconds per epoch",
-    "run_seconds": "Seconds for the whole run",
-    STEP_MS: "Milliseconds per batch",
-    SAMPLES_PER_SECOND: "Samples per second",
-    STEPS_PER_SECOND: "Steps per second",
-    TOKENS_PER_SECOND: "Tokens per second",
-}
 
 
 def difference(badge: str) -> str:

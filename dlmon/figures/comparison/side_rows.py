@@ -22,7 +22,6 @@ from dlmon.comparison.sides import (
     quantity_of,
     without_throughput,
 )
-from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.verdicts import doubts_of_all
 from dlmon.figures.quantity_text import number_of
@@ -39,6 +38,7 @@ from dlmon.figures.report.sections import (
     with_texts,
 )
 from dlmon.figures.session.time_breakdown import part_name
+from dlmon.quantities import rate_unit
 from dlmon.records import AccountPart, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
@@ -115,7 +115,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     compiled = all(run.compiles for run in runs)
     is_script = all(run.command is not None for run in runs)
     # Where one side counts samples and the other steps, the verdict says so.
-    rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
+    rate = "throughput" if comparison.throughput.why else rate_unit(runs[0])
     names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
 
     def name(figure: str) -> str:

@@ -10,6 +10,7 @@ from dlmon.figures import units
 from dlmon.figures.machine.readings import Level, gpu_kinds
 from dlmon.figures.session import tokens
 from dlmon.figures.session.phases import overdue_text, phase_text
+from dlmon.quantities import rate_unit
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
 from dlmon.records.words import gpu_name
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
@@ -168,8 +169,7 @@ def session_rate(session: RunningSession) -> str:
     if session.tokens_per_second is not None:
         return f"{units.rate(session.tokens_per_second)} {tokens.UNIT}"
     if session.samples_per_second is not None:
-        unit = units.rate_unit(session.counts_steps)
-        return f"{units.rate(session.samples_per_second)} {unit}"
+        return f"{units.rate(session.samples_per_second)} {rate_unit(session)}"
     return "" if session.epoch is None else phase_text(session.phase)
 
 

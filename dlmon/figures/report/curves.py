@@ -11,8 +11,8 @@ from dlmon.comparison.compared_run import Curve
 from dlmon.figures.machine.readings import activity_name
 from dlmon.figures.report.sections import Chart, Line, Values
 from dlmon.figures.session import tokens
-from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import value_range
+from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEPS_PER_SECOND, rate_unit
 from dlmon.records import Record, SessionHeader
 from dlmon.records.record import record
 from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, drawable, importance
@@ -30,8 +30,8 @@ THROUGHPUT, IN_STEPS, CPU, GPU, POWER, MEMORY = (
     "Throughput", "Throughput in steps", "CPU", "GPU utilisation", "Power", "Memory in use",
 )  # fmt: skip
 _CHARTS = {
-    THROUGHPUT: rate_unit(counts_steps=False),
-    IN_STEPS: rate_unit(counts_steps=True),
+    THROUGHPUT: BY_KEY[SAMPLES_PER_SECOND].unit,
+    IN_STEPS: BY_KEY[STEPS_PER_SECOND].unit,
     CPU: "%",
     GPU: "%",
     POWER: "W",
@@ -237,7 +237,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
 
     # Steps and samples per second are not drawn over each other.
     of_steps = " of steps" if session.counts_steps else ""
-    add(f"throughput{of_steps}", rate_unit(session.counts_steps), session.throughput)
+    add(f"throughput{of_steps}", rate_unit(session), session.throughput)
     add("tokens", tokens.UNIT, session.tokens_rate)
     if (share := _share_of_peak(session)) is not None:
         add("share of the peak", "%", *share)

@@ -60,13 +60,13 @@ from dlmon.figures.session.tables import (
     metric_table,
 )
 from dlmon.figures.session.time_breakdown import gap_of_session, longest_gaps, step_rows
-from dlmon.figures.session.tokens import band_text
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.label import read_label
 from dlmon.log.log_follower import LogFollower
 from dlmon.options.jobs import recorded_options
 from dlmon.options.option import as_text
+from dlmon.quantities import throughputs_of
 from dlmon.records import (
     FRAMEWORKS,
     Epoch,
@@ -271,11 +271,8 @@ def _headline(snapshot: Snapshot) -> str:
         return f"failed: {f'GPU memory ran out: {explained}' if explained else result.error}"
     if timing is not None and snapshot.header.workload in WORKLOADS:
         return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
-    if snapshot.samples_per_second is not None:
-        unit = units.rate_unit(snapshot.counts_steps)
-        tokens = band_text(snapshot.tokens_per_second)
-        return tokens or units.throughput(snapshot.samples_per_second, unit=unit)
-    return ""
+    throughputs = throughputs_of(snapshot)
+    return units.throughput(throughputs[-1]) if throughputs else ""
 
 
 def _command(snapshot: Snapshot) -> str | None:

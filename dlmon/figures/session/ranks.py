@@ -9,6 +9,7 @@ from dlmon.figures import units
 from dlmon.figures.machine.processes import gpus_text
 from dlmon.figures.report.sections import Table
 from dlmon.figures.session.tokens import UNIT
+from dlmon.quantities import rate_unit
 from dlmon.records.record import record
 from dlmon.session.limits.ranks import straggler_of
 
@@ -53,7 +54,7 @@ class RankRow:
 def rank_unit(snapshot: Snapshot) -> str:
     """Return what ranks are compared by: tokens where samples of all hold any."""
     in_tokens = all(one.tokens_per_second is not None for one in snapshot.trainers)
-    return UNIT if in_tokens else units.rate_unit(snapshot.counts_steps)
+    return UNIT if in_tokens else rate_unit(snapshot)
 
 
 def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:

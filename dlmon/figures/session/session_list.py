@@ -25,13 +25,13 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
 from dlmon.figures.report.sections import Note, Section, Table
-from dlmon.figures.session import tokens
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import location_options
 from dlmon.log.label import Label
 from dlmon.options.run_options import in_words
 from dlmon.protocol.stop import CAUSE_TEXT
+from dlmon.quantities import throughputs_of
 from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
@@ -452,11 +452,7 @@ def settings_text(entry: SessionEntry) -> str:
 
 def speed_text(result: Result, header: SessionHeader) -> str:
     """Say how fast a session was, and what that took."""
-    parts = []
-    if result.samples_per_second is not None:
-        unit = units.rate_unit(result.counts_steps)
-        parts.append(units.throughput(result.samples_per_second, unit))
-    parts += filter(None, [tokens.band_text(result.tokens_per_second)])
+    parts = [units.throughput(each) for each in throughputs_of(result)]
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:

@@ -44,6 +44,7 @@ from dlmon.figures.session.time_breakdown import (
 from dlmon.figures.session.tokens import tokens_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
+from dlmon.quantities import QUANTITIES, SAMPLES_PER_SECOND, held_by, number_in, rate_unit
 from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.records.record import record
@@ -89,37 +90,25 @@ def summary_rows(outcome: Outcome) -> list[Row]:
 
 def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
     """Return the numbers of a session by what they are called; None is unknown."""
-    snapshot, result = outcome.snapshot, outcome.snapshot.result
-    epoch, step = snapshot.seconds_per_epoch, snapshot.step_ms
-    # Where steps are counted, how many samples went by isn't known.
-    rate = None if snapshot.counts_steps else snapshot.samples_per_second
-    trains = not snapshot.header.is_machine_recording
-    energy = (result is not None and result.energy_j_per_epoch) or {}
-    return {
-        "run_seconds": getattr(snapshot.run_seconds, "value", None),
-        "seconds_per_epoch": getattr(epoch, "value", None),
-        "seconds_per_epoch_low": getattr(epoch, "low", None),
-        "seconds_per_epoch_high": getattr(epoch, "high", None),
-        "projected": getattr(epoch, "projected", None),
-        "samples_per_second": getattr(rate, "mean", None),
-        "samples_per_second_band": getattr(rate, "band", None),
-        "step_ms_median": getattr(step, "median", None),
-        "step_ms_p95": getattr(step, "p95", None),
-        "compile_s": snapshot.compile_s,
-        "epochs": len(snapshot.epochs) if trains else None,
-        "batches": snapshot.batches if trains else None,
-        "stalls": snapshot.stalls,
-        "wall_s": getattr(result, "wall_s", None),
-        "cost_usd": getattr(result, "cost_usd", None),
-        "energy_j_per_epoch_cpu": energy.get("cpu"),
-        "energy_j_per_epoch_gpu": energy.get("gpu"),
-        "effective_flop_s": getattr(result, "effective_flop_s", None),
-        "peak_share": getattr(result, "peak_share", None),
-        "tokens_per_second": getattr(snapshot.tokens_per_second, "mean", None),
-        "tokens_per_second_band": getattr(snapshot.tokens_per_second, "band", None),
-        "not_padding": snapshot.token_shares.of("not_padding"),
-        "trained_on": snapshot.token_shares.of("trained_on"),
-    }
+    snapshot = outcome.snapshot
+    sources: tuple[object, ...] = (snapshot, snapshot.result)
+    if snapshot.header.is_machine_recording:
+        sources = (snapshot.result,)
+    numbers: dict[str, Cell] = {}
+    for quantity in QUANTITIES:
+        if not quantity.is_reported:
+            continue
+        key = quantity.key
+        held = next((one for s in sources if (one := held_by(s, key)) is not None), None)
+        if key == SAMPLES_PER_SECOND and snapshot.counts_steps:
+            # How many samples went by isn't known.
+            held = None
+        column = key.replace(".", "_")
+        numbers[column] = len(held) if isinstance(held, tuple) else number_in(held)
+        for part in quantity.parts:
+            name = part if part == "projected" else f"{column}_{part}"
+            numbers[name] = getattr(held, part, None)
+    return numbers
 
 
 def _what_ran(outcome: Outcome) -> Iterator[Row]:
@@ -171,7 +160,7 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
         if outcome.has_trained:
             yield "throughput", f"– ({why.get('samples_per_second', '')})"
         return
-    found = units.with_band(measured, units.rate_unit(snapshot.counts_steps))
+    found = units.with_band(measured, rate_unit(snapshot))
     yield "throughput", found.noted(trainers_text(snapshot))
     if tokens := tokens_text(snapshot):
         yield "tokens", tokens

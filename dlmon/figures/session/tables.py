@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dlmon.figures import units
 from dlmon.figures.report.sections import Note, Section, Table
-from dlmon.figures.session import tokens
 from dlmon.figures.session.epochs import steps_asked_for, validation_time
+from dlmon.quantities import throughputs_of
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Profile
 from dlmon.session.learning import LOSS, Metric, MetricFigure
 from dlmon.session.snapshot import Snapshot
@@ -54,9 +54,7 @@ def loop_table(snapshot: Snapshot, most: int = MOST_LOOPS) -> Table | None:
 
 
 def _loop_row(loop: LoopResult) -> tuple[str, ...]:
-    epoch, rate = loop.seconds_per_epoch, loop.samples_per_second
-    unit = units.rate_unit(loop.counts_steps)
-    of_tokens = tokens.band_text(loop.tokens_per_second)
+    epoch = loop.seconds_per_epoch
     return (
         "▶" if loop.headline else "",
         what_trains(loop),
@@ -64,7 +62,7 @@ def _loop_row(loop: LoopResult) -> tuple[str, ...]:
         f"{loop.batches:,}",
         units.seconds(loop.train_s),
         "–" if epoch is None else units.band(epoch),
-        "–" if rate is None else f"{units.throughput(rate, unit)}{of_tokens and f', {of_tokens}'}",
+        ", ".join(map(units.throughput, throughputs_of(loop))) or "–",
     )
 
 

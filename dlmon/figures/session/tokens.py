@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
-from dlmon.quantities import BY_KEY, TOKENS_PER_SECOND
+from dlmon.quantities import BY_KEY, TOKENS_PER_SECOND, value_of
 from dlmon.records import SamplesPerSecond
 
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 UNIT = BY_KEY[TOKENS_PER_SECOND].unit
-_SHARES = (("not_padding", "not padding"), ("trained_on", "trained on"))
 
 
 def now_text(snapshot: Snapshot) -> str:
@@ -31,15 +30,13 @@ def rate_text(snapshot: Snapshot) -> str:
 
 def band_text(measured: SamplesPerSecond | None) -> str:
     """Return a steady throughput in tokens with its interval; empty where there is none."""
-    return "" if measured is None else units.throughput(measured, UNIT)
+    return "" if measured is None else units.with_band(measured, UNIT).text()
 
 
 def shares_text(snapshot: Snapshot) -> str:
     """Return the shares that are known, as "83 % not padding, 61 % trained on, sampled"."""
-    shares = [(snapshot.token_shares.of(name), words) for name, words in _SHARES]
-    known = [
-        f"{units.percent(100 * share)} {words}" for share, words in shares if share is not None
-    ]
+    shares = ((value_of(snapshot, key), BY_KEY[key].name) for key in ("not_padding", "trained_on"))
+    known = [f"{units.percent(100 * share)} {name}" for share, name in shares if share is not None]
     return ", ".join([*known, "sampled"]) if known else ""
 
 

@@ -11,6 +11,7 @@ from dlmon.comparison.compared_run import timing_of_step
 from dlmon.comparison.conditions import cores
 from dlmon.figures import units
 from dlmon.figures.session.phases import phase_text
+from dlmon.quantities import Throughput
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 
 # What writes a figure, and what it writes of each value; several arguments are a tuple.
@@ -136,7 +137,9 @@ def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projec
     number, _, half = units.band(timing).removeprefix("~ ").replace(",", "").partition(" s ± ")
     assert not half or float(half) < float(number)
     rate = SamplesPerSecond(median=1, mean=value, standard_error=None, jitter=0, band=above)
-    text = units.throughput(rate).removesuffix(" samples/s").replace(",", "")
+    text = (
+        units.throughput(Throughput(rate, "samples/s")).removesuffix(" samples/s").replace(",", "")
+    )
     mean, _, half = text.removeprefix("~ ").partition(" ± ")
     assert not half or float(half) < float(mean)
     assert text.startswith("~") == units.with_band(rate).is_very_uncertain
@@ -162,7 +165,7 @@ def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anyt
     mean, band, text
 ):
     measured = SamplesPerSecond(mean, mean, 1.0, 1.0, band)
-    assert units.throughput(measured) == text
+    assert units.throughput(Throughput(measured, "samples/s")) == text
 
 
 @given(st.just(0.0) | st.floats(1e-4, 1e18))
@@ -176,7 +179,7 @@ def test_no_figure_is_written_with_an_exponent(value):
         units.ratio(value),
         *(write(timing) for write in (units.band, units.duration)),
         units.size(int(value)),
-        units.throughput(measured),
+        units.throughput(Throughput(measured, "samples/s")),
         units.memory_in_use(value, value),
         units.short_memory_in_use(value, max(1, value)),
     ):

@@ -42,7 +42,7 @@ from dlmon.sweep.plan import (
     combinations_of,
     fair_order,
 )
-from dlmon.sweep.runner import Place, SweepRun, ThisMachine
+from dlmon.sweep.runner import LocalHost, SweepHost, SweepRun
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 _MOST_SEED = 1 << 32
@@ -172,7 +172,7 @@ def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun
     make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
     refuse = partial(refusal, plan, here=writer.header.slurm is None)
     if writer.header.slurm is None:
-        run = SweepRun(writer, make_job, refuse, _place_of)
+        run = SweepRun(writer, make_job, refuse, _make_host)
     else:
         from dlmon.sweep.array import ArrayRun
 
@@ -191,14 +191,13 @@ async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
     return await tell_end(alerts, writer.header.id, name, took_s, counts)
 
 
-def _place_of(host: str | None) -> Place:
-    """Return the machine that a host names."""
-    if host is None:
-        return ThisMachine()
-    # Most sweeps are made here.
-    from dlmon.remote.place import OtherMachine
+def _make_host(name: str | None) -> SweepHost:
+    if name is None:
+        return LocalHost()
+    # Most sweeps run on this host.
+    from dlmon.remote.sweep_host import RemoteHost
 
-    return OtherMachine(host)
+    return RemoteHost(name)
 
 
 def new_seed() -> int:

@@ -1,9 +1,8 @@
-"""Answer a viewer's requests on a box: `dlmon.launch.bootstrap` starts this over ssh.
+"""Answer a viewer's requests on a host: `dlmon.launch.bootstrap` starts this over ssh.
 
-stdin brings one request a line (JSON: `id`, `ask`, and what that takes), stdout takes the
-answers: each names its request, and the last one of a request says `end`, or `error`. One
-connection so carries a machine's samples and a followed log at once. The end of stdin ends all of
-it; what runs here goes on.
+Each line of stdin is a request (JSON with `id`, `ask` and its fields). Each line of stdout is an
+answer with the `id` of its request; the last answer to a request has `end` or `error`. Several
+requests can be open at once. The agent ends with its stdin; sessions on the host go on.
 """
 
 from __future__ import annotations
@@ -72,24 +71,23 @@ from dlmon.system.this_host import boot_id, host_name
 Answer = dict[str, Any]
 Answers = AsyncIterator[Answer]
 
-# Escaped, a chunk has to fit into the longest line that a viewer takes.
+# With its JSON escapes, a chunk must fit into the longest line that a viewer reads.
 CHUNK_BYTES = 128 * 1024
-# A run takes less than 1 KiB of it.
+# A run takes less than 1 KiB of a sweep's log.
 MOST_SWEEP_BYTES = 4 << 20
-# In base64.
 TRACE_CHUNK_BYTES = 512 * 1024
 POLL_S = 0.25
-# What a job records on its node is looked for by the processes there.
+# The time between two searches for logs of the job that the agent runs in.
 JOB_LOOK_S = 5.0
-# A viewer asks something every ten seconds at least; one that is silent so long is gone, though
-# its connection may look alive from here.
+# A viewer sends a ping every ten seconds; if it is silent for this long it is gone, even if its
+# connection looks alive.
 SILENCE_S = 120.0
 LONGEST_REQUEST_BYTES = 1 << 20
 _REFUSALS = (RefusedRequest, NoSuchLog, LogError, SlurmError)
 
 
 class Agent:
-    """Reads requests and writes what they ask for, several at once."""
+    """Reads requests and answers them concurrently."""
 
     def __init__(self, requests: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         self._requests = requests
@@ -100,7 +98,7 @@ class Agent:
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
             while line := await asyncio.wait_for(self._requests.readline(), SILENCE_S):
                 self._take(line)
-        # What was asked for last is begun: a viewer that is ended asks for a stop, and is gone.
+        # Let the last request begin: a viewer may ask for a stop as it ends.
         await asyncio.sleep(0)
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -131,9 +129,9 @@ class Agent:
         except (*_REFUSALS, OSError, TypeError, ValueError) as error:
             code = getattr(error, "exit_code", WRONG_ARGUMENTS)
             permanent = isinstance(error, RefusedRequest) and error.permanent
-            refused = {"error": str(error), "code": code, "permanent": permanent}
+            answer = {"error": str(error), "code": code, "permanent": permanent}
             with contextlib.suppress(ConnectionError):
-                await self._send({"id": number, **refused})
+                await self._send({"id": number, **answer})
 
     async def _send(self, answer: Answer) -> None:
         record = answer.pop("record", None)
@@ -150,49 +148,49 @@ async def _ping() -> Answers:
 
 
 async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
-    """Yield the machine's facts, and a sample every so often: only what changed in it."""
-    arrived: asyncio.Queue[Record] = asyncio.Queue()
+    """Yield the machine's facts, then a sample at each interval, with only the changed readings."""
+    records: asyncio.Queue[Record] = asyncio.Queue()
+    put = records.put_nowait
 
     def notice(text: str) -> None:
-        arrived.put_nowait(Notice(time.monotonic_ns(), text))
+        put(Notice(time.monotonic_ns(), text))
 
-    put = arrived.put_nowait
     sensing = Sensing(interval_s, put, put, notice, pcie=pcie, at_once=True)
     sensing.start()
     try:
         while True:
-            yield {"record": encode(await arrived.get())}
+            yield {"record": encode(await records.get())}
     finally:
         sensing.close()
 
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
-    """Yield what runs here and how fast, whenever that changed."""
+    """Yield the running sessions and their throughput, whenever they change."""
     followers, over = dict[Path, SessionFollower](), set[Path]()
-    of_job, looked_at = list[Path](), -JOB_LOOK_S
+    job_logs, looked_at = list[Path](), -JOB_LOOK_S
     sent: list[Answer] | None = None
     try:
         while True:
             running = await asyncio.to_thread(running_logs, _directory(log_dir), over)
             if time.monotonic() - looked_at >= JOB_LOOK_S:
                 looked_at = time.monotonic()
-                of_job = await asyncio.to_thread(logs_of_job, os.environ)
-            listed = {id_of(path) for path in running}
-            running += [path for path in of_job if id_of(path) not in listed]
-            for gone in followers.keys() - set(running):
-                followers.pop(gone).close()
+                job_logs = await asyncio.to_thread(logs_of_job, os.environ)
+            ids = {id_of(path) for path in running}
+            running += [path for path in job_logs if id_of(path) not in ids]
+            for path in followers.keys() - set(running):
+                followers.pop(path).close()
             for path in running:
                 if path not in followers:
                     with contextlib.suppress(LogError):
                         followers[path] = SessionFollower(path, by_index=True)
-            read = [followers[path] for path in running if path in followers]
-            for follower in read:
+            ordered = [followers[path] for path in running if path in followers]
+            for follower in ordered:
                 follower.poll(SLICE_S)
-            shown = [_progress_of(follower) for follower in read]
-            if shown != sent:
-                sent = shown
-                yield {"sessions": shown}
-            is_all_read = all(follower.read_share is None for follower in read)
+            sessions = [_progress_of(follower) for follower in ordered]
+            if sessions != sent:
+                sent = sessions
+                yield {"sessions": sessions}
+            is_all_read = all(follower.read_share is None for follower in ordered)
             await asyncio.sleep(interval_s if is_all_read else SLICE_S)
     finally:
         for follower in followers.values():
@@ -200,10 +198,10 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
 
 
 def running_logs(directory: Path, over: set[Path]) -> list[Path]:
-    """Return the logs of the sessions that run; one that is `over` is added there, and not read."""
+    """Return the logs of running sessions; skip those in `over`, and add finished ones to it."""
     running = []
     for path in log_paths(SessionHeader, directory):
-        # One that has just been begun may be read the next time.
+        # A log that has just begun may be unreadable until the next time.
         with contextlib.suppress(LogError, OSError):
             if path in over:
                 continue
@@ -216,24 +214,21 @@ def running_logs(directory: Path, over: set[Path]) -> list[Path]:
 
 
 def _progress_of(follower: SessionFollower) -> Answer:
-    """Return how far a session is; of a long log that is still being read, only which it is.
-
-    From a part of it, what it did long ago would be taken for what it does.
-    """
+    """Return a session's progress; only its identity until its log is read to the end."""
     header = follower.session.header
-    which = {
+    identity = {
         "session": header.id,
         "workload": header.workload,
         "name": read_label(follower.path).name,
     }
     if follower.read_share is not None:
-        return {**which, "phase": "reading the log"}
+        return {**identity, "phase": "reading the log"}
     snapshot = follower.snapshot()
     progress, model = snapshot.progress, snapshot.model
     if model is not None and model.has_epochs is False:
         progress = None
     return {
-        **which,
+        **identity,
         "phase": snapshot.phase,
         "epoch": None if progress is None else progress.epoch + 1,
         "epochs": None if progress is None else progress.epochs,
@@ -247,49 +242,49 @@ def _progress_of(follower: SessionFollower) -> Answer:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Return a value with three digits: more of them change without saying anything."""
+    """Return a value to three digits, so that noise sends no new answer."""
     return None if value is None else float(f"{value:.3g}")
 
 
 async def _sessions(
     log_dir: str | None = None, meant: str | None = None, where: str = ""
 ) -> Answers:
-    """Yield each session that is meant, all where none is.
+    """Yield the sessions that a name fits, or all of them if there is no name.
 
-    With `where`, as `location_options` returns it, a command on the viewer's machine looks here.
+    `where` has the options, as from `location_options`, that make the viewer's commands look here.
     """
     directory = _directory(log_dir)
     if meant is None:
         entries = await asyncio.to_thread(list_sessions, directory)
     else:
-        entries = [read_entry(path) for path in _meant(meant, directory, where)]
+        entries = [read_entry(path) for path in _logs_named(meant, directory, where)]
     for entry in await asyncio.to_thread(with_queue, entries):
         result = {} if entry.result is None else {"result": to_json(entry.result)}
-        said = {**_listed(entry.path, entry.status), "loss": entry.loss}
-        yield {**said, "header": to_json(entry.header), **result}
+        header = to_json(entry.header)
+        yield {**_entry(entry.path, entry.status), "loss": entry.loss, "header": header, **result}
 
 
-def _listed(path: Path, status: Status) -> Answer:
+def _entry(path: Path, status: Status) -> Answer:
     label = read_label(path)
-    listed = {"folder": path.parent.name, "file": path.name, "status": str(status)}
-    return {**listed, "name": label.name, "note": label.note}
+    file = {"folder": path.parent.name, "file": path.name}
+    return {**file, "status": str(status), "name": label.name, "note": label.note}
 
 
 async def _sweeps(log_dir: str | None = None) -> Answers:
-    """Yield how each sweep stands, and its log."""
+    """Yield the status and the log of each sweep."""
     for path in log_paths(SweepHeader, _directory(log_dir)):
         with (
             contextlib.suppress(LogError),
             contextlib.closing(RecordFollower(path, SweepHeader)) as log,
         ):
-            # The lock first: an end that is written between the two is then found.
+            # The lock is read first: if the sweep ends in between, the log has its end.
             status, _ = status_without_result(log)
             text = log.read_bytes(0, MOST_SWEEP_BYTES).decode("latin-1")
-            yield {**_listed(path, status), "text": text}
+            yield {**_entry(path, status), "text": text}
 
 
-def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
-    """Return the sessions that are meant; a viewer names none of our files by a path."""
+def _logs_named(text: str, directory: Path, where: str = "") -> list[Path]:
+    """Return the logs of the sessions that a name fits; a viewer can't name them by a path."""
     if os.sep in text or text.endswith(".jsonl"):
         raise RefusedRequest(
             f"a session of {host_name()} is named by its id or name, not by a path"
@@ -297,18 +292,18 @@ def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
     try:
         return find_sessions(text, directory, where)
     except NoSuchLog:
-        # The next start of a job has no folder yet; what a job records may lie elsewhere.
+        # A restarted job may not have begun its log, or the log may lie in another directory.
         next_log = directory / text / LOG_NAME
-        found = [next_log] if read_submitted(next_log) is not None else []
-        found += [log for log in logs_of_job(os.environ) if id_of(log) == text]
-        if not found:
+        logs = [next_log] if read_submitted(next_log) is not None else []
+        logs += [log for log in logs_of_job(os.environ) if id_of(log) == text]
+        if not logs:
             raise
-        return found
+        return logs
 
 
 def _log_of(session: str, log_dir: str | None) -> Path:
-    """Return the log of the session that is meant, the newest of several."""
-    return _meant(session, _directory(log_dir))[-1]
+    """Return the log of the newest session that a name fits."""
+    return _logs_named(session, _directory(log_dir))[-1]
 
 
 async def _follow(
@@ -319,11 +314,11 @@ async def _follow(
     digest: str = "",
     log_dir: str | None = None,
 ) -> Answers:
-    """Yield a session's log as it grows, and how it stands; until it is over.
+    """Yield a session's log as it grows, and its status, until the session is over.
 
-    Where the log is at a place as it is known to have been, it is sent from there on, else from
-    its start. What stands in Slurm's queue is said until its log begins, and where Slurm queues it
-    again, which session that becomes.
+    If the viewer's copy is right up to `offset`, the log is sent from there, else from its start.
+    For a submitted session, yield its state in the queue until the log begins, and the id of the
+    next session if Slurm requeues the job.
     """
     path, life = _log_of(session, log_dir), None
     submitted = read_submitted(path)
@@ -341,16 +336,16 @@ async def _follow(
     yield {"file": path.name, "at": at, "size": log.size}
     try:
         while True:
-            # The status first: what was written before the lock was dropped is sent now.
+            # Read the status first: all that was written before the lock's release is then sent.
             size = log.size
             status, result, _ = standing_of(log)
             if life is not None and result is None:
                 status = life.status(status, log.header.host)
             if life is not None and status != Status.RUNNING:
-                # Before the result: who reads that waits for nothing more.
-                following = await asyncio.to_thread(life.next, result)
-                if following is not None:
-                    yield {"next": id_of(following.log)}
+                # Send this before the result, after which the viewer stops reading.
+                next_session = await asyncio.to_thread(life.next, result)
+                if next_session is not None:
+                    yield {"next": id_of(next_session.log)}
             if life is None or status != Status.RUNNING:
                 size = log.size
             while data := log.read_bytes(at, min(CHUNK_BYTES, max(0, size - at))):
@@ -369,7 +364,7 @@ async def _follow(
 
 
 async def _queued(waiting: Waiting) -> Answers:
-    """Yield how a session stands in Slurm's queue, whenever that changed, until its log begins."""
+    """Yield a session's state in Slurm's queue, whenever it changes, until the log begins."""
     sent: Answer = {}
     while waiting.poll() is None:
         if waiting.failure is not None:
@@ -382,66 +377,64 @@ async def _queued(waiting: Waiting) -> Answers:
 
 
 async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
-    """Start a session, which goes on without us; yield its id and log, or why there is none.
+    """Start a session that goes on without us; yield its id and log.
 
-    With `slurm`, which is what is asked of it, the Slurm of this machine is to run it.
+    `slurm` has options for Slurm, which then runs the session; None for a run on this host.
     """
-    asked = Job(**{**job, "command": (), "stdin_fd": None, "copy_fds": None, "process": None})
-    if asked.script:
-        terminal = None if asked.terminal is None else (asked.terminal[0], asked.terminal[1])
-        place = asked.directory or "."
-        asked = replace(
-            asked,
+    new_job = Job(**{**job, "command": (), "stdin_fd": None, "copy_fds": None, "process": None})
+    new_job = replace(new_job, log_dir=str(_directory(new_job.log_dir or None)))
+    if new_job.script:
+        terminal = new_job.terminal
+        new_job = replace(
+            new_job,
             command=tuple(job["command"]),
-            terminal=terminal,
-            directory=str(Path.home() / place),
+            terminal=terminal and (terminal[0], terminal[1]),
+            directory=str(Path.home() / (new_job.directory or ".")),
         )
-    elif asked.workload:
-        is_here = slurm is None and asked.options.get("python") is None
+    elif new_job.workload:
+        is_here = slurm is None and new_job.options.get("python") is None
         if is_here and importlib.util.find_spec("keras") is None:
             raise RefusedRequest(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
                 "with --python PATH",
                 permanent=True,
             )
-        asked = replace(asked, command=tuple(python_command("workloads")))
-    directory = _directory(asked.log_dir or None)
+        new_job = replace(new_job, command=tuple(python_command("workloads")))
     if slurm is not None:
-        asked = replace(asked, log_dir=str(directory))
         options = read_slurm_options(slurm)
-        log = await asyncio.to_thread(submit_session, asked, options, slurm)
+        log = await asyncio.to_thread(submit_session, new_job, options, slurm)
         yield {"session": id_of(log), "log": str(log)}
         return
-    # It outlives us once the viewer is to know of it: by a word.
-    started = launch(replace(asked, log_dir=str(directory), outlives_viewer=False))
+    # The session may outlive us only once the viewer is about to know of it: after "detach".
+    supervisor = launch(replace(new_job, outlives_viewer=False))
     try:
-        answer = await asyncio.to_thread(started.answer)
+        answer = await asyncio.to_thread(supervisor.answer)
     except asyncio.CancelledError:
-        # Without its lifeline, and without a word, what has not begun does not begin.
-        started.release()
+        # The viewer gave up: without "detach", the session ends with its lifeline.
+        supervisor.release()
         raise
     if isinstance(answer, Refused):
         raise RefusedRequest(answer.reason, answer.exit_code, answer.permanent)
-    started.send("detach")
-    started.release()
+    supervisor.send("detach")
+    supervisor.release()
     yield asdict(answer)
 
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
     entry = read_entry(_log_of(session, log_dir))
-    said = None
+    phrase = None
     try:
         if is_of_slurm(entry.path):
-            said = await asyncio.to_thread(stop_submitted, entry, BY_OTHER_SCREEN)
+            phrase = await asyncio.to_thread(stop_submitted, entry, BY_OTHER_SCREEN)
         else:
             stop_session(entry, BY_OTHER_SCREEN)
     except NotControlled as error:
         raise RefusedRequest(str(error)) from None
-    yield {"session": entry.header.id, "said": said}
+    yield {"session": entry.header.id, "said": phrase}
 
 
 async def _control(session: str, request: dict[str, Any], log_dir: str | None = None) -> Answers:
-    """Yield what a session that runs here answers to a request, such as for its stacks."""
+    """Yield the records with which a running session answers a request, such as its stacks."""
     path = _log_of(session, log_dir)
     try:
         for record in await ask_session(read_entry(path), request):
@@ -453,7 +446,7 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
 async def _traces(
     session: str, have: dict[str, int] | None = None, log_dir: str | None = None
 ) -> Answers:
-    """Yield the pieces of each trace that is not there yet."""
+    """Yield the traces of a session, in pieces, except those that the viewer has."""
     path = _log_of(session, log_dir)
     for file in sorted(path.parent.iterdir()):
         size = file.stat().st_size
@@ -484,15 +477,15 @@ async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
         start_new_session=True,
     )
     try:
-        found, errors = await process.communicate()
+        output, errors = await process.communicate()
     finally:
-        # It may wait for a framework, or hang in a driver, when nobody wants to know any more.
+        # If the request was cancelled, the doctor may still wait for a framework or a driver.
         if process.returncode is None:
             end_group(process.pid, signal.SIGKILL)
     if process.returncode != 0:
         last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise RefusedRequest(f"the doctor failed: {' '.join(last)}", FAILED)
-    for finding in answer_in(found):
+    for finding in answer_in(output):
         yield {"finding": finding}
 
 
@@ -523,8 +516,8 @@ async def _serve(requests: int, answers: int) -> None:
 
 
 def main() -> None:
-    """Say that we are there, then answer."""
-    # Whatever else may write to stdout here has nothing to say to the viewer.
+    """Write the line that says the agent is ready, then answer requests."""
+    # Libraries may write to stdout: only answers may reach the viewer.
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -1,7 +1,6 @@
-"""A connection to a host that comes back: an ssh process at a time, and what is asked there.
+"""A connection to a host over ssh that reconnects by itself, and the requests sent over it.
 
-One that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes, or when a
-person asks for it.
+A lost connection is retried after 1, 3, 15 and 60 s, then every 5 minutes, or when the user asks.
 """
 
 from __future__ import annotations
@@ -46,44 +45,36 @@ Answer = dict[str, Any]
 
 LONGEST_LINE_BYTES = 16 << 20
 START_S = 60.0
-"""How long a box may take from the first byte to its agent's first word."""
+"""The time limit for a host from the first byte to its agent's first line."""
 _MAX_NOISE_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 14
 _EXIT_S = 2.0
-# What comes of an answer that no dlmon gives.
-_NOT_DLMON = (
-    asyncio.LimitOverrunError,
-    AttributeError,
-    KeyError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+# Errors while reading an answer that is not dlmon's.
 _UNREADABLE = (AttributeError, RecursionError, TypeError, ValueError)
-# Kept as they are: bytes of a log or trace, and records, which are cleaned where they are read.
+_NOT_DLMON = (asyncio.LimitOverrunError, KeyError, *_UNREADABLE)
+# Fields that are not cleaned here: bytes of a log or trace, and records, which their reader cleans.
 _RAW = {"text", "record", "header", "result"}
 
 
 BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
 PING_S = 10.0
-# A host that answers nothing for so long is as good as gone, whatever its connection says.
+# A host that is silent for longer counts as lost, even if its connection looks alive.
 SILENCE_S = 20.0
-# Longer than a connection takes to close.
+# More than a connection takes to close.
 _CANCELLED_S = 5.0
 _ROUND_TRIPS = 12
 
 
 class SshProcess:
-    """One ssh process and the agent that answers on it. Made by `connect`."""
+    """An ssh process and the agent that it started on the host. `connect` makes it."""
 
     def __init__(
         self, host: str, process: asyncio.subprocess.Process, start_s: float = START_S
     ) -> None:
         self.host = host
         self.boot_id = self.python = ""
-        """By what its clock is known, and the Python that it runs."""
         self.sent_bytes = 0
-        """How much of dlmon had to be sent there first."""
+        """The size of the archive of dlmon that was sent; 0 if the host had it."""
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
@@ -92,10 +83,10 @@ class SshProcess:
         self._reading_errors = asyncio.create_task(self._read_errors())
 
     async def open(self) -> None:
-        """Have the box become our agent.
+        """Start our agent on the host.
 
         Raises:
-            SshError: it can't.
+            SshError: it can't be started.
         """
         mark = f"dlmon-{os.urandom(8).hex()}"
         try:
@@ -111,9 +102,9 @@ class SshProcess:
 
     async def _open(self, mark: str) -> None:
         files = sent_files()
-        asked = {"mark": mark, "hash": hash_of(files), "bytes": sum(map(len, files.values()))}
-        self._write_bytes(bootstrap_line() + json.dumps(asked).encode() + b"\n")
-        answer = await self._marked(mark)
+        bundle = {"mark": mark, "hash": hash_of(files), "bytes": sum(map(len, files.values()))}
+        self._write_bytes(bootstrap_line() + json.dumps(bundle).encode() + b"\n")
+        answer = await self._read_marked(mark)
         self._check(answer)
         if type(answer["missing"]) is not bool:
             raise ValueError
@@ -121,13 +112,13 @@ class SshProcess:
         if archive:
             self._write_bytes(b"%d\n" % len(archive) + archive)
         await self._stdin.drain()
-        ready = await self._marked(mark)
+        ready = await self._read_marked(mark)
         self._check(ready)
         self.boot_id = clean(str(ready["boot_id"]), 64)
         self.python, self.sent_bytes = clean(str(answer["python"]), 40), len(archive)
 
-    async def _marked(self, mark: str) -> Answer:
-        """Return the next line that bears our mark; a login shell may print others."""
+    async def _read_marked(self, mark: str) -> Answer:
+        """Return the next line that begins with our mark; a login shell may print others."""
         start, noise = mark.encode() + b" ", 0
         while noise < _MAX_NOISE_BYTES:
             line = await self._stdout.readuntil(b"\n")
@@ -159,25 +150,25 @@ class SshProcess:
         return explain(self.host, errors, self._process.returncode)
 
     async def answers(self) -> AsyncIterator[Answer]:
-        """Yield what the host sends, cleaned, until the connection is lost.
+        """Yield the host's answers, cleaned, until the connection is lost.
 
         Raises:
-            SshError: in the end; why it was lost.
+            SshError: the connection was lost, as it always is in the end.
         """
         try:
             while line := await self._stdout.readline():
-                # What a box sends is foreign: what can't be read is passed over.
+                # The host isn't trusted: lines that can't be read are skipped.
                 with contextlib.suppress(*_UNREADABLE):
                     answer = {
                         clean(key, 200): value if key in _RAW else _cleaned(value)
                         for key, value in json.loads(line).items()
                     }
-                    # That a connection is lost is ours to say.
+                    # Only we say that the connection is lost.
                     answer.pop("lost", None)
                     yield answer
         except ValueError:
-            what = f"{self.host} sent a line of over 16 MiB and was disconnected"
-            raise SshError(what, False) from None
+            problem = f"{self.host} sent a line of over 16 MiB and was disconnected"
+            raise SshError(problem, False) from None
         except ConnectionError:
             pass
         raise await self._why_ended()
@@ -191,16 +182,16 @@ class SshProcess:
         self._write_bytes(json.dumps(request).encode() + b"\n")
 
     def _write_bytes(self, data: bytes) -> None:
-        # A connection that is gone is found by the end of what it sends.
+        # A lost connection shows as the end of its stdout.
         if not self._stdin.is_closing():
             self._stdin.write(data)
 
     async def close(self) -> None:
-        """End the connection; the agent there ends by itself, and what runs there goes on."""
+        """End the connection; the agent ends with it, but not the sessions on the host."""
         self._reading_errors.cancel()
         self._stdin.close()
         if self._process.returncode is None:
-            # Its ProxyCommand as well, which may wait for something else than the end of its input.
+            # Also end ssh's ProxyCommand, which may ignore the end of its input.
             end_group(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
@@ -210,12 +201,12 @@ async def connect(host: str, start_s: float = START_S) -> SshProcess:
     """Return an ssh process whose agent answers.
 
     Args:
-        host: where to.
-        start_s: how long it may take until then.
+        host: the host.
+        start_s: the time limit for the start of the agent.
 
     Raises:
-        HostError: what is named can't be a host.
-        SshError: it can't be reached, or used.
+        HostError: the name is not that of a host.
+        SshError: the host can't be reached or used.
     """
     process = await asyncio.create_subprocess_exec(
         *agent_command(host),
@@ -223,21 +214,16 @@ async def connect(host: str, start_s: float = START_S) -> SshProcess:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         limit=LONGEST_LINE_BYTES,
-        # Ctrl-C is for us.
+        # Ctrl-C must not reach ssh.
         start_new_session=True,
     )
-    opened = SshProcess(host, process, start_s)
+    ssh = SshProcess(host, process, start_s)
     try:
-        await opened.open()
+        await ssh.open()
     except BaseException:
-        await opened.close()
+        await ssh.close()
         raise
-    return opened
-
-
-def _code_of(answer: Answer) -> int:
-    code = answer.get("code")
-    return code if isinstance(code, int) else FAILED
+    return ssh
 
 
 def _cleaned(value: Any) -> Any:
@@ -252,44 +238,44 @@ def _cleaned(value: Any) -> Any:
 
 @cache
 def sent_files() -> dict[str, bytes]:
-    """Return all that may have to be sent, which runs anywhere.
+    """Return the files of dlmon that run on a host.
 
     Raises:
         BundleError: a package of ours is not where Python finds packages.
     """
     files = package_files(_PACKAGES)
     for module in _MODULES:
-        # Without it a box reports no GPU, and says why.
-        found = importlib.util.find_spec(module)
-        if found is not None and found.origin is not None:
-            files[f"{module}.py"] = Path(found.origin).read_bytes()
+        # A host without it reports no GPU, and why.
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None:
+            files[f"{module}.py"] = Path(spec.origin).read_bytes()
     return files
 
 
 def packed(files: dict[str, bytes]) -> bytes:
-    """Return files as the archive that a box unpacks."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    """Return a zip archive of the files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @record(frozen=True)
-class Clock:
-    """How far the clocks of a host are ahead of ours, by the quickest round trip of the last."""
+class ClockDifference:
+    """The time by which a host's clocks are ahead of ours, measured by a round trip."""
 
     monotonic_ns: int
     wall_s: float
     round_trip_s: float
 
 
-class Standing:
-    """A request that is asked again on each new connection, until it is over.
+class StandingRequest:
+    """A request that is sent again on each new connection, until it is removed.
 
     Args:
-        ask: which.
-        fields: returns what goes with it, as things stand then.
+        ask: the name of the request.
+        fields: returns the fields of the request as it is sent.
         take: is called with each answer.
     """
 
@@ -303,11 +289,11 @@ class Standing:
 
 
 class Connection:
-    """A connection to one host that comes back, and the requests that stand on it.
+    """A connection to a host that reconnects by itself, and its requests.
 
     Args:
-        host: its name, as ssh knows it.
-        connect: makes a connection.
+        host: its name, as for ssh.
+        connect: starts ssh and the agent.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -319,20 +305,20 @@ class Connection:
     ) -> None:
         self.host = host
         self.boot_id: str | None = None
-        """By what the clock of the one that answered last is known."""
-        self.times: Clock | None = None
+        """The boot id of the host that answered last: each boot has a clock of its own."""
+        self.times: ClockDifference | None = None
         self.lost_at_ns: int | None = None
         self.retry_at_ns: int | None = None
         self.connections = 0
         self.tries = 0
-        """How often it was tried to connect, a try that is under way included."""
+        """The number of attempts to connect, including the current one."""
         self._connect = connect
         self._clock = clock
         self._process: SshProcess | None = None
         self._takers: dict[int, Callable[[Answer], None]] = {}
         self._number = 0
-        self._standing: list[Standing] = []
-        self._round_trips: deque[Clock] = deque(maxlen=_ROUND_TRIPS)
+        self._standing: list[StandingRequest] = []
+        self._round_trips: deque[ClockDifference] = deque(maxlen=_ROUND_TRIPS)
         self._task: asyncio.Task[None] | None = None
         self._failure: SshError | None = None
         self._changed = asyncio.Event()
@@ -345,29 +331,28 @@ class Connection:
 
     @property
     def problem(self) -> str | None:
-        """Why there is no connection, where one was tried; a sentence that names the host."""
+        """Why the newest attempt failed, as a sentence that names the host; None if it did not."""
         return None if self._failure is None else str(self._failure)
 
     @property
     def needs_person(self) -> bool:
-        """Whether a person has to do something before the host can be used."""
+        """True if the user has to do something before the host can be used."""
         return self._failure is not None and not self._failure.may_pass
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over for good, with the job that it led into."""
+        """True if the connection led into a job that is over: it won't come back."""
         return isinstance(self._failure, JobEnded)
 
     def start(self) -> None:
-        """Connect, and go on until closed; call it on the loop."""
+        """Connect, and reconnect until closed; call this from the event loop."""
         if self._task is None:
-            self._task = asyncio.create_task(self._keep())
+            self._task = asyncio.create_task(self._keep_connected())
 
     async def close(self) -> None:
         task, self._task = self._task, None
         while task is not None and not task.done():
-            # Before Python 3.12, what `wait_for` waits for may end as it is cancelled, and then it
-            # goes on as if it had not been.
+            # Before Python 3.12, `wait_for` may lose a cancellation that comes as its task ends.
             task.cancel()
             await asyncio.wait({task}, timeout=_CANCELLED_S)
         if task is not None and not task.cancelled():
@@ -376,23 +361,23 @@ class Connection:
     def retry_now(self) -> None:
         self._retry.set()
 
-    def add(self, standing: Standing) -> None:
-        """Ask something now and after each loss, until `remove`."""
-        self._standing.append(standing)
+    def add(self, request: StandingRequest) -> None:
+        """Send a request now and on each new connection, until `remove`."""
+        self._standing.append(request)
         if self._process is not None:
-            self._ask_again(standing)
+            self._send_standing(request)
 
-    def remove(self, standing: Standing) -> None:
-        """Ask it no more, if it is still asked."""
-        if standing in self._standing:
-            self._standing.remove(standing)
-            self._cancel(standing.number)
+    def remove(self, request: StandingRequest) -> None:
+        """Cancel a request that was added, if it is still there."""
+        if request in self._standing:
+            self._standing.remove(request)
+            self._cancel(request.number)
 
     async def wait_until_up(self) -> None:
         """Wait for the first connection.
 
         Raises:
-            SshError: it could not be made.
+            SshError: the first attempt failed.
         """
         while not self.is_up:
             self._changed.clear()
@@ -401,9 +386,9 @@ class Connection:
             await self._changed.wait()
 
     def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int | None:
-        """Ask something once, where there is a connection; `take` is called with each answer.
+        """Send a request and call `take` with each answer; return its number, None if not sent.
 
-        The last one has `end`, `error` (with `code`), or `lost` where the connection was.
+        The last answer has `end`, `error` (with `code`), or `lost` if the connection was lost.
         """
         if self._process is None:
             return None
@@ -413,22 +398,23 @@ class Connection:
         return self._number
 
     async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
-        """Yield the answers to a request on the connection that there is.
+        """Yield the answers to a request.
 
         Raises:
-            RefusedRequest: it can't be followed.
+            RefusedRequest: the host refuses the request.
             SshError: there is no connection, or it was lost.
         """
-        arrived: asyncio.Queue[Answer] = asyncio.Queue()
-        number = self.send(ask, arrived.put_nowait, **fields)
+        answers: asyncio.Queue[Answer] = asyncio.Queue()
+        number = self.send(ask, answers.put_nowait, **fields)
         if number is None:
             raise self._failure or SshError(f"{self.host} is not connected")
         try:
             while True:
-                answer = await arrived.get()
+                answer = await answers.get()
                 if "error" in answer:
-                    message, permanent = f"{self.host}: {answer['error']}", answer.get("permanent")
-                    raise RefusedRequest(message, _code_of(answer), permanent is True)
+                    message, code = f"{self.host}: {answer['error']}", answer.get("code")
+                    code = code if isinstance(code, int) else FAILED
+                    raise RefusedRequest(message, code, answer.get("permanent") is True)
                 if "lost" in answer:
                     raise self._failure or SshError(f"{self.host}: the connection was closed")
                 if "end" in answer:
@@ -438,16 +424,11 @@ class Connection:
             self._cancel(number)
 
     async def ask_one(self, ask: str, **fields: Any) -> Answer:
-        """Return the one answer to a request on the connection that there is.
-
-        Raises:
-            RefusedRequest: it can't be followed.
-            SshError: there is no connection, or it was lost.
-        """
+        """Return the first answer to a request, as `ask` yields it; {} if there is none."""
         answers = [answer async for answer in self.ask(ask, **fields)]
         return answers[0] if answers else {}
 
-    async def _keep(self) -> None:
+    async def _keep_connected(self) -> None:
         failures = 0
         while True:
             self.tries += 1
@@ -462,9 +443,9 @@ class Connection:
                 try:
                     await self._serve(process)
                 finally:
-                    self._lose()
+                    self._drop_process()
                     await process.close()
-                # One that is lost at once, again and again, is tried less and less often too.
+                # A connection that is lost at once doesn't reset the waiting time.
                 if self._clock() - began_ns > SILENCE_S * 1e9:
                     failures = 0
             if self.has_ended:
@@ -475,7 +456,7 @@ class Connection:
             self._retry.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._retry.wait(), wait_s)
-                # A person who tries again shall not wait longer the next time.
+                # The user's retry doesn't lengthen the next wait.
                 failures -= 1
             self.retry_at_ns = None
 
@@ -489,8 +470,8 @@ class Connection:
         self._answered_at_ns = self._clock()
         reading = asyncio.create_task(self._read(process))
         try:
-            for standing in self._standing:
-                self._ask_again(standing)
+            for request in self._standing:
+                self._send_standing(request)
             while not reading.done():
                 self._ping()
                 await asyncio.wait({reading}, timeout=PING_S)
@@ -512,10 +493,10 @@ class Connection:
                     del self._takers[number]
                 take(answer)
 
-    def _lose(self) -> None:
-        """Tell all that wait for answers, but for what is asked again, that none will come."""
+    def _drop_process(self) -> None:
+        """Answer `lost` to the open requests that won't be sent again."""
         self._process, takers, self._takers = None, self._takers, {}
-        standing = [each.number for each in self._standing]
+        standing = [request.number for request in self._standing]
         for number, take in takers.items():
             if number not in standing:
                 take({"lost": True})
@@ -534,23 +515,24 @@ class Connection:
             their_ns, their_wall = answer.get("t"), answer.get("wall")
             if not isinstance(their_ns, int) or not isinstance(their_wall, (int, float)):
                 return
-            # A box may say anything; what no clock shows would be an error where it is used.
+            # The host isn't trusted: a time that no clock shows would fail in later arithmetic.
             if not (0 <= their_ns <= LARGEST and 0 <= their_wall <= LARGEST):
                 return
             half_ns = (now_ns - sent_ns) // 2
             self._round_trips.append(
-                Clock(
+                ClockDifference(
                     monotonic_ns=their_ns - (sent_ns + half_ns),
                     wall_s=their_wall - (sent_wall + half_ns / 1e9),
                     round_trip_s=(now_ns - sent_ns) / 1e9,
                 )
             )
-            self.times = min(self._round_trips, key=lambda each: each.round_trip_s)
+            # The quickest round trip leaves the least doubt.
+            self.times = min(self._round_trips, key=lambda trip: trip.round_trip_s)
 
         self.send("ping", take)
 
-    def _ask_again(self, standing: Standing) -> None:
-        standing.number = self.send(standing.ask, standing.take, **standing.fields())
+    def _send_standing(self, request: StandingRequest) -> None:
+        request.number = self.send(request.ask, request.take, **request.fields())
 
     def _cancel(self, number: int | None) -> None:
         if self._process is not None and number in self._takers:
@@ -560,10 +542,10 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def connected(host: str) -> AsyncIterator[Connection]:
-    """Hold a connection to a host that answers, for as long as the context lasts.
+    """Connect to a host for the length of the context.
 
     Raises:
-        SshError: it can't be reached.
+        SshError: the host can't be reached.
     """
     connection = Connection(host)
     connection.start()

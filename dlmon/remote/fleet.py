@@ -1,4 +1,4 @@
-"""Hosts as they were recorded: the recordings of several machines, played on one time axis."""
+"""Replay the recordings of several hosts on one time axis."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dlmon.session.marks import Mark
 from dlmon.session.replay import PLAYING_S, ReplaySource
 from dlmon.session.source import PAUSE_S, Player
 
-# So many samples of each host are read at once: all hosts show the same moment after that.
+# The samples that are read of one host before the next one's turn.
 _SAMPLES_AT_ONCE = 10
 _LATEST_WALL = 1e11
 
 
 class RecordedHost:
-    """A host as it was recorded, at the moment that the fleet shows.
+    """A host's recording.
 
     Args:
-        name: what it is called on the screen.
-        source: its recording.
+        name: the name to show.
+        source: the recording.
     """
 
     def __init__(self, name: str, source: ReplaySource) -> None:
@@ -80,18 +80,18 @@ class RecordedHost:
 
 
 class Fleet(Player):
-    """Several machines as they were at one moment, the same for all.
+    """The recordings of several hosts, all shown at the same moment.
 
-    Its time is the time of day in nanoseconds, as the clock of each machine had it when its
-    recording began.
+    Times are the time of day in nanoseconds, by the clock of each host at the start of its
+    recording.
 
     Args:
-        logs: the recordings, each of a machine without a workload.
-        names: what the hosts are called, one for each log; None for what they call themselves.
+        logs: the recordings of machines, without a workload.
+        names: a name for each log; None for the hosts' own names.
         clock: CLOCK_MONOTONIC in nanoseconds.
 
     Raises:
-        LogError: one of them can't be read or is of a training.
+        LogError: a log can't be read, or is that of a training run.
     """
 
     def __init__(
@@ -107,11 +107,8 @@ class Fleet(Player):
             for log in logs:
                 sources.append(ReplaySource(log, clock))
                 _refuse_unfit(sources[-1])
-            called = names or [source.session.header.host for source in sources]
-            self.hosts = [
-                RecordedHost(name, source)
-                for name, source in zip(_each_once(called), sources, strict=True)
-            ]
+            names = names or [source.session.header.host for source in sources]
+            self.hosts = list(map(RecordedHost, _unique_names(names), sources))
         except BaseException:
             for source in sources:
                 source.close()
@@ -120,7 +117,7 @@ class Fleet(Player):
         self._lent: RecordedHost | None = None
         self._lent_at_ns = 0
 
-    # ---- where it is ----
+    # ---- position ----
 
     @property
     def start_ns(self) -> int:
@@ -142,7 +139,7 @@ class Fleet(Player):
     def snapshots(self) -> list[HostSnapshot]:
         return [host.snapshot_at(self.position_ns) for host in self.hosts]
 
-    # ---- what a person does with it ----
+    # ---- seeking ----
 
     def seek(self, t: int, max_s: float | None = None) -> None:
         self.position_ns = min(max(t, self.start_ns), self.end_ns)
@@ -153,23 +150,23 @@ class Fleet(Player):
         self._find_read_share()
 
     def seek_mark(self, forward: bool, max_s: float | None = None) -> tuple[str, Mark] | None:
-        """Show the next mark of any host, or the one before; return it and the host's name."""
-        found = []
+        """Show the next or the previous mark of any host; return the host's name and the mark."""
+        marks = []
         for host in self.hosts:
             mark = host.source.mark_beside(host.own_time(self.position_ns), forward)
             if mark is not None:
-                found.append((host.time_of_day(mark.t), host.name, mark))
-        if not found:
+                marks.append((host.time_of_day(mark.t), host.name, mark))
+        if not marks:
             return None
-        pick = min if forward else max
-        wall_ns, name, mark = pick(found, key=lambda each: each[0])
+        nearest = min if forward else max
+        wall_ns, name, mark = nearest(marks, key=lambda entry: entry[0])
         self.seek(wall_ns, max_s)
         return name, mark
 
-    # ---- time that passes ----
+    # ---- playing ----
 
     def poll(self, max_s: float = PLAYING_S) -> None:
-        """Show what was recorded until now: as much as can be read within a time."""
+        """Play on to the current moment, but read for no more than `max_s`."""
         if self._lent is not None:
             return
         if self.read_share is not None:
@@ -194,7 +191,7 @@ class Fleet(Player):
         self.read_share = _mean(shares) if any(share is not None for share in shares) else None
 
     def _go_to(self, wall_ns: int, max_s: float) -> None:
-        """Read on, all hosts to the same moment; what takes too long is played more slowly."""
+        """Read all hosts on to the same moment; if that takes too long, stop at an earlier one."""
         until = time.monotonic() + max_s
         interval_s = min(host.source.session.machine.interval_s for host in self.hosts)
         step_ns = int(_SAMPLES_AT_ONCE * interval_s * 1e9)
@@ -206,7 +203,7 @@ class Fleet(Player):
                 return
 
     def read_ahead(self, max_s: float) -> None:
-        """Go through more of the logs for their marks, for so long."""
+        """Read ahead in the logs, for marks, for up to `max_s`."""
         unread = [host for host in self.hosts if host.source.ahead_share is not None]
         for host in unread or self.hosts:
             host.source.read_ahead(max_s / len(unread or self.hosts))
@@ -214,10 +211,10 @@ class Fleet(Player):
     async def pause(self) -> None:
         await asyncio.sleep(PAUSE_S)
 
-    # ---- one of them alone ----
+    # ---- replaying one host alone ----
 
     def lend(self, host: RecordedHost) -> ReplaySource:
-        """Return the recording of a host, which a person goes through alone until `take_back`."""
+        """Return the recording of a host, to be replayed alone until `take_back`."""
         self._lent, source = host, host.source
         source.speed, source.is_playing = self.speed, self.is_playing
         source.go_on()
@@ -225,7 +222,7 @@ class Fleet(Player):
         return source
 
     def take_back(self) -> None:
-        """Go on where the host that was lent was left, and as fast as that was played."""
+        """Take over the position and speed of the host that was lent."""
         if self._lent is None:
             return
         host, source = self._lent, self._lent.source
@@ -245,16 +242,16 @@ def _mean(shares: Sequence[float | None]) -> float:
     return sum(1.0 if share is None else share for share in shares) / len(shares)
 
 
-def _each_once(names: Sequence[str]) -> list[str]:
-    """Return names of which no two are the same: the second tower is "tower (2)"."""
-    seen: Counter[str] = Counter()
-    found: list[str] = []
+def _unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names, made unique: the second "tower" becomes "tower (2)"."""
+    counts: Counter[str] = Counter()
+    unique: list[str] = []
     for name in names:
-        seen[name] += 1
-        while seen[name] > 1 and f"{name} ({seen[name]})" in names:
-            seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        counts[name] += 1
+        while counts[name] > 1 and f"{name} ({counts[name]})" in names:
+            counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique
 
 
 def _refuse_unfit(source: ReplaySource) -> None:
@@ -264,7 +261,7 @@ def _refuse_unfit(source: ReplaySource) -> None:
             f"{id_of(source.path)} is a training run, and only recordings of machines are "
             "replayed together: replay it by itself"
         )
-    # A foreign log may name any time.
+    # A log from elsewhere may have any time.
     if not 0 <= header.wall < _LATEST_WALL:
         raise LogError(
             f"{id_of(source.path)} does not say when it was recorded: replay it by itself"

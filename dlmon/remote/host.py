@@ -1,4 +1,4 @@
-"""A host that is watched: its connection, its readings, what runs there, and how old that is."""
+"""A watched host: its connection, its readings and their age, and the sessions that run there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dlmon.records import (
 from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.records.record import record
 from dlmon.records.words import Word
-from dlmon.remote.connection import Answer, Connection, Standing
+from dlmon.remote.connection import Answer, Connection, StandingRequest
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
@@ -30,51 +30,52 @@ OLD_S = 30.0
 CLOCK_DIFFERS_S = 2.0
 FREE_BELOW_PCT = 5.0
 LOAD_OVER_S = 60
-# What a host says of its sessions is foreign: no screen has room for more.
+# The host isn't trusted, and no screen has room for more.
 MOST_SESSIONS = 64
 
-_UNREAD = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
+_GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 
 
 class HostState(Word):
-    """How the connection to a host stands."""
+    """The state of a host: of its connection, of its session, or of its recording."""
 
     CONNECTING = "connecting"
-    """It was not tried to the end yet."""
+    """The first attempt is under way."""
     CONNECTED = "connected"
     LOST = "lost"
-    """There was a connection; it is tried again."""
+    """The connection was lost, and is retried."""
     UNREACHED = "unreached"
-    """There never was one; it is tried again."""
+    """There was no connection yet; it is retried."""
     NEEDS_PERSON = "needs_person"
-    """Somebody has to do something first."""
+    """The user has to do something before a retry."""
     LIVE = "live"
-    """It is a machine of a run that goes on, and has its readings in the log of that."""
+    """A machine of a running session, with readings from the log of that session."""
     RECORDED = "recorded"
-    """It is shown as it was recorded, as are those of the next two states."""
+    """A recording at a moment that it covers."""
     NOT_STARTED = "not_started"
+    """A recording at a moment before its start."""
     ENDED = "ended"
-    """So is a node whose job is over."""
+    """A recording at a moment after its end, or a node whose job is over."""
 
 
 class Age(Word):
-    """How old the newest sample is."""
+    """The age of the newest sample."""
 
     FRESH = "fresh"
     LATE = "late"
-    """`MISSED_SAMPLES` should have followed it, and did not."""
+    """The next `MISSED_SAMPLES` samples are overdue."""
     OLD = "old"
-    """It is older than `OLD_S`."""
+    """The sample is older than `OLD_S`."""
 
 
 def late_after_s(interval_s: float) -> float:
-    """Return how old the newest sample may be before one is late."""
-    # Half an interval is lateness: of the network, and of who asks.
+    """Return the age from which the newest sample is late."""
+    # Half an interval of slack, for the network and our own polling.
     return (MISSED_SAMPLES + 0.5) * max(1.0, interval_s)
 
 
 def age_of(age_s: float, interval_s: float) -> Age:
-    """Return how old a sample of so many seconds is, where one comes every `interval_s`."""
+    """Classify the age of the newest sample of a host with this sampling interval."""
     late_s = late_after_s(interval_s)
     if age_s > max(OLD_S, late_s):
         return Age.OLD
@@ -83,21 +84,21 @@ def age_of(age_s: float, interval_s: float) -> Age:
 
 @record(frozen=True)
 class RunningSession:
-    """A session of dlmon that runs on a host, as far as the host says.
+    """A running session of a host; None for what the host doesn't say.
 
     Attributes:
         session: its id.
-        workload: what it trains.
-        name: what a person calls it.
-        phase: what it does.
-        epoch: the epoch that it is in, from 1; None where it has no epochs.
-        epochs: how many it will have.
+        workload: the name of its workload or script.
+        name: the name that the user gave it.
+        phase: its phase.
+        epoch: its current epoch, from 1; None if it has no epochs.
+        epochs: the number of epochs that it will have.
         samples_per_second: its throughput now.
-        gpus: NVML's numbers of the GPUs that train.
-        mode: whether it trains, or what else it does.
-        counts_steps: whether its throughput is of steps, as how many samples they have isn't known.
-        tokens_per_second: its throughput in tokens now; None where it has none.
-        overdue_s: how long ago its last step ended, where the next one is overdue.
+        gpus: the NVML indices of the GPUs that train.
+        mode: its mode, such as training or inference.
+        counts_steps: its throughput is in steps, as the size of its batches is unknown.
+        tokens_per_second: its throughput in tokens now; None without tokens.
+        overdue_s: the time since its last step, if the next one is overdue.
     """
 
     session: str
@@ -116,26 +117,25 @@ class RunningSession:
 
 @record(frozen=True)
 class HostSnapshot:
-    """All that is known of a host at one moment.
+    """The state of a host at one moment.
 
     Attributes:
-        name: the host as a person named it.
-        state: how the connection stands.
-        problem: why there is none, in a sentence that names the host.
-        lost_wall: when it was lost, or was first found missing, on our clock.
-        retry_in_s: time until it is tried again; None while it is tried, or is there.
-        facts: what the machine is.
+        name: the name that the user gave for the host.
+        state: its state.
+        problem: why there is no connection, as a sentence that names the host.
+        lost_wall: the time when the connection was lost or the first attempt failed.
+        retry_in_s: the time until the next attempt; None during one, or if connected.
+        facts: facts about the machine.
         machine: its newest sample, merged; None before the first.
         history: its readings over time.
-        interval_s: the time between two samples.
-        age: how old the newest sample is; None before the first.
-        sample_wall: when that sample arrived, on our clock.
-        clock_ahead_s: how far its clock is ahead of ours, where that is over `CLOCK_DIFFERS_S`.
-        sessions: what runs there; None where it has not said, which `sessions_problem` explains.
-        sessions_problem: why it can't say.
-        notice: what its sensors said last.
-        edge_wall: when its recording begins, or ended, where the moment that is shown is no part
-            of it.
+        interval_s: the sampling interval.
+        age: the age of the newest sample; None before the first.
+        sample_wall: the arrival of the newest sample, on our clock.
+        clock_ahead_s: how far its clock is ahead of ours, if by more than `CLOCK_DIFFERS_S`.
+        sessions: the sessions that run there; None if unknown.
+        sessions_problem: why they are unknown.
+        notice: the newest notice of its sensors.
+        edge_wall: the start or end of its recording, if that doesn't cover the moment shown.
     """
 
     name: str
@@ -157,32 +157,32 @@ class HostSnapshot:
 
     @property
     def is_there(self) -> bool:
-        """Whether samples of it come, or came at the moment that is shown."""
+        """True if it has samples at the moment shown."""
         return self.state in (HostState.CONNECTED, HostState.LIVE, HostState.RECORDED)
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is shown as it was recorded; who trained there is not recorded."""
+        """True if it is a recording, which does not include its sessions."""
         return self.state in (HostState.RECORDED, HostState.NOT_STARTED, HostState.ENDED)
 
     @property
     def is_current(self) -> bool:
-        """Whether its figures are those of now: only then may they be claimed."""
+        """True if its newest sample is fresh."""
         return self.is_there and self.age == Age.FRESH
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs, with those that are known but no longer reported."""
+        """The GPUs; if they are no longer reported, those in `facts`, without readings."""
         machine = self.machine
         if machine is not None and machine.gpus is not None:
             return machine.gpus
         lost = machine.why.get("gpus") if machine is not None else None
-        why = dict.fromkeys(_UNREAD, lost) if lost else {}
+        why = dict.fromkeys(_GPU_READINGS, lost) if lost else {}
         return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
 
     @property
     def no_gpus(self) -> str | None:
-        """Why there is no GPU; empty where none was found, None where there is one."""
+        """Why there is no GPU: a reason, or "" if none was found; None if there are GPUs."""
         if self.gpus:
             return None
         machine = self.machine
@@ -190,65 +190,60 @@ class HostSnapshot:
 
     @property
     def free_gpus(self) -> frozenset[int] | None:
-        """The GPUs that nobody uses; None where the figures are not those of now."""
+        """The indices of the GPUs that nobody uses; None unless the newest sample is fresh."""
         if not self.is_current or self.machine is None:
             return None
         return frozenset(gpu.index for gpu in self.gpus if is_free(gpu, self.machine, self.facts))
 
     @property
     def load_pct(self) -> float | None:
-        """The mean utilisation of the GPUs over the last minute; of the CPU where there is none."""
+        """The mean utilization of the GPUs over the last minute; of the CPU if there are none."""
         if self.machine is None:
             return None
         history = self.history
-        gpus = {gpu.index for gpu in self.gpus}
-        of_gpus = [each for index, each in history.gpu_utilization_pct.items() if index in gpus]
+        by_gpu = history.gpu_utilization_pct
+        series = [by_gpu[gpu.index] for gpu in self.gpus if gpu.index in by_gpu]
         length_ns = LOAD_OVER_S * 1_000_000_000
         start_ns = self.machine.t - length_ns
-        means = [
-            series.columns(start_ns, length_ns, 1)[0] for series in of_gpus or [history.cpu_pct]
-        ]
-        known = [mean for mean in means if mean is not None]
-        return sum(known) / len(known) if known else None
+        columns = [s.columns(start_ns, length_ns, 1)[0] for s in series or [history.cpu_pct]]
+        means = [mean for mean in columns if mean is not None]
+        return sum(means) / len(means) if means else None
 
     def facts_of(self, gpu: Gpu) -> GpuFacts | None:
         return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
 
 
 def is_free(gpu: Gpu, machine: Machine, facts: MachineFacts) -> bool:
-    """Return whether a GPU is known to be used by nobody.
+    """Return whether nobody uses a GPU: no process, and load and memory below `FREE_BELOW_PCT`.
 
-    No process is on it, and utilisation and memory in use are below `FREE_BELOW_PCT`. What
-    can't be read of these is no evidence, and the GPU is not called free. A desktop is a process.
+    A GPU with an unknown reading is not free. A desktop counts as a process.
     """
-    total_mib = next(
-        (each.memory_mib for each in facts.gpus or () if each.index == gpu.index), None
-    )
-    if gpu.utilization_pct is None or gpu.memory_used_mib is None or not total_mib or gpu.mig:
+    memory_mib = next((f.memory_mib for f in facts.gpus or () if f.index == gpu.index), None)
+    if gpu.utilization_pct is None or gpu.memory_used_mib is None or not memory_mib or gpu.mig:
         return False
-    memory_pct = 100 * gpu.memory_used_mib / total_mib
+    memory_pct = 100 * gpu.memory_used_mib / memory_mib
     if max(gpu.utilization_pct, memory_pct) >= FREE_BELOW_PCT:
         return False
     rows = machine.processes
     if rows is None or "processes" in machine.why:
         return False
     on_gpus = [row for row in rows if row.gpus]
-    # Beyond so many, those that hold the least are left out of the table.
+    # A full table leaves out the processes with the least memory.
     if any(gpu.index in row.gpus for row in on_gpus) or len(on_gpus) >= MAX_ON_GPUS:
         return False
-    # Where the driver lists none, that may be because it can't.
+    # If the driver lists no process at all, it may be unable to.
     return bool(on_gpus) or not any("gpus" in row.why for row in rows)
 
 
 class WatchedHost(MachineSource):
-    """A host that is sampled, and asked for its sessions, until its connection is closed.
+    """A host that sends samples and its running sessions until the connection is closed.
 
     Args:
-        name: the host, as ssh knows it.
-        interval_s: time between samples.
-        pcie: have what crosses the GPUs' PCIe links measured.
-        link: the connection to it.
-        clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
+        name: the name of the host for ssh.
+        interval_s: the sampling interval.
+        pcie: also measure the traffic of the GPUs' PCIe links.
+        link: the connection to the host.
+        clock: this machine's CLOCK_MONOTONIC in nanoseconds.
         wall: the time of day in seconds.
         on_sample: is called after each sample.
     """
@@ -276,32 +271,31 @@ class WatchedHost(MachineSource):
         self._sessions_problem: str | None = None
 
     def start(self) -> None:
-        """Connect, and have it sampled; call it on the loop."""
+        """Connect and ask for samples; call this from the event loop."""
         if not self.is_on:
             super().start()
             self.link.start()
-            self.link.add(Standing("watch", self._fields, self._take))
-            self.link.add(Standing("running", dict, self._take_sessions))
+            self.link.add(StandingRequest("watch", self._fields, self._take))
+            self.link.add(StandingRequest("running", dict, self._take_sessions))
 
     def stop(self) -> None:
-        """Leave it on, also where a screen of it is left: it ends with the connection."""
+        """Do nothing: the samples go on, after a screen is left too, until `close`."""
 
     async def close(self) -> None:
-        """End the connection, and with it all that was asked on it."""
         await self.link.close()
 
     def retry_now(self) -> None:
-        """Try again at once, where there is no connection."""
+        """Connect at once if there is no connection."""
         if not self.link.is_up:
             self.link.retry_now()
 
     @property
     def age_s(self) -> float | None:
-        """How old the newest sample is, since it arrived here; None before the first."""
+        """The time since the newest sample arrived here; None before the first."""
         return None if self._arrived_ns is None else (self._clock() - self._arrived_ns) / 1e9
 
     def now(self) -> int:
-        """Return the time on the other machine's clock, in nanoseconds."""
+        """Return the time of the host's clock, in nanoseconds."""
         if self.link.times is not None:
             return self._clock() + self.link.times.monotonic_ns
         latest = self.history.latest
@@ -323,7 +317,7 @@ class WatchedHost(MachineSource):
     def snapshot(self) -> HostSnapshot:
         link, state = self.link, self.state
         ahead_s = None if link.times is None else link.times.wall_s
-        # After a start of the host, its history begins again.
+        # After a reboot of the host, its history is empty.
         age_s = None if self.history.latest is None else self.age_s
         now_ns, now_wall = self._clock(), self._wall()
         lost_wall = retry_in_s = None
@@ -354,7 +348,7 @@ class WatchedHost(MachineSource):
     def _fields(self) -> dict[str, object]:
         boot_id = self.link.boot_id
         if boot_id != self._boot_id:
-            # Its clock started again with it.
+            # The host has rebooted: its clock started anew.
             self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
             self.start_ns = 0
         return {"interval_s": self.interval_s, "pcie": self._pcie}
@@ -385,9 +379,8 @@ class WatchedHost(MachineSource):
         if "error" in answer:
             self._sessions, self._sessions_problem = None, str(answer["error"])
         elif isinstance(answer.get("sessions"), list):
-            listed = answer["sessions"][:MOST_SESSIONS]
             self._sessions, self._sessions_problem = (), None
-            for each in listed:
+            for fields_of_session in answer["sessions"][:MOST_SESSIONS]:
                 with contextlib.suppress(RecordError):
-                    session = read_object(RunningSession, each)
+                    session = read_object(RunningSession, fields_of_session)
                     self._sessions += (session,) if session.session else ()

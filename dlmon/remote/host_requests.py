@@ -1,7 +1,6 @@
-"""What a command asks a host for once, on a connection of its own.
+"""Single requests to a host, for commands: each opens a connection of its own.
 
-Each of these raises `SshError` where the host can't be reached, and `RefusedRequest` where it
-can't do what is asked for.
+They raise `SshError` if the host can't be reached, and `RefusedRequest` if it refuses the request.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ Answer = TypeVar("Answer")
 async def ask_each(
     hosts: Sequence[str], ask: Callable[[str], Awaitable[Answer]]
 ) -> dict[str, Answer | Exception]:
-    """Ask all hosts at the same time; return the answer of each, or why it gave none."""
+    """Ask all hosts at the same time; return the answer or the error of each."""
     answers = await asyncio.gather(*(ask(host) for host in hosts), return_exceptions=True)
-    found: dict[str, Answer | Exception] = {}
+    by_host: dict[str, Answer | Exception] = {}
     for host, answer in zip(hosts, answers, strict=True):
         if isinstance(answer, BaseException) and not isinstance(answer, SshError | RefusedRequest):
             raise answer
-        found[host] = answer
-    return found
+        by_host[host] = answer
+    return by_host
 
 
 async def list_remote(
@@ -71,19 +70,19 @@ async def stop_remote(
     """Stop a session of a host after its current batch.
 
     Returns:
-        How it began; and what happens, in words, where that is something else.
+        Its header, and a phrase that says what happens instead, if anything.
     """
     async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         answer = await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
-        said = answer.get("said")
-        return listed.header, said if isinstance(said, str) else None
+        phrase = answer.get("said")
+        return listed.header, phrase if isinstance(phrase, str) else None
 
 
 async def ask_remote(
     host: str, meant: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> tuple[SessionHeader, list[Record]]:
-    """Return how a session of a host began, and what it answers to a request."""
+    """Send a request to a session of a host; return the session's header and its answer."""
     async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         records = await asked_records(link, id_of(listed.path), request, log_dir)
@@ -93,7 +92,7 @@ async def ask_remote(
 async def name_remote(
     host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
 ) -> tuple[str, Label]:
-    """Give a session of a host another name or note; return its id, and what it is called now."""
+    """Change the name or note of a session of a host; return its id and its new label."""
     async with connected(host) as link:
         listed = await find_remote(link, meant, log_dir)
         label = change(listed.label)
@@ -109,17 +108,17 @@ async def copy_remote(
     show: Callable[[float], None] = lambda share: None,
     traces: bool = False,
 ) -> list[Path]:
-    """Copy all that there is of the sessions of a host that are meant, and return the copies.
+    """Copy the logs of sessions of a host, as they are now, and return the copies.
 
     Args:
         host: the host.
-        meant: what `find_sessions` takes, but no path.
-        log_dir: where sessions live there; None for where they do by default.
-        show: is called with how much is copied, 0 to 1.
-        traces: copy the traces of their profiles too.
+        meant: a name as for `find_sessions`, but not a path.
+        log_dir: the log directory there; None for the default one.
+        show: is called with the copied share, 0 to 1.
+        traces: also copy the traces of their profiles.
 
     Raises:
-        LogError: the copies can't be kept.
+        LogError: the copies can't be written.
     """
     async with connected(host) as link:
         listed = await listed_sessions(link, log_dir, meant, location_options(log_dir, host))
@@ -138,25 +137,25 @@ async def copy_remote(
 
 
 async def examine_remote(host: str, quick: bool = False, log_dir: str | None = None) -> list[Any]:
-    """Return what a host offers and lacks, as its own doctor finds it: fields of findings."""
+    """Return the findings of the doctor on a host, each as a mapping of its fields."""
     async with connected(host) as link:
         answers = link.ask("doctor", quick=quick, log_dir=log_dir)
         return [answer["finding"] async for answer in answers if "finding" in answer]
 
 
 async def start_remote(host: str, job: Job, slurm: str | None = None) -> str:
-    """Start a session on a host, which goes on without us; return its id."""
+    """Start a session that goes on without us on a host; return its id."""
     async with connected(host) as link:
         return await launch_remote(link, job, slurm)
 
 
 async def launch_remote(link: Connection, job: Job, slurm: str | None = None) -> str:
-    """Start a session on the host of a link, or have its Slurm run it; return its id.
+    """Start a session on a host, or submit it to Slurm there; return its id.
 
     Args:
         link: the connection to the host.
-        job: what is to run.
-        slurm: what is asked of the Slurm there, as it was typed; None where the host runs it.
+        job: the job.
+        slurm: the options for Slurm as typed; None to run it on the host itself.
     """
     answer = await link.ask_one("launch", job=asdict(job), slurm=slurm)
     session = answer.get("session")
@@ -175,15 +174,15 @@ MIB = 1 << 20
 async def copy_traces(
     link: Connection, session: str, folder: Path, log_dir: str | None = None
 ) -> None:
-    """Copy each trace of a session to a folder; one of the same size is there already.
+    """Copy the traces of a session to a folder, except those that it has in the same size.
 
     Raises:
-        LogError: a copy can't be kept.
-        RefusedRequest: the host sends none that can be copied.
+        LogError: a copy can't be written.
+        RefusedRequest: the host sends no traces that can be copied.
         SshError: the connection was lost.
     """
-    here = folder.iterdir()  # noqa: ASYNC240
-    have = {path.name: path.stat().st_size for path in here if is_trace(path.name)}
+    paths = folder.iterdir()  # noqa: ASYNC240
+    have = {path.name: path.stat().st_size for path in paths if is_trace(path.name)}
     copied: dict[str, bytes] = {}
     async for answer in link.ask("traces", session=session, have=have, log_dir=log_dir):
         file, size = str(answer.get("file")), answer.get("size")

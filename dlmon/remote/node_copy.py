@@ -1,7 +1,7 @@
-"""Copy the log of a session from the disk of its node: `python -m dlmon.remote.node_copy JOB LOG`.
+"""Copy a session's log from the disk of its node: `python -m dlmon.remote.node_copy JOB LOG`.
 
-Nothing is copied where the node sees the same folder as this machine. It ends with its stdin, and
-once the session is over, or its node is reached no more.
+Nothing is copied if the node sees the same folder as this host. The program ends when its stdin
+does, when the session is over, or when the node can't be reached any more.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from dlmon.slurm.step import job_node, step_command
 from dlmon.slurm.submit import SCRIPT_NAME
 from dlmon.system.private_files import make_private_folder
 
-LOOK_S = 0.5
-LOST_LOOKS = 20
+POLL_S = 0.5
+LOST_POLLS = 20
 _UNSEEN = b"unseen"
 
 
-def node_with_its_own(job: str, log: Path) -> str | None:
-    """Return the node that writes the log of a job to a disk that is not seen here, if one does.
+def node_with_own_disk(job: str, log: Path) -> str | None:
+    """Return the node that writes a job's log to a disk of its own; None if we see the disk too.
 
     Raises:
-        SlurmError: Slurm does not answer, or the node.
+        SlurmError: Slurm or the node does not answer.
     """
-    found, submitted = read_job(job), read_submitted(log)
-    if found is None or submitted is None or not found.node_list:
+    queued, submitted = read_job(job), read_submitted(log)
+    if queued is None or submitted is None or not queued.node_list:
         return None
-    node = host_names(found.node_list)[0]
+    node = host_names(queued.node_list)[0]
     root = log.parent.name.removesuffix(f"-r{submitted.restart}" if submitted.restart else "")
-    # Whoever submitted it wrote this, and no node.
+    # The submitting host wrote the script, so the node has it only if they share the folder.
     script = log.parent.with_name(root) / SCRIPT_NAME
     words = ["sh", "-c", f'[ -e "$1" ] || echo {_UNSEEN.decode()}', "sh", str(script)]
     return node if run_slurm([*step_command(job, node), *words]).strip() == _UNSEEN else None
 
 
 async def copy_log(job: str, node: str, log: Path) -> None:
-    """Copy it as it grows, until its session is over or its node can't be reached.
+    """Copy the log as it grows, until its session is over or its node can't be reached.
 
     Raises:
-        LogError: it can't be kept here.
+        LogError: the copy can't be written.
         SshError: the node can't be reached.
     """
     log_dir = str(log.parent.parent)
@@ -62,8 +62,8 @@ async def copy_log(job: str, node: str, log: Path) -> None:
                 listed = await find_remote(link, id_of(log), log_dir)
                 break
             except (NoSuchLog, RefusedRequest):
-                # Its supervisor begins.
-                await asyncio.sleep(LOOK_S)
+                # The supervisor has yet to begin the log.
+                await asyncio.sleep(POLL_S)
         copy = LogCopy(link, listed, log_dir, log.parent)
         copy.start()
         try:
@@ -73,14 +73,16 @@ async def copy_log(job: str, node: str, log: Path) -> None:
 
 
 async def _wait_for_end(link: Connection, copy: LogCopy) -> None:
-    lost = 0
-    while copy.status in (None, Status.RUNNING) and copy.problem is None and lost < LOST_LOOKS:
-        lost = 0 if link.is_up else lost + 1
-        await asyncio.sleep(LOOK_S)
+    lost_polls = 0
+    while (
+        copy.status in (None, Status.RUNNING) and copy.problem is None and lost_polls < LOST_POLLS
+    ):
+        lost_polls = 0 if link.is_up else lost_polls + 1
+        await asyncio.sleep(POLL_S)
 
 
 def main() -> None:
-    """Copy what the arguments say."""
+    """Copy the log that the arguments name."""
     job, log = sys.argv[1], Path(sys.argv[2])
 
     def end_with_stdin() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
 
     threading.Thread(target=end_with_stdin, daemon=True).start()
     try:
-        node, submitted = node_with_its_own(job, log), read_submitted(log)
+        node, submitted = node_with_own_disk(job, log), read_submitted(log)
         if node is not None and submitted is not None:
             make_private_folder(log.parent)
             write_submitted(log, replace(submitted, on_node=node))

@@ -1,4 +1,4 @@
-"""The machines of one run, as its session has them: each as a host that is watched."""
+"""Show each machine of a distributed session as a watched host."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dlmon.session.source import RecordedMachine, SessionSource
 
 
 def node_snapshots(source: SessionSource) -> list[HostSnapshot]:
-    """Return each machine of a session: the one whose log it is, then the others by their names."""
+    """Return a snapshot of each machine: first the one that writes the log, then by host name."""
     session, snapshot = source.session, source.snapshot()
-    own = NodeMachine(session.machine.interval_s)
-    own.facts, own.history = session.facts, session.machine
+    first = NodeMachine(session.machine.interval_s)
+    first.facts, first.history = session.facts, session.machine
     nodes = sorted(session.nodes.items())
     return [
-        _snapshot_of(source, snapshot, session.header.node or session.header.host, own, None),
+        _snapshot_of(source, snapshot, session.header.node or session.header.host, first, None),
         *(_snapshot_of(source, snapshot, host, node, host) for host, node in nodes),
     ]
 
@@ -28,14 +28,14 @@ def _snapshot_of(
     is_live = source.running and age_s is not None
     ranks = tuple(
         RunningSession(
-            session=str(one.trainer.number),
-            workload=one.name,
-            samples_per_second=one.samples_per_second,
-            gpus=one.gpus,
+            session=str(rank.trainer.number),
+            workload=rank.name,
+            samples_per_second=rank.samples_per_second,
+            gpus=rank.gpus,
             counts_steps=snapshot.counts_steps,
         )
-        for one in snapshot.trainers
-        if one.trainer.host == host
+        for rank in snapshot.trainers
+        if rank.trainer.host == host
     )
     header = source.session.header
     return HostSnapshot(
@@ -52,11 +52,11 @@ def _snapshot_of(
 
 
 class NodeSource(RecordedMachine):
-    """One of the machines of a session, as far as its log is read.
+    """The readings of one machine of a session, from the part of the log read so far.
 
     Args:
-        session: where the readings come from.
-        node: what it is called; None for the one whose log it is.
+        session: the session.
+        node: the host name; None for the machine that writes the log.
     """
 
     def __init__(self, session: SessionSource, node: str | None) -> None:

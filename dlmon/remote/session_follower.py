@@ -1,7 +1,4 @@
-"""Sessions of another host: how they are listed, and one that is followed.
-
-The log of that one is copied as it grows, and the copy is followed.
-"""
+"""List the sessions of another host, and follow one by copying its log as it grows."""
 
 from __future__ import annotations
 
@@ -34,28 +31,25 @@ from dlmon.records import (
     read_object,
     read_record,
 )
-from dlmon.remote.connection import Answer, Connection, Standing
+from dlmon.remote.connection import Answer, Connection, StandingRequest
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.queue import Queued
 from dlmon.system.private_files import FILE_MODE, own_private_folder
 
-# What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
+# Limits for a host that isn't trusted. A session of a day takes 250 MB, at a sample a second.
 LARGEST_LOG_BYTES = 8 << 30
-LOOK_S = 0.05
-
-
-def _show_nothing(how: object) -> None:
-    pass
-
-
-_PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
-# What a host says is foreign: no host has so many sweeps.
 MOST_SWEEPS = 1_000
+POLL_S = 0.05
+_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 _ID = re.compile(r"[\w-][\w.-]{0,119}", re.ASCII)
 
 ListedSweep = tuple[SweepHeader, list[Record], Path, Status, Label]
-"""What `dlmon.sweep.log.entry_of` takes."""
+"""The arguments of `dlmon.sweep.log.entry_of`."""
+
+
+def _show_nothing(progress: object) -> None:
+    pass
 
 
 async def listed_sessions(
@@ -65,22 +59,22 @@ async def listed_sessions(
     where: str = "",
     directory: Path = Path(),
 ) -> list[SessionEntry]:
-    """Return the sessions of a host, oldest first; those that `meant` names, as in `find_sessions`.
+    """Return the sessions of a host, oldest first.
 
     Args:
-        host: what is asked.
-        log_dir: where sessions live there; None for where they do by default.
-        meant: which of them; None for all.
+        host: the connection to the host.
+        log_dir: the log directory there; None for the default one.
+        meant: a name as for `find_sessions`; None for all sessions.
         where: as for `find_log`.
-        directory: where copies of their logs lie, or would lie.
+        directory: the directory for copies of their logs.
 
     Raises:
-        RefusedRequest: none is meant, or several by a prefix.
+        RefusedRequest: the name fits no session, or is a prefix of several.
         SshError: the connection was lost.
     """
     entries = []
     async for answer in host.ask("sessions", log_dir=log_dir, meant=meant, where=where):
-        # What it calls a session may be none.
+        # The host isn't trusted: skip answers that are no session.
         with contextlib.suppress(ValueError, RecursionError):
             path, status, label = _log_of(answer, directory)
             result = answer.get("result")
@@ -98,7 +92,7 @@ async def listed_sweeps(
     """Return the sweeps of a host, by their ids.
 
     Raises:
-        RefusedRequest: they can't be listed.
+        RefusedRequest: the host can't list them.
         SshError: the connection was lost.
     """
     listed: list[ListedSweep] = []
@@ -115,25 +109,25 @@ def _records(text: str) -> list[Record]:
     records = []
     for line in text.encode("latin-1").splitlines():
         with contextlib.suppress(RecordError):
-            found = decode(line)
-            if found is not None:
-                records.append(found)
+            record = decode(line)
+            if record is not None:
+                records.append(record)
     return records
 
 
 def _log_of(answer: Answer, directory: Path) -> tuple[Path, Status, Label]:
-    """Return where a copy of a log would lie, how that stands, and what it is called.
+    """Return the path for a copy of a log, its session's status, and its label.
 
     Raises:
-        ValueError: no file can be named after it.
+        ValueError: the answer has no valid file name.
     """
     folder, file, name, note = (answer.get(key) for key in ("folder", "file", "name", "note"))
     if not isinstance(folder, str) or not isinstance(file, str) or "/" in file:
         raise ValueError
     if not _ID.fullmatch(folder) or not is_log(Path(file)):
         raise ValueError
-    named = isinstance(name, str) and refuse_name(name) is None
-    label = Label(name if named else None, note if isinstance(note, str) else None)
+    has_name = isinstance(name, str) and refuse_name(name) is None
+    label = Label(name if has_name else None, note if isinstance(note, str) else None)
     return directory / folder / file, Status(str(answer.get("status", Status.UNKNOWN))), label
 
 
@@ -141,10 +135,11 @@ def copies_directory(host: str) -> Path:
     """Return the log directory that holds copies of a host's sessions.
 
     Raises:
-        LogError: there is no home directory to keep them in, or others could change them.
+        LogError: there is no home directory, or other users could change the copies.
     """
-    # Hosts whose names become the same are told apart by the digest.
-    name = f"{_PLAIN.sub('-', host)[:60]}-{hashlib.sha256(host.encode()).hexdigest()[:8]}"
+    # The digest tells apart hosts whose names become equal.
+    digest = hashlib.sha256(host.encode()).hexdigest()[:8]
+    name = f"{_NOT_IN_FILE_NAMES.sub('-', host)[:60]}-{digest}"
     try:
         cache = Path(platformdirs.user_cache_path("dlmon", appauthor=False))
         for folder in (cache, cache / "hosts", cache / "hosts" / name):
@@ -156,16 +151,16 @@ def copies_directory(host: str) -> Path:
 
 
 class LogCopy:
-    """The copy of one session's log, which grows as the log does.
+    """A copy of a session's log, which grows as the log does.
 
     Args:
-        link: the connection to its host.
-        listed: the session, as its host lists it.
-        log_dir: where sessions live there; None for where they do by default.
-        folder: where the copy is kept; None for where those of a host are.
+        link: the connection to the session's host.
+        listed: the session as its host lists it.
+        log_dir: the log directory there; None for the default one.
+        folder: the folder of the copy; None for one in `copies_directory`.
 
     Raises:
-        LogError: it can't be kept here.
+        LogError: the copy can't be written.
     """
 
     def __init__(
@@ -177,22 +172,22 @@ class LogCopy:
     ) -> None:
         self.link = link
         self.status: Status | None = None
-        """How the session stands, once all that was there is copied."""
+        """The status of the session; None until the log as it was at the start is copied."""
         self.loss: str | None = None
-        """What happened to the log, where it is no longer where it was."""
+        """A sentence that says what happened to the log, if the host lost it."""
         self.problem: str | None = None
-        """Why it can't be copied."""
+        """Why the log can't be copied."""
         self.refusal: str | None = None
-        """Why the session could not be stopped, where a stop was asked for."""
+        """Why the session could not be stopped."""
         self.queued: Queued | None = None
-        """How it stands in its host's Slurm, until its log begins there."""
+        """The state of the session in its host's Slurm, until its log begins."""
         self.next_session: str | None = None
-        """The session that goes on where Slurm put the job of this one into the queue again."""
+        """The session that follows this one, if Slurm requeued its job."""
         self._session = id_of(listed.path)
         self.log_dir = log_dir
         self._size = 0
         self._folder = folder or copies_directory(link.host) / self._session
-        self._asked = Standing("follow", self._fields, self._take)
+        self._request = StandingRequest("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
             self.path = self._folder / listed.path.name
@@ -206,22 +201,22 @@ class LogCopy:
 
     @property
     def share(self) -> float | None:
-        """How much of it is copied, 0 to 1; None once that is all."""
+        """The share of the log that is copied, 0 to 1; None once it is complete or failed."""
         if self.status is not None or self.problem is not None:
             return None
         return min(1.0, self._at / self._size) if self._size else 0.0
 
     def start(self) -> None:
-        self.link.add(self._asked)
+        self.link.add(self._request)
 
     def close(self) -> None:
-        self.link.remove(self._asked)
+        self.link.remove(self._request)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def stop_session(self) -> None:
-        """Ask for the session to be stopped; `refusal` says why it was not."""
+        """Ask the host to stop the session; `refusal` says why it could not."""
         self.refusal = None
         self.link.send("stop", self._take_stop, session=self._session, log_dir=self.log_dir)
 
@@ -236,15 +231,15 @@ class LogCopy:
         show: Callable[[float], None] = _show_nothing,
         show_queued: Callable[[Queued], None] = _show_nothing,
     ) -> Path:
-        """Return the copy once all that was there is in it.
+        """Wait until the log, as it was at the start, is copied; return the path of the copy.
 
         Args:
-            show: is called with how much that is, 0 to 1.
-            show_queued: is called with how its job stands, as long as that has yet to begin.
+            show: is called with the copied share, 0 to 1.
+            show_queued: is called with the state of the session's job until the log begins.
 
         Raises:
-            RefusedRequest: it can't be copied.
-            SshError: the connection was lost before, and a person has to do something.
+            RefusedRequest: the log can't be copied.
+            SshError: the connection was lost, and the user has to do something.
         """
         while (share := self.share) is not None:
             if self.link.needs_person:
@@ -253,7 +248,7 @@ class LogCopy:
                 show(share)
             else:
                 show_queued(self.queued)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         if self.problem is not None:
             raise RefusedRequest(self.problem, FAILED)
         return self.path
@@ -261,30 +256,26 @@ class LogCopy:
     def _fields(self) -> dict[str, Any]:
         checked = min(self._at, CHECKED_BYTES)
         position = position_after(os.pread(self._fd, checked, self._at - checked), self._at)
-        return {
-            "session": self._session,
-            "log_dir": self.log_dir,
-            "file": self.path.name,
-            **position._asdict(),
-        }
+        fields = {"session": self._session, "log_dir": self.log_dir, "file": self.path.name}
+        return {**fields, **position._asdict()}
 
     def _take(self, answer: Answer) -> None:
         if self.problem is not None:
-            # It was sent before it was asked for no more.
+            # The host sent this before the request was cancelled.
             return
         try:
-            self._follow(answer)
+            self._take_valid(answer)
         except OSError as error:
             self._fail(f"the copy of the log can't be written: {reason_of(error)}")
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             self._fail(f"{self.link.host} sent no log that can be copied")
 
-    def _follow(self, answer: Answer) -> None:
+    def _take_valid(self, answer: Answer) -> None:
         if "error" in answer:
             self._fail(f"{self.link.host}: {answer['error']}")
         elif "file" in answer:
             at, size = int(answer["at"]), int(answer["size"])
-            # It goes on where the copy is known to be right, or sends all of it.
+            # The host sends the log from the end of our copy if that is right, else from its start.
             is_copied = 0 <= at <= min(size, os.fstat(self._fd).st_size)
             if answer["file"] != self.path.name or not is_copied:
                 raise ValueError
@@ -300,8 +291,8 @@ class LogCopy:
         elif "queued" in answer:
             self.queued = read_object(Queued, answer["queued"])
         elif "next" in answer:
-            following = str(answer["next"])
-            self.next_session = following if _ID.fullmatch(following) else None
+            next_session = str(answer["next"])
+            self.next_session = next_session if _ID.fullmatch(next_session) else None
         elif "status" in answer:
             self.status = Status(str(answer["status"]))
             loss = answer.get("loss")
@@ -311,32 +302,32 @@ class LogCopy:
 
     def _fail(self, problem: str) -> None:
         self.problem = problem
-        self.link.remove(self._asked)
+        self.link.remove(self._request)
 
     def _write(self, at: int, data: bytes) -> None:
-        """Put what arrived behind what is there; a copy of something else makes way."""
+        """Append to the copy; if the file goes on with other bytes, cut them off first."""
         if at != self._at or at > os.fstat(self._fd).st_size or at + len(data) > LARGEST_LOG_BYTES:
             raise ValueError
-        there = os.pread(self._fd, len(data), at)
-        if there != data:
-            # Another viewer may copy the same, and be ahead or behind: what is right stays.
-            if not data.startswith(there):
+        existing = os.pread(self._fd, len(data), at)
+        if existing != data:
+            # Another viewer may be writing the same copy, ahead of us or behind.
+            if not data.startswith(existing):
                 os.ftruncate(self._fd, at)
-            done = 0
-            while done < len(data):
-                done += os.pwrite(self._fd, data[done:], at + done)
+            written = 0
+            while written < len(data):
+                written += os.pwrite(self._fd, data[written:], at + written)
         self._at = at + len(data)
 
 
 class RemoteFollower(SessionFollower):
-    """A session of another host, as seen from the copy of its log; a `SessionSource`.
+    """A session of another host, followed by the copy of its log.
 
     Args:
-        copy: the copy, which has to hold the session's first record.
-        clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
+        copy: the copy, with at least the first record.
+        clock: this machine's CLOCK_MONOTONIC in nanoseconds.
 
     Raises:
-        LogError: not a log that can be read.
+        LogError: the copy can't be read as a log.
     """
 
     def __init__(self, copy: LogCopy, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -347,16 +338,16 @@ class RemoteFollower(SessionFollower):
 
     @property
     def next_session(self) -> str | None:
-        """The session that goes on where Slurm put the job of this one into the queue again."""
+        """The session that follows this one, if Slurm requeued its job."""
         return self._copy.next_session
 
     @property
     def failure(self) -> str | None:
-        """Why its log can't be copied any further, whatever becomes of the connection."""
+        """Why the log can't be copied any further, even if the connection comes back."""
         return self._copy.problem
 
     def status_without_result(self) -> Status:
-        # What was copied until the connection was lost says nothing of what became of it since.
+        # The copy has no lock; while the connection is lost, the last known status stands.
         return self._copy.status or Status.RUNNING
 
     def now(self) -> int:
@@ -366,7 +357,7 @@ class RemoteFollower(SessionFollower):
         return self.session.last_t
 
     def stop(self) -> bool:
-        """Have it stopped; where its host refuses that, `why_not_stopped` says why."""
+        """Ask the host to stop the session; `why_not_stopped` says why it could not."""
         if not self.link.is_up:
             return False
         self._copy.stop_session()
@@ -393,15 +384,15 @@ class RemoteFollower(SessionFollower):
         if self.running and self._copy.problem is not None:
             return self._copy.problem
         if self.running and not self.link.is_up:
-            self._without_seconds = _what_is_lost(self.link)
+            self._without_seconds = _connection_problem(self.link)
             return lost_text(self.link, self._clock())
         self.loss = self._copy.loss
         return super()._find_problem() or self._copy.refusal
 
 
 def lost_text(link: Connection, now_ns: int) -> str:
-    """Say since when a host is not connected, and when it is tried again."""
-    problem = _what_is_lost(link)
+    """Return a sentence that says how long a connection is lost and when it is retried."""
+    problem = _connection_problem(link)
     lost_s = 0 if link.lost_at_ns is None else round((now_ns - link.lost_at_ns) / 1e9)
     if lost_s > 0:
         problem += f", for {lost_s} s"
@@ -410,40 +401,40 @@ def lost_text(link: Connection, now_ns: int) -> str:
     return f"{problem}; next try in {max(0.0, (link.retry_at_ns - now_ns) / 1e9):.0f} s"
 
 
-def _what_is_lost(link: Connection) -> str:
+def _connection_problem(link: Connection) -> str:
     return link.problem or f"{link.host} is not connected yet"
 
 
 async def asked_records(
     link: Connection, session: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> list[Record]:
-    """Return what a session that runs on the host of a link answers to a request.
+    """Return the records with which a running session of a host answers a request.
 
     Raises:
-        RefusedRequest: it refuses, or can't be asked.
+        RefusedRequest: the session refuses the request, or can't be asked.
         SshError: there is no connection, or it was lost.
     """
-    asked = link.ask("control", session=session, request=request, log_dir=log_dir)
-    read = [read_record(answer["record"]) async for answer in asked if "record" in answer]
-    return [record for record in read if record is not None]
+    answers = link.ask("control", session=session, request=request, log_dir=log_dir)
+    records = [read_record(answer["record"]) async for answer in answers if "record" in answer]
+    return [record for record in records if record is not None]
 
 
 async def find_remote(link: Connection, meant: str, log_dir: str | None = None) -> SessionEntry:
-    """Return the one session of a host that is meant.
+    """Return the session of a host that a name fits.
 
     Raises:
-        NoSuchLog: several are meant, or none that can be copied.
-        RefusedRequest: none is meant.
+        NoSuchLog: the name fits several sessions, or none that can be copied.
+        RefusedRequest: the name fits no session.
         SshError: the connection was lost.
     """
     where = location_options(log_dir, link.host)
-    found = await listed_sessions(link, log_dir, meant, where)
-    if not found:
+    sessions = await listed_sessions(link, log_dir, meant, where)
+    if not sessions:
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
-    if len(found) > 1:
-        ids = ", ".join(id_of(session.path) for session in found[:4])
-        raise SeveralLogs(f"{len(found)} sessions of {link.host} match: {ids}")
-    return found[0]
+    if len(sessions) > 1:
+        ids = ", ".join(id_of(session.path) for session in sessions[:4])
+        raise SeveralLogs(f"{len(sessions)} sessions of {link.host} match: {ids}")
+    return sessions[0]
 
 
 async def follow_remote(
@@ -453,19 +444,19 @@ async def follow_remote(
     show: Callable[[float], None] = _show_nothing,
     show_queued: Callable[[Queued], None] = _show_nothing,
 ) -> RemoteFollower:
-    """Return the session of a host that is meant, once all that there is of it is copied.
+    """Return a follower for a session of a host, once its log as it is now is copied.
 
     Args:
         link: the connection to the host.
-        meant: its id, its name, a unique prefix of the id, or last.
-        log_dir: where sessions live there; None for where they do by default.
-        show: is called with how much is copied, 0 to 1.
-        show_queued: is called with how it stands in the host's Slurm, until its log begins.
+        meant: the session's id, its name, a unique prefix of the id, or last.
+        log_dir: the log directory there; None for the default one.
+        show: is called with the copied share, 0 to 1.
+        show_queued: is called with the session's state in the host's Slurm, until its log begins.
 
     Raises:
-        NoSuchLog: several are meant, or none that can be copied.
-        RefusedRequest: none is meant, or it can't be copied.
-        LogError: the copy can't be kept, or is no log.
+        NoSuchLog: the name fits several sessions, or none that can be copied.
+        RefusedRequest: the name fits no session, or the log can't be copied.
+        LogError: the copy can't be written, or is no log.
         SshError: the connection was lost.
     """
     copy = LogCopy(link, await find_remote(link, meant, log_dir), log_dir)

@@ -1,6 +1,6 @@
-"""The system's ssh, by which a person's own config, keys, agent and known hosts hold.
+"""Start our agent with the system's ssh, so that the user's config, keys and known hosts apply.
 
-Or, to a node of a job, Slurm's srun.
+On a node of a job, Slurm's srun starts it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dlmon.remote.host_names import check_host
 
 CONNECT_S = 15
 
-# Nothing that a login shell of any kind (sh, csh, fish) would read as its own stands in this.
+# This has no character that a login shell (sh, csh, fish) treats specially.
 _LOADER = (
     "import os,sys,zlib,base64;"
     'line=b"".join(iter(lambda:os.read(0,1)or sys.exit(1),bytes([10])));'
@@ -35,13 +35,13 @@ _OPTIONS = (
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
-    # What a person may have set for their own sessions: ssh takes no command beside it.
+    # The user's config may set this for interactive use, but then ssh rejects a command.
     "RemoteCommand=none",
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
 
-# What ssh prints, and what a person can do about it, as a sentence that begins with the host.
+# Patterns in ssh's stderr, and the rest of a sentence that begins with the name of the host.
 _EXPLANATIONS = (
     (
         re.compile(r"host identification has changed|host key .* has changed", re.I),
@@ -62,16 +62,16 @@ _EXPLANATIONS = (
     (re.compile(r"no route to host|network is unreachable", re.I), "can't be reached"),
     (re.compile(r"connection (\S+ )*(closed|reset)|broken pipe", re.I), "closed the connection"),
 )
-# What srun prints of a job that is over, as long as Slurm knows it, and then.
+# srun's messages for a job that is over, while Slurm still lists it and later.
 _ENDED_JOB = re.compile(r"job \d+ has expired|invalid job id", re.I)
-# Its exit code says nothing of it.
+# csh exits with 1 in this case.
 _NO_PYTHON_BY_CSH = re.compile(r"^(exec|python3): command not found", re.I | re.M)
 
 
 class SshError(Exception):
     """A host can't be used; the message is one sentence that names it.
 
-    `may_pass` says that a later try may do better; else a person has to do something first.
+    `may_pass` is true if a later attempt may succeed without the user doing anything.
     """
 
     exit_code = UNREACHABLE
@@ -82,13 +82,13 @@ class SshError(Exception):
 
 
 class JobEnded(SshError):
-    """The job that a node was reached in is over: no try will do better."""
+    """The job that the node belonged to is over: no attempt will succeed."""
 
 
 class RefusedRequest(Exception):
-    """A request that a host can't follow: its sentence, and the exit code.
+    """A host refuses a request, for this reason and with this exit code.
 
-    `permanent` says that it lacks what was asked for, which another try would not change.
+    `permanent` is true if the host lacks something, so that it would refuse again.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class RefusedRequest(Exception):
 
 
 def ssh_command(host: str) -> list[str]:
-    """Return the command that connects to a host and runs what is sent first on its stdin.
+    """Return the ssh command that runs, on a host, the program in the first line of its stdin.
 
     Raises:
-        HostError: what is named can't be a host.
+        HostError: the name is not that of a host.
         SshError: there is no ssh here.
     """
     ssh = shutil.which("ssh")
@@ -114,18 +114,17 @@ def ssh_command(host: str) -> list[str]:
 
 
 def agent_command(host: str) -> list[str]:
-    """Return the command that starts what runs what is sent first on its stdin, on a machine.
+    """Return the command that runs, on a host, the program in the first line of its stdin.
 
     Args:
-        host: as ssh knows it; or a node of a job of Slurm's, as `job_node` writes it.
+        host: a name for ssh, or a node of a Slurm job as `job_node` writes it.
 
     Raises:
-        HostError: what is named can't be a host.
+        HostError: the name is not that of a host.
         SshError: there is no ssh here.
     """
     if "/" not in host:
         return ssh_command(host)
-    # No name of a host has a slash: it means a node of a job.
     from dlmon.slurm.step import node_of, step_command
 
     node = node_of(host)
@@ -135,23 +134,23 @@ def agent_command(host: str) -> list[str]:
 
 
 def bootstrap_line() -> bytes:
-    """Return what `ssh_command` runs, as the line that it waits for."""
+    """Return the line that `agent_command` reads: the source of the bootstrap program."""
     source = Path(bootstrap.__file__).read_bytes()
     return base64.b64encode(zlib.compress(source, 9)) + b"\n"
 
 
 def explain(host: str, errors: str, exit_code: int | None) -> SshError:
-    """Say in a sentence why a connection ended.
+    """Return an error that says why a connection ended.
 
     Args:
-        host: where to.
-        errors: what ssh or srun, or the shell there, wrote to stderr.
-        exit_code: ssh's own; None where it was killed here.
+        host: the host.
+        errors: the stderr of ssh or srun, and of the shell on the host.
+        exit_code: the exit code of ssh; None if it still runs.
     """
     job, is_node, _ = host.partition("/")
     if is_node and _ENDED_JOB.search(errors):
         return JobEnded(f"{host}: job {job} has ended", may_pass=False)
-    # Any other code is the command's: what a shell there says is not said by ssh.
+    # With any other exit code, the host's shell and not ssh wrote the errors.
     for pattern, words in _EXPLANATIONS if exit_code in (255, None) else ():
         if pattern.search(errors):
             may_pass = "{host}" not in words
@@ -164,4 +163,4 @@ def explain(host: str, errors: str, exit_code: int | None) -> SshError:
         return SshError(f"{host}: {lines[-1].strip().rstrip('.')}")
     if exit_code == 255:
         return SshError(f"{host}: the connection was closed")
-    return SshError(f"{host}: dlmon ended there" + ("" if not exit_code else f" ({exit_code})"))
+    return SshError(f"{host}: dlmon ended there" + (f" ({exit_code})" if exit_code else ""))

@@ -1,7 +1,7 @@
-"""Make the runs of a sweep as tasks of a job array of Slurm's, several at once.
+"""Run the runs of a sweep as the tasks of a Slurm job array.
 
-What is in the queue or runs there goes on where nobody looks: whoever resumes the sweep takes it
-up, and submits what is missing.
+They go on after this process has ended; when the sweep is resumed, it follows them and submits the
+runs that are missing.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from dlmon.sweep.runner import POLL_S, CurrentRun, SweepRun
 
 
 class ArrayRun(SweepRun):
-    """Makes what is left of a sweep in Slurm.
-
-    To stop it is to look no longer: its jobs stay.
+    """Runs the remaining runs of a sweep in Slurm; `stop` leaves their jobs running.
 
     Args:
-        writer: the sweep's file, which this takes over and closes.
+        writer: the log of the sweep, which this closes in the end.
         make_job: returns the job of a combination.
-        refusal: says why a combination can't be run, None where it may.
-        poll_s: how often the sessions are looked at.
+        refusal: returns why a combination can't be run; None if it can.
+        poll_s: the time between two polls of sessions.
     """
 
     def __init__(
@@ -51,13 +49,13 @@ class ArrayRun(SweepRun):
 
     @property
     def queued(self) -> frozenset[int]:
-        looked_at = {current.slot.combination for current in self.current.values()}
-        return frozenset(slot.combination for slot in self.sweep.running) - looked_at
+        begun = {current.slot.combination for current in self.current.values()}
+        return frozenset(slot.combination for slot in self.sweep.running) - begun
 
     def _settle_orphans(self) -> None:
-        """Leave them: they are followed on."""
+        """Do nothing: `_run_all` follows them."""
 
-    async def _make_all(self) -> None:
+    async def _run_all(self) -> None:
         followed = list(self.sweep.running.values())
         new = [slot for slot in self.sweep.left() if slot not in self.sweep.running]
         if new and not self.stops_after_run:
@@ -78,9 +76,9 @@ class ArrayRun(SweepRun):
             raise SweepError(str(error)) from None
 
     async def _follow(self, began: Began) -> None:
-        """Follow a run to its end, from the queue on, and record how it ended.
+        """Follow a run from the queue to its end, and record its outcome.
 
-        Where Slurm starts it anew, its next session counts.
+        If Slurm requeues its job, the next session counts.
         """
         log = self.directory / began.session / LOG_NAME
         submitted = read_submitted(log)
@@ -90,20 +88,19 @@ class ArrayRun(SweepRun):
         number = submitted.slurm_job
         waiting: Waiting | None = Waiting(log, submitted, self._watch(number))
         while waiting is not None:
-            found = waiting.poll()
-            while found is None and waiting.failure is None and not self.stopping:
+            begun_log = waiting.poll()
+            while begun_log is None and waiting.failure is None and not self.stopping:
                 await asyncio.sleep(self._poll_s)
-                found = waiting.poll()
+                begun_log = waiting.poll()
             if self.stopping:
                 return
-            if found is None:
-                outcome = Outcome(RunStatus.NOT_RUN, waiting.failure, began.session)
-                self._end(began, outcome)
+            if begun_log is None:
+                self._end(began, Outcome(RunStatus.NOT_RUN, waiting.failure, began.session))
                 return
-            waiting = await self._follow_log(began, found, number)
+            waiting = await self._follow_log(began, begun_log, number)
 
     async def _follow_log(self, began: Began, log: Path, number: str) -> Waiting | None:
-        """Follow a session to its end; return the next one where Slurm starts its job anew."""
+        """Follow a session to its end; return the next one if Slurm requeues its job."""
         session = log.parent.name
         follower = SlurmFollower(log, by_index=True, watch=self._watch(number))
         self.current[session] = CurrentRun(began.slot, None, follower)
@@ -112,12 +109,12 @@ class ArrayRun(SweepRun):
                 if self.stopping:
                     return None
                 await asyncio.sleep(0 if records else self._poll_s)
-            following = await asyncio.to_thread(next_session, follower)
-            if following is None:
+            waiting = await asyncio.to_thread(next_session, follower)
+            if waiting is None:
                 result: Result | None = follower.result
                 took_s = None if result is None else result.wall_s
                 self._end(began, outcome_of(result, session, took_s, follower.problem))
-            return following
+            return waiting
         finally:
             del self.current[session]
             follower.close()

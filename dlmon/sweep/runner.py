@@ -1,4 +1,4 @@
-"""Make the runs of a sweep: on each machine one after another, on different machines at once."""
+"""Run the runs of a sweep: one after another on each host, on all hosts at once."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ from dlmon.sweep.progress import Sweep, outcome_of
 
 POLL_S = 0.2
 
-Done = TypeVar("Done")
+T = TypeVar("T")
+
+# A supervisor ends its sensors after the session; if it hangs, it is waited for at most 10 s.
+END_POLL_S, END_POLLS = 0.05, 200
 
 
-# A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
-LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
+class SweepHost(Protocol):
+    """A host for runs of a sweep, one at a time: `launch`, `follow`, `finish_run`."""
 
-
-class Place(Protocol):
-    """A machine on which runs are made, one at a time: `launch`, `follow`, `leave`."""
-
-    host: str | None
-    """The machine, as ssh knows it; None for this one."""
+    name: str | None
+    """The name of the host for ssh; None for this host."""
     lost: str | None
-    """Why nothing can be known of the machine any more; a sentence that names it."""
+    """Why the host is lost for good, as a sentence that names it."""
     left_running: str | None
-    """The session that may go on there, for it could not be stopped."""
+    """The session that may still run there because it could not be stopped."""
 
     async def open(self) -> Refused | None:
-        """Make the machine ready for runs, or return why that can't be."""
+        """Connect to the host, or return why it can't be used."""
 
     async def launch(self, job: Job) -> Started | Refused:
         """Start a run; return its session, or why there is none."""
@@ -49,28 +48,28 @@ class Place(Protocol):
     async def follow(self, started: Started) -> SessionFollower | Refused:
         """Return the session of the run, or why it can't be followed."""
 
-    def tend(self) -> None:
-        """See to what is due; whoever waits for the run calls it again and again."""
+    def poll(self) -> None:
+        """Do what is due; this is called regularly during a run."""
 
     def stop(self) -> None:
-        """Have the run stopped, or the one that is being started."""
+        """Stop the run, or the one that is being started."""
 
-    async def leave(self) -> None:
-        """Wait until nothing of a run that is over runs any more: the next one would suffer."""
+    async def finish_run(self) -> None:
+        """Wait until no process of a finished run is left: it would slow the next one."""
 
     async def close(self) -> None:
-        """Have a run that is not over stopped, and let go of the machine."""
+        """Stop a run that is not over, and disconnect."""
 
 
-class ThisMachine:
-    """This machine; a run of it stops when we let go of it.
+class LocalHost:
+    """This host; its run stops when it is closed.
 
     Args:
         start: starts a supervisor.
     """
 
     def __init__(self, start: Callable[[Job], Lifeline] = launch) -> None:
-        self.host: str | None = None
+        self.name: str | None = None
         self.lost: str | None = None
         self.left_running: str | None = None
         self._start = start
@@ -88,20 +87,20 @@ class ThisMachine:
         self._follower = SessionFollower(Path(started.log), launch=self._lifeline)
         return self._follower
 
-    def tend(self) -> None:
-        """Do nothing: a supervisor needs nothing of us."""
+    def poll(self) -> None:
+        """Do nothing: the supervisor works alone."""
 
     def stop(self) -> None:
         if self._lifeline is not None:
             self._lifeline.send(BY_SWEEP)
 
-    async def leave(self) -> None:
-        started = self._lifeline
+    async def finish_run(self) -> None:
+        lifeline = self._lifeline
         await self.close()
-        for _ in range(LOOKS_FOR_END if started is not None else 0):
-            if started is None or started.process.poll() is not None:
+        for _ in range(END_POLLS):
+            if lifeline is None or lifeline.process.poll() is not None:
                 return
-            await asyncio.sleep(LOOK_FOR_END_S)
+            await asyncio.sleep(END_POLL_S)
 
     async def close(self) -> None:
         lifeline, self._lifeline = self._lifeline, None
@@ -114,34 +113,34 @@ class ThisMachine:
 
 @dataclass
 class CurrentRun:
-    """A run that is being made.
+    """A run that is under way.
 
     Attributes:
-        slot: which one.
-        host: the machine that it is on, as ssh knows it; None for this one.
-        follower: its session; None before that has begun.
-        begun_at: when it was launched, by CLOCK_MONOTONIC.
+        slot: its slot in the plan.
+        host: the name of its host for ssh; None for this host.
+        follower: its session; None until that has begun.
+        launched_at: the time of its launch, by CLOCK_MONOTONIC.
     """
 
     slot: Slot
     host: str | None
     follower: SessionFollower | None = None
-    begun_at: float = field(default_factory=time.monotonic)
+    launched_at: float = field(default_factory=time.monotonic)
 
     @property
     def running_for_s(self) -> float:
-        return time.monotonic() - self.begun_at
+        return time.monotonic() - self.launched_at
 
 
 class SweepRun:
-    """Makes what is left of a sweep; whoever shows it reads it between two polls.
+    """Runs the remaining runs of a sweep; a view may read its attributes between two polls.
 
     Args:
-        writer: the sweep's file, which this takes over and closes.
+        writer: the log of the sweep, which this closes in the end.
         make_job: returns the job of a combination.
-        refusal: says why a combination can't be run, None where it may.
-        place_of: returns the machine that a host names.
-        poll_s: how often the sessions that run are looked at.
+        refusal: returns why a combination can't be run; None if it can.
+        make_host: returns the host of this name.
+        poll_s: the time between two polls of running sessions.
     """
 
     def __init__(
@@ -149,33 +148,33 @@ class SweepRun:
         writer: SweepWriter,
         make_job: Callable[[Combination], Job],
         refusal: Callable[[Combination], str | None],
-        place_of: Callable[[str | None], Place] = lambda host: ThisMachine(),
+        make_host: Callable[[str | None], SweepHost] = lambda name: LocalHost(),
         poll_s: float = POLL_S,
     ) -> None:
         self.writer = writer
         self.current: dict[str | None, CurrentRun] = {}
-        """The runs that are being made, by the machine, from before their sessions have started."""
+        """The runs that are under way or being launched, by host."""
         self.connecting: list[str] = []
-        """The machines that are still to be reached."""
+        """The hosts that have yet to be connected."""
         self.unreached: dict[str, str] = {}
-        """The machines that can't be used any more, and why."""
+        """The hosts that can't be used any more, and why."""
         self.problem: str | None = None
         """Why the sweep could not go on."""
         self.ended = False
         self.stopping = False
-        """Whether the current runs were asked to stop."""
+        """True once the current runs were asked to stop."""
         self.stops_after_run = False
-        """Whether no further run will begin; that may be taken back."""
+        """True if no further run will begin; this may be undone."""
         self.on_event: Callable[[Event], None] | None = None
         """Called with each event once it is recorded."""
         self.at_end: Callable[[], Awaitable[str | None]] | None = None
-        """Awaited where it ends without being stopped; returns what is to be said of that."""
+        """Awaited if the sweep ends without being stopped; returns a remark for the user."""
         self.remark: str | None = None
         self._make_job = make_job
         self._refusal = refusal
-        self._place_of = place_of
+        self._make_host = make_host
         self._poll_s = poll_s
-        self._places: dict[str | None, Place] = {}
+        self._hosts: dict[str | None, SweepHost] = {}
 
     @property
     def sweep(self) -> Sweep:
@@ -183,38 +182,36 @@ class SweepRun:
 
     @property
     def directory(self) -> Path:
-        """Where the sessions of this machine lie, and the sweep beside them."""
+        """The log directory of the sweep and of its sessions on this host."""
         return log_directory_of(self.writer.path)
 
     @property
     def seconds_left(self) -> float | None:
-        """How long what is left will take, None before any run has completed."""
+        """The estimated time of the remaining runs; None before any run has completed."""
         running_for_s = {run.slot: run.running_for_s for run in self.current.values()}
         return self.sweep.seconds_left(running_for_s, self.unreached)
 
     @property
     def left_running(self) -> list[tuple[str, str]]:
-        """The sessions that may go on though they should not, each with its machine."""
-        places = self._places.values()
-        return [(p.host, p.left_running) for p in places if p.host and p.left_running]
+        """The sessions that may still run because they could not be stopped, with their hosts."""
+        hosts = self._hosts.values()
+        return [(h.name, h.left_running) for h in hosts if h.name and h.left_running]
 
     @property
     def exit_code(self) -> int:
-        """Done when any combination ran, failed when none did or the sweep could not go on.
-
-        Where none ran because no machine could be reached, that is what it says.
-        """
-        ran = any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values())
-        if ran and self.problem is None:
+        """`DONE` if any run completed; `UNREACHABLE` if no host could be reached; else `FAILED`."""
+        if self.problem is not None:
+            return FAILED
+        if any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values()):
             return DONE
-        nowhere = bool(self._places) and self._places.keys() == self.unreached.keys()
-        return UNREACHABLE if nowhere and self.problem is None else FAILED
+        is_unreachable = bool(self._hosts) and self._hosts.keys() == self.unreached.keys()
+        return UNREACHABLE if is_unreachable else FAILED
 
     async def run(self) -> None:
-        """Make all runs that are left, or those until it is stopped; `problem` says what failed."""
+        """Run the remaining runs until all are over or `stop`; `problem` says what failed."""
         try:
             self._take_over()
-            await self._make_all()
+            await self._run_all()
             status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
             self._write(Closed(status, time.time()))
             if self.at_end is not None and not self.stops_after_run:
@@ -227,30 +224,30 @@ class SweepRun:
             self.ended = True
 
     leaves_jobs = False
-    """Whether its runs go on, or begin, without anybody who looks."""
+    """True if its runs go on, and begin, after this process has ended."""
 
     @property
     def queued(self) -> frozenset[int]:
-        """The combinations whose runs were handed over and have not begun, by their places."""
+        """The indices of combinations whose runs are submitted but have not begun."""
         return frozenset()
 
     def stop(self) -> None:
-        """Stop all runs, wherever they are made, and begin no other."""
+        """Stop all runs on all hosts, and begin no other."""
         self.stopping = self.stops_after_run = True
-        for place in self._places.values():
-            place.stop()
+        for host in self._hosts.values():
+            host.stop()
 
     async def close(self) -> None:
-        """Let go of all machines; what still runs there is stopped."""
-        await asyncio.gather(*(place.close() for place in self._places.values()))
+        """Stop the runs that are not over, and disconnect from all hosts."""
+        await asyncio.gather(*(host.close() for host in self._hosts.values()))
 
     def _take_over(self) -> None:
-        """Take the end of runs that nobody was there to see, and settle what can't be run.
+        """Record the ends of runs that an earlier process began, and of runs that are impossible.
 
-        A run on another machine is taken up there, for it may go on.
+        A run on another host may still go on, and is followed later.
 
         Raises:
-            SweepError: the session of one on this machine still runs.
+            SweepError: a run on this host still goes on.
         """
         self._settle_orphans()
         for slot in self.sweep.left():
@@ -276,45 +273,43 @@ class SweepRun:
         took_s = entry.result.wall_s if entry.result is not None else None
         return outcome_of(entry.result, began.session, took_s)
 
-    async def _make_all(self) -> None:
-        """Make the runs of all machines; where one of them can't be recorded, make no other."""
-        left: dict[str | None, list[Slot]] = {}
+    async def _run_all(self) -> None:
+        """Run the remaining runs on all hosts; stop them all if one can't be recorded."""
+        slots_by_host: dict[str | None, list[Slot]] = {}
         for slot in self.sweep.left():
-            left.setdefault(self.sweep.plan.host_of(slot), []).append(slot)
-        for host in left:
-            self._places[host] = self._place_of(host)
-        self.connecting = [host for host in left if host is not None]
-        making = [
-            asyncio.create_task(self._make_on(self._places[host], slots))
-            for host, slots in left.items()
+            slots_by_host.setdefault(self.sweep.plan.host_of(slot), []).append(slot)
+        self._hosts = {name: self._make_host(name) for name in slots_by_host}
+        self.connecting = [name for name in slots_by_host if name is not None]
+        tasks = [
+            asyncio.create_task(self._run_on(self._hosts[name], slots))
+            for name, slots in slots_by_host.items()
         ]
         try:
-            await asyncio.gather(*making)
+            await asyncio.gather(*tasks)
         finally:
-            for each in making:
-                each.cancel()
-            await asyncio.gather(*making, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _make_on(self, place: Place, slots: Sequence[Slot]) -> None:
-        refused = await self._unless_stopped(place.open())
-        if place.host is not None:
-            self.connecting.remove(place.host)
+    async def _run_on(self, host: SweepHost, slots: Sequence[Slot]) -> None:
+        refused = await self._wait_unless_stopped(host.open())
+        if host.name is not None:
+            self.connecting.remove(host.name)
         if refused is not None:
-            self._give_up(place, slots, refused.reason)
+            self._give_up(host, slots, refused.reason)
             return
         for began in [self.sweep.running[slot] for slot in slots if slot in self.sweep.running]:
-            await self._make(place, began.slot, began)
+            await self._run(host, began.slot, began)
         for slot in slots:
-            if place.lost is not None or self.stops_after_run:
+            if host.lost is not None or self.stops_after_run:
                 break
             if not self.sweep.is_over(slot):
-                await self._make(place, slot)
-        if place.lost is not None:
-            self._give_up(place, slots, place.lost)
+                await self._run(host, slot)
+        if host.lost is not None:
+            self._give_up(host, slots, host.lost)
 
-    async def _unless_stopped(self, wait: Coroutine[Any, Any, Done]) -> Done | None:
-        """Wait for something no longer than until the sweep is stopped."""
-        waiting = asyncio.ensure_future(wait)
+    async def _wait_unless_stopped(self, coroutine: Coroutine[Any, Any, T]) -> T | None:
+        waiting = asyncio.ensure_future(coroutine)
         try:
             while not waiting.done() and not self.stopping:
                 await asyncio.wait({waiting}, timeout=self._poll_s)
@@ -322,62 +317,62 @@ class SweepRun:
         finally:
             waiting.cancel()
 
-    def _give_up(self, place: Place, slots: Sequence[Slot], reason: str) -> None:
-        """Say of the runs of a machine that can't be used why they are not made.
+    def _give_up(self, host: SweepHost, slots: Sequence[Slot], reason: str) -> None:
+        """Record why the remaining runs of a host are not run.
 
-        One that has begun may go on there: it is left as it is, for whoever resumes the sweep.
+        A run that has begun may go on there: it is left for when the sweep is resumed.
         """
-        if self.stopping or place.host is None:
+        if self.stopping or host.name is None:
             return
-        self.unreached[place.host] = reason
+        self.unreached[host.name] = reason
         for slot in slots:
             if not self.sweep.is_over(slot) and slot not in self.sweep.running:
                 self._write(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), time.time()))
 
-    async def _make(self, place: Place, slot: Slot, begun: Began | None = None) -> None:
-        """Make a run, or follow one to its end that an earlier process began on another machine."""
-        current = self.current[place.host] = CurrentRun(slot, place.host)
+    async def _run(self, host: SweepHost, slot: Slot, began: Began | None = None) -> None:
+        """Run a run, or follow one to its end that an earlier process began on another host."""
+        current = self.current[host.name] = CurrentRun(slot, host.name)
         try:
-            if begun is not None:
-                await self._finish(place, current, Started(begun.session, ""), is_ours=False)
+            if began is not None:
+                await self._follow_to_end(host, current, Started(began.session, ""), is_ours=False)
             else:
-                await self._launch(place, current)
-            if place.lost is None:
-                await place.leave()
+                await self._launch(host, current)
+            if host.lost is None:
+                await host.finish_run()
         finally:
-            del self.current[place.host]
+            del self.current[host.name]
 
-    async def _launch(self, place: Place, current: CurrentRun) -> None:
+    async def _launch(self, host: SweepHost, current: CurrentRun) -> None:
         job = self._make_job(self.sweep.plan.combinations[current.slot.combination])
-        answer = await place.launch(job)
+        answer = await host.launch(job)
         if isinstance(answer, Started):
             self._write(Began(current.slot, answer.session, time.time()))
-            await self._finish(place, current, answer)
-        elif not self.stopping and place.lost is None:
+            await self._follow_to_end(host, current, answer)
+        elif not self.stopping and host.lost is None:
             status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
             self._write(Ended(current.slot, Outcome(status, answer.reason), time.time()))
 
-    async def _finish(
-        self, place: Place, current: CurrentRun, started: Started, is_ours: bool = True
+    async def _follow_to_end(
+        self, host: SweepHost, current: CurrentRun, started: Started, is_ours: bool = True
     ) -> None:
-        """Follow a run to its end, and record how it ended.
+        """Follow a run to its end, and record its outcome.
 
         Args:
-            place: where it is made.
+            host: its host.
             current: the run.
             started: its session.
-            is_ours: whether we launched it, and so know how long it took.
+            is_ours: this process launched it, and so knows its time.
         """
-        follower = await place.follow(started)
+        follower = await host.follow(started)
         if isinstance(follower, Refused):
-            if place.lost is None:
+            if host.lost is None:
                 outcome = outcome_of(None, started.session, None, follower.reason)
                 self._write(Ended(current.slot, outcome, time.time()))
             return
         current.follower = follower
         while (records := follower.poll()) or follower.running:
-            place.tend()
-            if place.lost is not None:
+            host.poll()
+            if host.lost is not None:
                 return
             await asyncio.sleep(0 if records else self._poll_s)
         result = follower.result

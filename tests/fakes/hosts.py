@@ -17,7 +17,7 @@ from dlmon.records import (
     Process,
     encode,
 )
-from dlmon.remote.connection import Clock as ClockDifference
+from dlmon.remote.connection import ClockDifference
 from dlmon.remote.host import WatchedHost
 from dlmon.remote.ssh import JobEnded, SshError
 

@@ -8,7 +8,7 @@ from fakes.screens import Clock
 
 from dlmon.records import Gpu, Notice, Process
 from dlmon.records.machine import MAX_ON_GPUS
-from dlmon.remote.connection import Clock as ClockDifference
+from dlmon.remote.connection import ClockDifference
 from dlmon.remote.host import Age, HostState, RunningSession, is_free
 
 SECOND = 1_000_000_000

@@ -6,7 +6,7 @@ import pytest
 from fakes.screens import Clock
 
 from dlmon.remote import connection as links
-from dlmon.remote.connection import SILENCE_S, Connection, Standing
+from dlmon.remote.connection import SILENCE_S, Connection, StandingRequest
 from dlmon.remote.host_names import HostError
 from dlmon.remote.ssh import JobEnded, SshError
 
@@ -178,7 +178,7 @@ async def test_one_that_is_lost_at_once_again_and_again_is_tried_later(host, clo
 
 async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link, host):
     answers, fields = [], {"n": 1}
-    standing = Standing("watch", lambda: dict(fields), answers.append)
+    standing = StandingRequest("watch", lambda: dict(fields), answers.append)
     await until(lambda: link.is_up)
     link.add(standing)
     assert host.connections[0].asked[-1] | {"id": 0} == {"id": 0, "ask": "watch", "n": 1}
@@ -210,7 +210,7 @@ async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     await until(lambda: link.is_up)
     first = host.connections[0]
     answers = []
-    link.add(Standing("watch", dict, answers.append))
+    link.add(StandingRequest("watch", dict, answers.append))
     clock.advance(SILENCE_S - 1)
     # Any answer shows that it is there.
     first.answer("watch", a=1)

@@ -19,12 +19,12 @@ def asked(monkeypatch):
 def test_only_what_its_node_does_not_see_is_copied(tmp_path, monkeypatch, asked, printed, node):
     monkeypatch.setattr(node_copy, "run_slurm", lambda words: asked.append(words) or printed)
     log = submit(tmp_path)
-    assert node_copy.node_with_its_own("12", log) == node
+    assert node_copy.node_with_own_disk("12", log) == node
     again = tmp_path / f"{log.parent.name}-r1" / "session.jsonl"
-    assert node_copy.node_with_its_own("12", again) == node
+    assert node_copy.node_with_own_disk("12", again) == node
     assert {words[-1] for words in asked} == {str(log.with_name("job.sh"))}
     assert "--nodelist=n1" in asked[0]
 
 
 def test_of_what_is_no_job_of_dlmon_s_nothing_is_copied(tmp_path, asked):
-    assert node_copy.node_with_its_own("12", tmp_path / "id" / "session.jsonl") is None
+    assert node_copy.node_with_own_disk("12", tmp_path / "id" / "session.jsonl") is None

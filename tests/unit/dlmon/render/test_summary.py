@@ -224,7 +224,7 @@ def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, caps
     plan = plan_of({"host": ["gpu1", "gpu2"]})
     run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
     run.unreached["gpu1"] = "gpu1 is not known: no such host name"
-    run._places["gpu2"] = SimpleNamespace(host="gpu2", left_running="a-session")
+    run._hosts["gpu2"] = SimpleNamespace(name="gpu2", left_running="a-session")
     for slot in plan.order:
         run.writer.write(Ended(slot, RunOutcome(RunStatus.NOT_RUN, "why"), 1.0))
     resume = f"has 2 runs left: dlmon sweep --resume {run.writer.header.id}"

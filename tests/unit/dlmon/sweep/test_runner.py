@@ -14,7 +14,7 @@ from dlmon.log.folder import LogError
 from dlmon.protocol.job import Refused, Started
 from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
-from dlmon.sweep.runner import SweepRun, ThisMachine
+from dlmon.sweep.runner import LocalHost, SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)
@@ -57,7 +57,7 @@ def made(tmp_path):
             writer,
             lambda combination: combination,
             refusal,
-            lambda host: ThisMachine(lambda job: answer(job)),
+            lambda host: LocalHost(lambda job: answer(job)),
         )
         asyncio.run(run.run())
         assert run.problem is None
@@ -127,25 +127,25 @@ class FakeSession:
         self.result = None if problem is not None else result_of(0.5, status=status)
 
 
-class FakePlace:
+class FakeHost:
     """A machine on which nothing runs: its network says what it does."""
 
-    def __init__(self, network, host):
-        self.host, self.network = host, network
+    def __init__(self, network, name):
+        self.name, self.network = name, network
         self.lost = self.left_running = None
         self.session = None
         self.calls = []
 
     async def open(self):
         await self.network.may_open.wait()
-        return self.network.refused.get(self.host)
+        return self.network.refused.get(self.name)
 
     async def launch(self, job):
-        refused = self.network.refused_jobs.get(self.host)
+        refused = self.network.refused_jobs.get(self.name)
         if refused is not None:
             return refused
-        self.network.launched.append((self.host, job))
-        return Started(f"{self.host}-{len(self.network.launched)}", "")
+        self.network.launched.append((self.name, job))
+        return Started(f"{self.name}-{len(self.network.launched)}", "")
 
     async def follow(self, started):
         if self.network.gone == started.session:
@@ -153,16 +153,16 @@ class FakePlace:
         self.session = self.network.sessions[started.session] = FakeSession(started.session)
         return self.session
 
-    def tend(self):
-        self.calls.append("tend")
+    def poll(self):
+        self.calls.append("poll")
 
     def stop(self):
         self.calls.append("stop")
         if self.session is not None:
             self.session.end("stopped")
 
-    async def leave(self):
-        self.calls.append("leave")
+    async def finish_run(self):
+        self.calls.append("finish_run")
         self.session = None
 
     async def close(self):
@@ -175,7 +175,7 @@ class FakeNetwork:
     """Machines, and what was started on them."""
 
     def __init__(self):
-        self.places = {}
+        self.hosts = {}
         self.refused, self.refused_jobs = {}, {}
         self.gone = None
         self.launched = []
@@ -183,15 +183,15 @@ class FakeNetwork:
         self.may_open = asyncio.Event()
         self.may_open.set()
 
-    def place_of(self, host):
-        self.places[host] = FakePlace(self, host)
-        return self.places[host]
+    def make_host(self, name):
+        self.hosts[name] = FakeHost(self, name)
+        return self.hosts[name]
 
     def running(self):
         return {
-            place.host: place.session
-            for place in self.places.values()
-            if place.session is not None and place.session.running
+            host.name: host.session
+            for host in self.hosts.values()
+            if host.session is not None and host.session.running
         }
 
 
@@ -211,7 +211,7 @@ async def sweeping(tmp_path, network):
             writer = SweepWriter.create(tmp_path, header)
         else:
             writer = SweepWriter.resume(resume, 2.0)
-        run = SweepRun(writer, lambda job: job, lambda job: None, network.place_of, poll_s=0.001)
+        run = SweepRun(writer, lambda job: job, lambda job: None, network.make_host, poll_s=0.001)
         run.task = asyncio.create_task(run.run())
         tasks.append(run.task)
         return run
@@ -258,7 +258,7 @@ async def test_a_machine_that_is_lost_costs_its_runs_and_no_other(sweeping, netw
     run = sweeping(BOTH)
     await until(lambda: len(network.running()) == 2)
     slot = run.current["gpu2"].slot
-    network.places["gpu2"].lost = "gpu2 has a host key that is not known yet"
+    network.hosts["gpu2"].lost = "gpu2 has a host key that is not known yet"
     await until(lambda: "gpu2" not in run.current)
     for number in (3, 4):
         await until(lambda: "gpu1" in network.running() or run.task.done())
@@ -269,7 +269,7 @@ async def test_a_machine_that_is_lost_costs_its_runs_and_no_other(sweeping, netw
     assert slot not in run.sweep.outcomes
     assert run.left_running == [("gpu2", run.sweep.running[slot].session)]
     reasons = {outcome.reason for outcome in run.sweep.outcomes.values()}
-    assert reasons == {None, network.places["gpu2"].lost}
+    assert reasons == {None, network.hosts["gpu2"].lost}
     assert run.exit_code == 0
 
 
@@ -305,4 +305,4 @@ async def test_where_the_sweep_can_not_be_recorded_all_machines_stop(
     assert run.problem == "the sweep can't be recorded any more: the disk is full"
     assert run.exit_code == FAILED
     assert len(network.launched) == 2
-    assert all("close" in place.calls for place in network.places.values())
+    assert all("close" in host.calls for host in network.hosts.values())

@@ -14,9 +14,9 @@ from dlmon.exit_codes import UNREACHABLE
 from dlmon.log.directory import SessionEntry
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Status
-from dlmon.remote import place as places
-from dlmon.remote.place import OtherMachine
+from dlmon.remote import sweep_host
 from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.sweep_host import RemoteHost
 
 JOB = Job(workload=SMALL, command=(), options={"batch_size": 32}, log_dir="")
 CUT = SshError("box closed the connection")
@@ -64,8 +64,8 @@ def link():
 
 @pytest.fixture
 def box(link, monkeypatch):
-    monkeypatch.setattr(places, "LOOK_S", 0.001)
-    return OtherMachine("box", link)
+    monkeypatch.setattr(sweep_host, "POLL_S", 0.001)
+    return RemoteHost("box", link)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def listed(monkeypatch):
     async def list_them(link, log_dir=None, meant=None):
         return sessions
 
-    monkeypatch.setattr(places, "listed_sessions", list_them)
+    monkeypatch.setattr(sweep_host, "listed_sessions", list_them)
 
     def add(session, status=Status.RUNNING, **options):
         header = recorded_session(workload=SMALL, session_id=session)[0]
@@ -111,7 +111,7 @@ async def test_what_was_started_is_known_by_its_id(box, link):
 async def test_what_the_machine_refuses_is_refused_for_good_or_for_now(box, link, permanent):
     link.answers["launch"] = RefusedRequest("box: there is no GPU here", 2, permanent)
     assert await box.launch(JOB) == Refused("box: there is no GPU here", 2, permanent)
-    await box.leave()
+    await box.finish_run()
     await box.close()
     assert [ask for ask, _ in link.asked] == ["launch"], "there is nothing to stop"
 
@@ -154,29 +154,29 @@ async def running(box, link):
 
 async def test_a_stop_is_asked_for_once_on_each_connection(running, link):
     running.stop()
-    running.tend()
+    running.poll()
     assert link.sent == [("stop", {"session": "one"})]
     link.lose()
-    running.tend()
+    running.poll()
     link.connect()
-    running.tend()
+    running.poll()
     assert link.sent == [("stop", {"session": "one"})] * 2
 
 
 async def test_a_stop_without_a_connection_waits_for_one_more_try(running, link):
     link.lose()
-    running.tend()
+    running.poll()
     assert (running.lost, link.retries) == (None, 0), "it comes back by itself"
     running.stop()
-    running.tend()
+    running.poll()
     assert (running.lost, link.retries) == (None, 1)
-    running.tend()
+    running.poll()
     assert running.lost is None, "it is not tried yet"
     link.retry_at_ns, link.tries = None, 2
-    running.tend()
+    running.poll()
     assert running.lost is None, "it is being tried"
     link.retry_at_ns = 1
-    running.tend()
+    running.poll()
     assert (running.lost, link.retries) == ("box closed the connection", 1)
 
 
@@ -189,7 +189,7 @@ async def test_a_run_that_is_being_launched_is_stopped_once_it_is_known(box, lin
     assert link.sent == []
     asked.set()
     assert await launching == Started("one", "")
-    box.tend()
+    box.poll()
     assert link.sent == [("stop", {"session": "one"})]
 
 
@@ -216,7 +216,7 @@ async def test_a_run_that_is_not_over_is_stopped_once_by_who_lets_go(
 
 
 async def test_a_run_that_is_over_is_not_stopped(running, link):
-    await running.leave()
+    await running.finish_run()
     await running.close()
     assert len(link.asked) == 1
 

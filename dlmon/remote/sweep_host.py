@@ -1,4 +1,4 @@
-"""Another machine on which runs of a sweep are made, one after another."""
+"""Run a sweep's runs on another host, one after another."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dlmon.remote.session_follower import RemoteFollower, follow_remote, listed_
 from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 
-LOOK_S = 0.2
-# How long a machine may take to answer, once it is to be let go of.
+POLL_S = 0.2
+# The time limit for answers to a last request, before the connection is closed.
 CLOSE_S = 5.0
 
-Done = TypeVar("Done")
+Answer = TypeVar("Answer")
 
 
-class OtherMachine:
-    """A machine that ssh reaches; what runs there goes on while the connection is lost.
+class RemoteHost:
+    """A host for runs of a sweep, over ssh; a run goes on while the connection is lost.
 
     Args:
-        host: the machine, as ssh knows it.
+        name: the name of the host for ssh.
         link: the connection to it.
     """
 
-    def __init__(self, host: str, link: Connection | None = None) -> None:
-        self.host: str | None = host
+    def __init__(self, name: str, link: Connection | None = None) -> None:
+        self.name: str | None = name
         self.lost: str | None = None
         self.left_running: str | None = None
-        self._link = link or Connection(host)
+        self._link = link or Connection(name)
         self._launching: asyncio.Future[str] | None = None
         self._session: str | None = None
-        """What may run there."""
+        """The session that may run there."""
         self._follower: RemoteFollower | None = None
         self._stopping = False
         self._stop_asked_on = 0
@@ -55,28 +55,28 @@ class OtherMachine:
         return None
 
     async def launch(self, job: Job) -> Started | Refused:
-        session = await self._answered(lambda: self._launched(job))
+        session = await self._ask(lambda: self._launch(job))
         if isinstance(session, Refused):
             return session
         self._session = session
         return Started(session, "")
 
-    async def _launched(self, job: Job) -> str:
-        """Return the session that was started, be it by an earlier request whose answer was lost.
+    async def _launch(self, job: Job) -> str:
+        """Start a session, unless an earlier request whose answer was lost did; return its id.
 
         Raises:
-            RefusedRequest: none can be started.
+            RefusedRequest: the host can't start it.
             SshError: the connection was lost.
         """
         if self._launching is not None:
-            for listed in await listed_sessions(self._link):
-                header = listed.header
-                of_job = (header.workload, header.options) == (job.workload, job.options)
-                if of_job and listed.status == Status.RUNNING:
-                    return id_of(listed.path)
+            for entry in await listed_sessions(self._link):
+                header = entry.header
+                is_of_job = (header.workload, header.options) == (job.workload, job.options)
+                if is_of_job and entry.status == Status.RUNNING:
+                    return id_of(entry.path)
         self._launching = asyncio.ensure_future(launch_remote(self._link, job))
         try:
-            # Who gives up waiting has to know what was started, to stop it.
+            # If we are cancelled, `close` still needs the session's id to stop it.
             session = await asyncio.shield(self._launching)
         except RefusedRequest:
             self._launching = None
@@ -86,28 +86,24 @@ class OtherMachine:
 
     async def follow(self, started: Started) -> SessionFollower | Refused:
         self._session = started.session
-        follower = await self._answered(lambda: follow_remote(self._link, started.session))
+        follower = await self._ask(lambda: follow_remote(self._link, started.session))
         if isinstance(follower, RemoteFollower):
             self._follower = follower
         return follower
 
-    async def _answered(self, ask: Callable[[], Coroutine[Any, Any, Done]]) -> Done | Refused:
-        """Return what is asked for, or why there is none; a connection that is lost may come back.
-
-        Args:
-            ask: asks for it, again where it has to.
-        """
-        asking: asyncio.Future[Done] | None = None
+    async def _ask(self, ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer | Refused:
+        """Call `ask`, again after each lost connection; return its answer or why there is none."""
+        asking: asyncio.Future[Answer] | None = None
         try:
             while True:
-                self.tend()
+                self.poll()
                 if asking is not None and asking.done():
                     try:
                         return asking.result()
                     except SshError:
-                        # The answer may be lost before it is known that the connection is.
+                        # The request may fail before `is_up` shows that the connection is lost.
                         asking = None
-                        await asyncio.sleep(LOOK_S)
+                        await asyncio.sleep(POLL_S)
                         continue
                     except (RefusedRequest, NoSuchLog) as error:
                         permanent = getattr(error, "permanent", False)
@@ -117,27 +113,27 @@ class OtherMachine:
                 if asking is None and self._link.is_up:
                     asking = asyncio.ensure_future(ask())
                 if asking is None:
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(POLL_S)
                 else:
-                    await asyncio.wait({asking}, timeout=LOOK_S)
+                    await asyncio.wait({asking}, timeout=POLL_S)
         finally:
             if asking is not None:
                 asking.cancel()
 
-    def tend(self) -> None:
-        """Ask for a stop where it may not have arrived, and notice that the machine is lost."""
+    def poll(self) -> None:
+        """Repeat a stop that may not have arrived, and set `lost` if the host is lost."""
         link = self._link
         if link.is_up:
             if self._stopping and self._session and self._stop_asked_on != link.connections:
                 self._stop_asked_on = link.connections
-                # The log shows whether it stops.
+                # The log shows if it stops, so the answer isn't needed.
                 link.send("stop", lambda answer: None, session=self._session)
             if self._follower is not None and self._follower.running:
                 self.lost = self._follower.failure
         elif link.needs_person:
             self.lost = link.problem
         elif self._stopping and link.retry_at_ns is not None:
-            # No longer than it takes to try once more.
+            # Once stopping, one more attempt to connect has to do.
             if self._tries_before is None:
                 self._tries_before = link.tries
                 link.retry_now()
@@ -146,9 +142,9 @@ class OtherMachine:
 
     def stop(self) -> None:
         self._stopping = True
-        self.tend()
+        self.poll()
 
-    async def leave(self) -> None:
+    async def finish_run(self) -> None:
         follower, self._follower = self._follower, None
         self._session = None
         if follower is not None:
@@ -162,16 +158,15 @@ class OtherMachine:
             with contextlib.suppress(asyncio.TimeoutError, RefusedRequest, SshError):
                 session = await asyncio.wait_for(launching, CLOSE_S)
         if session is not None:
-            await self._stop_to_leave(session)
+            await self._stop_session(session)
         if follower is not None:
             follower.close()
         await self._link.close()
 
-    async def _stop_to_leave(self, session: str) -> None:
+    async def _stop_session(self, session: str) -> None:
         try:
-            await asyncio.wait_for(self._link.ask_one("stop", session=session), CLOSE_S)
-        except RefusedRequest:
-            # It is over.
-            return
+            # A session that is over refuses this.
+            with contextlib.suppress(RefusedRequest):
+                await asyncio.wait_for(self._link.ask_one("stop", session=session), CLOSE_S)
         except (asyncio.TimeoutError, SshError):
             self.left_running = session

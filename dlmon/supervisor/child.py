@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -47,9 +47,9 @@ from dlmon.records import (
 )
 from dlmon.script_name import missing_command
 from dlmon.session.reasons import NOTHING_SEEN
-from dlmon.supervisor.connection import HELD_BYTES, Connection, Reader
+from dlmon.supervisor.connection import HELD_BYTES, ProcessConnection, Reader
 from dlmon.supervisor.output import FileOutput, OutputLog, TerminalOutput
-from dlmon.supervisor.trainers import Trainers
+from dlmon.supervisor.training_processes import TrainingProcesses
 from dlmon.system.children import (
     PACKAGES_VARIABLE,
     SAFE_PATH,
@@ -128,15 +128,15 @@ WORKLOAD_RECORDS = (
 )
 
 
-class Workload(Child):
+class WorkloadProcess(Child):
     """The process that trains, from its start until its pipes are read."""
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         super().__init__(write, notice)
         self._readers: list[Reader] = []
-        self._connection: Connection | None = None
+        self._connection: ProcessConnection | None = None
 
-    def processes(self) -> list[Connection]:
+    def processes(self) -> Sequence[ProcessConnection]:
         """Return its process, once it may be asked what it does."""
         if self._connection is None or not self._connection.takes_requests:
             return []
@@ -187,7 +187,7 @@ class Workload(Child):
         with contextlib.suppress(BrokenPipeError):
             workload.stdin.write(json.dumps(options).encode() + b"\n")
             workload.stdin.close()
-        connection = Connection(ours, WORKLOAD_RECORDS, self._take_record, self._notice)
+        connection = ProcessConnection(ours, WORKLOAD_RECORDS, self._take_record, self._notice)
         connection.pid = workload.pid
         self._connection, self._readers = connection, [connection]
         for name, pipe in (("stdout", workload.stdout), ("stderr", workload.stderr)):
@@ -225,7 +225,7 @@ class ScriptError(Exception):
     """A script can't be started; the message is one sentence for a person."""
 
 
-class Script(Child):
+class ScriptProcess(Child):
     """A person's own command, from its start until all that it sent is read.
 
     Or a process that asked to be watched, from then until it ends or a person stops the session:
@@ -234,7 +234,7 @@ class Script(Child):
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         super().__init__(write, notice)
-        self._trainers = Trainers(write, notice)
+        self._trainers = TrainingProcesses(write, notice)
         self._output: TerminalOutput | FileOutput | None = None
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
@@ -300,7 +300,7 @@ class Script(Child):
             self._pidfd = -1
         self.ended.set()
 
-    def processes(self) -> list[Connection]:
+    def processes(self) -> Sequence[ProcessConnection]:
         """Return those of its processes that may be asked what they do."""
         return self._trainers.processes()
 

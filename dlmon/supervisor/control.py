@@ -29,7 +29,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.records.sanitize import clean
-from dlmon.supervisor.connection import Connection, NotAnswered
+from dlmon.supervisor.connection import NotAnswered, ProcessConnection
 from dlmon.system.children import answer_in, python_command
 
 STALLED_NS = 30_000_000_000
@@ -50,7 +50,7 @@ class Control:
 
     def __init__(
         self,
-        processes: Callable[[], Iterable[Connection]],
+        processes: Callable[[], Iterable[ProcessConnection]],
         write: Callable[[Record], None],
         notice: Callable[[str], None],
     ) -> None:
@@ -189,7 +189,7 @@ class Control:
         raise NotAnswered("the dlmon that records it does not know that request")
 
 
-async def _stack_of(asked: Connection, number: int) -> ProcessStack:
+async def _stack_of(asked: ProcessConnection, number: int) -> ProcessStack:
     try:
         answer = await asked.ask(number, "stack")
         if isinstance(answer, ProcessStack):

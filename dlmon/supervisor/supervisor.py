@@ -78,7 +78,13 @@ from dlmon.session.session import Session
 from dlmon.slurm.ending import ask_why
 from dlmon.slurm.submit import WARNING_S
 from dlmon.slurm.usage import job_in, with_queue
-from dlmon.supervisor.child import KernelKills, Script, ScriptError, Workload, check_script
+from dlmon.supervisor.child import (
+    KernelKills,
+    ScriptError,
+    ScriptProcess,
+    WorkloadProcess,
+    check_script,
+)
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
@@ -164,8 +170,8 @@ class Supervisor:
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
         """What was sampled before there was a log; later samples leave out what is as it was."""
-        kind: type[Script | Workload] = Script if job.script else Workload
-        self._workload = kind(self._write, self._notice)
+        kind = ScriptProcess if job.script else WorkloadProcess
+        self._workload: ScriptProcess | WorkloadProcess = kind(self._write, self._notice)
         self._control = Control(self._workload.processes, self._write, self._notice)
         self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)
         self._lifeline_left = b""
@@ -239,7 +245,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._end_by_slurm)
         own = getattr(signal, f"SIG{self._job.own_signal}", signal.SIGTERM)
         script = self._workload
-        if own in STOP_SIGNALS and own != signal.SIGTERM and isinstance(script, Script):
+        if own in STOP_SIGNALS and own != signal.SIGTERM and isinstance(script, ScriptProcess):
             loop.add_signal_handler(own, script.pass_on, own)
 
     def _end_by_slurm(self) -> None:
@@ -599,7 +605,7 @@ class Supervisor:
                 self._detached = True
             elif cause := CAUSE_BY_WORD.get(word.decode("utf-8", "replace")):
                 self._stop(cause, CAUSE_TEXT[cause])
-            elif isinstance(self._workload, Script):
+            elif isinstance(self._workload, ScriptProcess):
                 self._pass_on(self._workload, word)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
@@ -629,7 +635,7 @@ class Supervisor:
             elif self._job.is_machine_recording:
                 self._notice(f"stopping: {reason}")
 
-    def _pass_on(self, script: Script, word: bytes) -> None:
+    def _pass_on(self, script: ScriptProcess, word: bytes) -> None:
         """Send the script a signal that its viewer got; what becomes of it is the script's own."""
         kind, _, digits = word.partition(b" ")
         if kind != PASS_ON or not digits.isdigit() or int(digits) not in STOP_SIGNALS:
@@ -661,7 +667,7 @@ class Supervisor:
             end_group(pid, signal.SIGKILL)
 
         self._notice(f"stopping: {reason}")
-        if self._slurm_says is not None and isinstance(self._workload, Script):
+        if self._slurm_says is not None and isinstance(self._workload, ScriptProcess):
             # As without dlmon: one that saves its state on SIGTERM has time to.
             self._workload.pass_on(signal.SIGTERM)
             self._wait_for_end(END_OF_JOB_S)

@@ -11,7 +11,13 @@ from dlmon.launch.device import DeviceChoice
 from dlmon.protocol.job import Job
 from dlmon.records import FailureKind
 from dlmon.supervisor import child as script_module
-from dlmon.supervisor.child import Script, ScriptError, check_script, sightings, what_was_missing
+from dlmon.supervisor.child import (
+    ScriptError,
+    ScriptProcess,
+    check_script,
+    sightings,
+    what_was_missing,
+)
 
 
 @pytest.mark.parametrize(("what", "terminal"), [("TerminalOutput", (80, 24)), ("FileOutput", None)])
@@ -23,7 +29,7 @@ def test_a_script_whose_output_has_no_place_says_why_it_was_not_started(
 
     async def start():
         written = []
-        script = Script(written.append, written.append)
+        script = ScriptProcess(written.append, written.append)
         job = Job(
             workload="script",
             command=(sys.executable, "-V"),

@@ -16,7 +16,7 @@ from dlmon.protocol import control
 from dlmon.protocol.control import NotControlled
 from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
 from dlmon.supervisor import connection as connection_module
-from dlmon.supervisor.connection import VERSION, Connection, NotAnswered
+from dlmon.supervisor.connection import VERSION, NotAnswered, ProcessConnection
 from dlmon.supervisor.control import Control
 
 LINE = Frame("/home/ada/train.py", 88, "save")
@@ -30,7 +30,9 @@ class Process:
     def __init__(self, pid, rank=None, says_hello=True):
         ours, self.its = socket.socketpair()
         self.records, self.notices, self.asked = [], [], []
-        self.connection = Connection(ours, (Stack,), self.records.append, self.notices.append)
+        self.connection = ProcessConnection(
+            ours, (Stack,), self.records.append, self.notices.append
+        )
         self.connection.pid, self.connection.rank, self.pid = pid, rank, pid
         if says_hello:
             self.send(Answer(0, 0, 1, pid))

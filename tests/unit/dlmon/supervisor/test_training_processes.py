@@ -18,14 +18,14 @@ from dlmon.records import (
     Trainer,
     encode,
 )
-from dlmon.supervisor import trainers as module
-from dlmon.supervisor.trainers import (
+from dlmon.supervisor import training_processes as module
+from dlmon.supervisor.training_processes import (
     EPOCHS,
     OF_EPOCHS,
     SAMPLES_PER_STEP,
     STEPS,
     ExpectedTraining,
-    Trainers,
+    TrainingProcesses,
     with_gpu_number,
 )
 
@@ -64,7 +64,7 @@ class Script:
     def __init__(self, path):
         self.path, self.written, self.notices, self.sockets = path, [], [], {}
         self.began, self.times = asyncio.Event(), itertools.count(1)
-        self.trainers = Trainers(self.write, self.notices.append)
+        self.trainers = TrainingProcesses(self.write, self.notices.append)
         self.trainers.listen(path)
 
     def write(self, record):

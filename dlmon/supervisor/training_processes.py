@@ -1,4 +1,4 @@
-"""The processes of a script that train: each sends its records over a socket of ours."""
+"""The training processes of a script, which send their records over a socket of ours."""
 
 from __future__ import annotations
 
@@ -31,63 +31,63 @@ from dlmon.records import (
     TokenShares,
     Trainer,
 )
-from dlmon.supervisor.connection import Connection
+from dlmon.supervisor.connection import ProcessConnection
 
-# So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
-# step: the first batch of any ends with the first of all.
+# The other ranks of a data-parallel run wait this long for rank 0 to begin to train. Ranks train
+# in step, so none ends its first batch before rank 0 does.
 LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *(FrameworkMemory, OutOfMemory, StepParts, TokenShares),
 )
-# So long a process that has closed its connection has to make another until a person is told.
+# A person is told if a process that closed its connection makes no other within this time.
 RETURN_S = 5.0
-# At once; of thousands that load data, these say what they wait for.
+# The most processes that are asked at once; a script may have thousands of loader workers.
 MOST_ASKED = 128
-# A script may start a thousand interpreters, and each may have something to say.
+# A script may start a thousand interpreters, and all may send notices.
 MAX_NOTICES = 20
 
 
-class Trainers:
+class TrainingProcesses:
     """Takes the records of all processes of a script, and numbers those that train.
 
-    A process gets the lowest number that no other has at the time, so one that trains after
-    another goes on under its number: its epochs and loops count on from there.
+    A process gets the lowest free number, so a process that trains after another has ended takes
+    its number, and its epochs and loops count on from there.
 
-    Number 0 is the one that is shown in full: epochs, validation and losses are its own. Of a
-    data-parallel run that is rank 0, whichever connects first: the others wait for it for
-    `LEADER_S`, and after that the lowest rank of them leads.
+    The epochs, validations and losses of process number 0 are shown in full. In a data-parallel
+    run that is rank 0, whichever connects first: the others wait `LEADER_S` for it, and after that
+    the lowest of their ranks becomes number 0.
 
     Args:
-        write: takes the records.
-        notice: takes, in words, what a person should know.
+        write: is called with every record.
+        notice: is called with a sentence for a person.
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         self._write, self._notice = write, notice
         self.gpus: Sequence[GpuFacts] = ()
-        """Those of this machine, as NVML knows them."""
+        """The GPUs of this machine that NVML reports."""
         self.options: Mapping[str, Any] = {}
-        """Those of the job: what the person who started the script says of its training."""
+        """The options of the job, by which a person describes the script's training."""
         self._socket: socket.socket | None = None
-        self._connections: dict[int, _Trainer] = {}
+        self._connections: dict[int, _TrainingProcess] = {}
         self._folder = Path()
         self._notices = 0
         self._epochs: dict[int, int] = {}
         self._loops: dict[int, int] = {}
-        # Those without a connection whose processes go on: they may make another.
-        self._away: list[_Trainer] = []
-        # Those of other ranks than 0, as long as there is no number 0.
-        self._waiting: list[_Trainer] = []
+        # Closed connections of processes that go on, and may connect again.
+        self._away: list[_TrainingProcess] = []
+        # Ranks other than 0, as long as no process has number 0.
+        self._waiting: list[_TrainingProcess] = []
         self._timer: asyncio.TimerHandle | None = None
         self.any_trained = False
-        """Whether a process has trained."""
+        """True once a process has trained."""
         self.why_not_watched: str | None = None
-        """What a process said that can't be watched."""
+        """The first notice of a process that can't be watched."""
 
     def listen(self, path: Path) -> None:
-        """Take connections at a path, in a folder of ours alone.
+        """Accept connections at a path in a private folder.
 
         Raises:
             OSError: no socket can be made there.
@@ -99,7 +99,7 @@ class Trainers:
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     def drain(self) -> None:
-        """Take what has been sent, and hear no more: what goes on may send for ever."""
+        """Take the records that have arrived, and stop: remaining processes may send for ever."""
         if self._socket is None:
             return
         self._accept()
@@ -121,10 +121,10 @@ class Trainers:
             except OSError as error:
                 self.notice(f"a process of the script could not be heard: {error.strerror}")
                 return
-            connection = _Trainer(peer, self)
+            connection = _TrainingProcess(peer, self)
             self._connections[connection.fd] = connection
 
-    def take(self, connection: _Trainer, record: Record) -> None:
+    def take(self, connection: _TrainingProcess, record: Record) -> None:
         if isinstance(record, Notice):
             if connection.trainer is None:
                 self.why_not_watched = self.why_not_watched or record.text
@@ -136,7 +136,7 @@ class Trainers:
             connection.has_ended |= bool(record.ended)
             return
         if connection.trainer is None and isinstance(record, NamedPause):
-            # It compiles, and has not trained yet.
+            # It compiles before it trains.
             self._write(record)
             return
         if connection.trainer is None:
@@ -146,113 +146,101 @@ class Trainers:
         if connection.number is None:
             connection.held.append(record)
             return
-        own, number, epoch = connection.number, connection.number or None, connection.first_epoch
+        number, first_epoch = connection.number or None, connection.first_epoch
         if isinstance(record, Model):
             loop = connection.first_loop + (record.loop or 0)
-            self._loops[own] = loop + 1
+            self._loops[connection.number] = loop + 1
             self.any_trained = True
             record = replace(
                 with_gpu_number(record, self.gpus),
                 trainer=number,
                 loop=loop,
-                first_epoch=epoch + (record.first_epoch or 0),
-                epochs=None if record.epochs is None else record.epochs + epoch,
+                first_epoch=first_epoch + (record.first_epoch or 0),
+                epochs=None if record.epochs is None else record.epochs + first_epoch,
             )
             record = connection.expected.describe(record)
         elif isinstance(record, (Batches, BatchSummary, Epoch)):
-            record = replace(record, trainer=number, epoch=record.epoch + epoch)
+            record = replace(record, trainer=number, epoch=record.epoch + first_epoch)
             record = connection.expected.with_samples(record)
             if not isinstance(record, Epoch):
                 corrected = connection.expected.correct(record)
                 if corrected is not None:
                     self._write(corrected)
-            self._epochs[own] = max(self._epochs.get(own, 0), record.epoch + 1)
+            epochs = max(self._epochs.get(connection.number, 0), record.epoch + 1)
+            self._epochs[connection.number] = epochs
         elif isinstance(record, Phase):
-            opened = None if record.epoch is None else record.epoch + epoch
-            record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(
-            record,
-            (
-                TokenShares,
-                Evaluation,
-                Metrics,
-                NamedPause,
-                Stack,
-                FrameworkMemory,
-                OutOfMemory,
-                StepParts,
-            ),
-        ):
-            record = replace(record, trainer=number)
+            epoch = None if record.epoch is None else record.epoch + first_epoch
+            record = replace(record, trainer=number, epoch=epoch)
+        else:
+            numbered: Any = record
+            record = replace(numbered, trainer=number)
         self._write(record)
         if isinstance(record, Epoch):
             connection.notice_not_numbers(record)
 
-    def _take_trainer(self, trainer: Trainer, connection: _Trainer) -> None:
+    def _take_trainer(self, trainer: Trainer, connection: _TrainingProcess) -> None:
         connection.trainer = trainer
         connection.pid, connection.rank = trainer.pid, trainer.rank
         connection.stacks_at = self._folder / f"{HELD}{trainer.pid}"
-        # Another that had this pid has become this program.
+        # A process with the same pid that is not the same trainer has replaced its program (exec).
         self._end_away(
             lambda away: (
                 not away.is_of(trainer) and (away.pid == trainer.pid or _is_over(away.peer_pid))
             )
         )
-        others = [c for c in (*self._connections.values(), *self._away) if c is not connection]
-        before = next((c for c in others if c.is_of(trainer)), None)
+        earlier = [c for c in (*self._connections.values(), *self._away) if c is not connection]
+        before = next((c for c in earlier if c.is_of(trainer)), None)
         if before is not None:
-            self._go_on(before, connection)
+            self._reconnect(before, connection)
             return
-        leader = next((c for c in others if c.number == 0), None)
+        leader = next((c for c in earlier if c.number == 0), None)
         if leader is None and trainer.rank:
             self._waiting.append(connection)
             if self._timer is None:
                 loop = asyncio.get_running_loop()
                 self._timer = loop.call_later(LEADER_S, self._wait_no_longer)
             return
-        if trainer.rank == 0 and leader is not None:
-            other = leader.trainer.rank if leader.trainer is not None else None
-            if other:
-                self.notice(
-                    f"rank 0 began to train after rank {other}: epochs, validation and loss are "
-                    f"those of rank {other}"
-                )
+        if trainer.rank == 0 and leader is not None and leader.trainer and leader.trainer.rank:
+            self.notice(
+                f"rank 0 began to train after rank {leader.trainer.rank}: epochs, validation and "
+                f"loss are those of rank {leader.trainer.rank}"
+            )
         self._number(connection)
         self._wait_no_longer()
 
     def _wait_no_longer(self) -> None:
-        """Number those that wait, by their ranks, and write what they sent."""
+        """Number the waiting processes in the order of their ranks, and write their records."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         waiting, self._waiting = self._waiting, []
-        waiting.sort(key=lambda one: (one.trainer and one.trainer.rank) or 0)
-        # One may have left already; no other of them gets its number.
-        left = [one for one in waiting if one.fd < 0 and one not in self._away]
-        for one in waiting:
-            self._number(one, left)
-            held, one.held = one.held, []
-            for record in held:
-                self.take(one, record)
-        for one in left:
-            self._write_end(one)
+        waiting.sort(key=lambda connection: connection.rank or 0)
+        # A process may have ended meanwhile; it gets a number of its own too.
+        ended = [c for c in waiting if c.fd < 0 and c not in self._away]
+        for connection in waiting:
+            self._number(connection, ended)
+            records, connection.held = connection.held, []
+            for record in records:
+                self.take(connection, record)
+        for connection in ended:
+            self._write_end(connection)
 
-    def _go_on(self, before: _Trainer, connection: _Trainer) -> None:
-        """Take what a process sends on another connection for the rest of what it sent before."""
+    def _reconnect(self, before: _TrainingProcess, connection: _TrainingProcess) -> None:
+        """Continue a process's earlier connection with its new one."""
         before.drain()
         if before in self._away:
             self._away.remove(before)
-        connection.go_on_from(before)
-        self._waiting = [connection if one is before else one for one in self._waiting]
+        connection.continue_from(before)
+        self._waiting = [connection if c is before else c for c in self._waiting]
 
-    def _end_away(self, is_over: Callable[[_Trainer], bool]) -> None:
-        """Write the end of each process without a connection that is over."""
-        for connection in [away for away in self._away if is_over(away)]:
+    def _end_away(self, is_over: Callable[[_TrainingProcess], bool]) -> None:
+        """Write the end of the disconnected processes that are over."""
+        for connection in filter(is_over, list(self._away)):
             self._away.remove(connection)
             self._write_end(connection)
 
-    def _miss(self, connection: _Trainer) -> None:
-        """Tell of a process that goes on without a connection."""
+    def _notice_away(self, connection: _TrainingProcess) -> None:
+        """Tell a person of a process that goes on without a connection."""
         self._end_away(lambda away: _is_over(away.peer_pid))
         if connection in self._away:
             self.notice(
@@ -260,36 +248,36 @@ class Trainers:
                 "trains is not counted until it connects again"
             )
 
-    def _number(self, connection: _Trainer, beside: Iterable[_Trainer] = ()) -> None:
+    def _number(self, connection: _TrainingProcess, ended: Iterable[_TrainingProcess] = ()) -> None:
+        """Give a process the lowest free number; numbers of `ended` ones are not free yet."""
         assert connection.trainer is not None
-        others = (*self._connections.values(), *self._away, *beside)
-        taken = {other.number for other in others}
-        lowest = next(n for n in range(len(taken) + 1) if n not in taken)
+        used = {c.number for c in (*self._connections.values(), *self._away, *ended)}
+        lowest = next(n for n in range(len(used) + 1) if n not in used)
         connection.number = lowest
         connection.first_epoch = self._epochs.get(lowest, 0)
         connection.first_loop = self._loops.get(lowest, 0)
         connection.trainer = replace(connection.trainer, number=lowest, ended=None)
         self._write(connection.trainer)
 
-    def processes(self) -> list[Connection]:
-        """Return those that may be asked what they do: those that train first, by their numbers."""
-        asked: list[Connection] = [c for c in self._connections.values() if c.trainer is not None]
-        asked.sort(key=lambda each: each.number or 0)
-        others = [each for each in self._connections.values() if each.trainer is None]
-        return [*asked, *(one for one in others if one.worker is not None)][:MOST_ASKED]
+    def processes(self) -> Sequence[ProcessConnection]:
+        """Return the processes to ask: the training ones by number, then the loader workers."""
+        connections = self._connections.values()
+        training = sorted((c for c in connections if c.trainer), key=lambda c: c.number or 0)
+        workers = (c for c in connections if c.trainer is None and c.worker is not None)
+        return [*training, *workers][:MOST_ASKED]
 
-    def left(self, connection: _Trainer) -> None:
+    def disconnected(self, connection: _TrainingProcess) -> None:
         self._connections.pop(connection.fd, None)
-        connection.left_t = time.monotonic_ns()
+        connection.closed_t = time.monotonic_ns()
         if connection.has_ended or connection.trainer is None or _is_over(connection.peer_pid):
             self._write_end(connection)
         else:
             self._away.append(connection)
-            asyncio.get_running_loop().call_later(RETURN_S, self._miss, connection)
+            asyncio.get_running_loop().call_later(RETURN_S, self._notice_away, connection)
 
-    def _write_end(self, connection: _Trainer) -> None:
+    def _write_end(self, connection: _TrainingProcess) -> None:
         if connection.trainer is not None and connection.number is not None:
-            self._write(replace(connection.trainer, t=connection.left_t, ended=True))
+            self._write(replace(connection.trainer, t=connection.closed_t, ended=True))
 
     def notice(self, text: str) -> None:
         self._notices += 1
@@ -298,7 +286,7 @@ class Trainers:
 
 
 def _is_over(pid: int) -> bool:
-    """Return whether a process has ended, waited for or not."""
+    """Return whether a process has ended, reaped or not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -308,16 +296,16 @@ def _is_over(pid: int) -> bool:
 
 
 def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
-    """Return what trains, with NVML's number of the GPU that its framework names.
+    """Return a model with NVML's number of the GPU that its framework names.
 
     Args:
-        model: as a script's process sent it: `device` is cpu, gpu or None.
-        gpus: of this machine, as NVML knows them.
+        model: the record of a script's process: `device` is cpu, gpu or None.
+        gpus: the GPUs of this machine that NVML reports.
     """
     if model.device is None or model.device == "cpu":
         return model
     uuid = model.device_uuid
-    # CUDA_VISIBLE_DEVICES may give the first characters of it.
+    # The framework may report only the first characters, as in CUDA_VISIBLE_DEVICES.
     matches = [gpu for gpu in gpus if uuid and gpu.uuid and gpu.uuid.startswith(uuid)]
     matches = matches or ([] if uuid else list(gpus))
     if len(matches) == 1:
@@ -330,16 +318,16 @@ def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
     return replace(model, device=None, why={**model.why, "device": why})
 
 
-class _Trainer(Connection):
-    """One process of the script, as long as it has its socket open."""
+class _TrainingProcess(ProcessConnection):
+    """The connection of one process of the script."""
 
-    def __init__(self, peer: socket.socket, trainers: Trainers) -> None:
+    def __init__(self, peer: socket.socket, trainers: TrainingProcesses) -> None:
         self._trainers = trainers
         self.held: list[Record] = []
-        """What it sent while it waited for a number."""
-        self.left_t = 0
+        """The records that arrived before it got a number."""
+        self.closed_t = 0
         self.has_ended = False
-        """Whether it has said that nothing follows."""
+        """True once the process has sent that its training has ended."""
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
         self.expected = ExpectedTraining(trainers.options, trainers.notice)
@@ -347,31 +335,33 @@ class _Trainer(Connection):
         self.peer_pid = self.pid
 
     def is_of(self, trainer: Trainer) -> bool:
-        """Return whether this was a connection of the same process."""
+        """Return whether this is, or was, the connection of this trainer."""
         return self.trainer is not None and replace(self.trainer, number=0) == trainer
 
-    def go_on_from(self, before: _Trainer) -> None:
-        """Take over what is known of the process from its connection before."""
+    def continue_from(self, before: _TrainingProcess) -> None:
+        """Take over the state of the process's earlier connection."""
         self.trainer, self.number, self.held = before.trainer, before.number, before.held
         self.first_epoch, self.first_loop = before.first_epoch, before.first_loop
         self.expected, self._not_numbers = before.expected, before._not_numbers
 
-    def left(self) -> None:
-        self._trainers.left(self)
-        super().left()
+    def disconnected(self) -> None:
+        self._trainers.disconnected(self)
+        super().disconnected()
 
 
 EPOCHS, STEPS, SAMPLES_PER_STEP = "expected_epochs", "expected_steps", "samples_per_step"
-"""The names of these options of `dlmon exec` among those of a job."""
+"""The keys in a job's options of these options of `dlmon exec`."""
 OF_EPOCHS, OF_STEPS = "--epochs of dlmon exec", "--steps of dlmon exec"
 
 
 class ExpectedTraining:
-    """Adds what a person said to the records of one process; what was measured stays.
+    """Adds epochs, steps and samples from a person's options to the records of one process.
+
+    Measured values take precedence.
 
     Args:
-        options: those of a job, which hold what the person said by the names above.
-        notice: takes, in words, what of that turned out to be wrong.
+        options: the options of the job, with the keys above.
+        notice: is called with a sentence if an option turns out to be wrong.
     """
 
     def __init__(self, options: Mapping[str, Any], notice: Callable[[str], None]) -> None:
@@ -382,20 +372,20 @@ class ExpectedTraining:
         self._noticed: set[str] = set()
 
     def describe(self, model: Model) -> Model:
-        """Return what trains, with what the person said of it."""
+        """Return a model, completed by the options."""
         model = self._with_samples(self._with_length(model))
         self._model = model
         return model
 
     def correct(self, record: Batches | BatchSummary) -> Model | None:
-        """Return what trains without a number of epochs that these batches show to be wrong."""
+        """Return the model without its number of epochs if a batch exceeds it, else None."""
         model = self._model
         if model is None or model.length_from is None or model.epochs is None:
             return None
         if record.epoch < model.epochs:
             return None
         if model.length_from == OF_EPOCHS:
-            self._say(f"--epochs {model.epochs:,} is wrong: another epoch began")
+            self._notice_once(f"--epochs {model.epochs:,} is wrong: another epoch began")
         why = f"{model.length_from} says {model.epochs:,}, and more came"
         self._model = replace(
             model, epochs=None, length_from=None, why={**model.why, "epochs": why}
@@ -405,7 +395,7 @@ class ExpectedTraining:
     def with_samples(
         self, record: Batches | BatchSummary | Epoch
     ) -> Batches | BatchSummary | Epoch:
-        """Return batches, or an epoch, with the samples that the person said each step has."""
+        """Return batches, or an epoch, with the samples that `--samples-per-step` gives."""
         size = self._samples_per_step
         if size is None or record.samples is not None:
             return record
@@ -415,16 +405,18 @@ class ExpectedTraining:
         return record if count is None else replace(record, samples=count * size)
 
     def _with_length(self, model: Model) -> Model:
-        asked, first = self._epochs, model.first_epoch or 0
+        epochs, first = self._epochs, model.first_epoch or 0
         if model.epochs is not None and model.length_from is None:
-            if asked is not None and asked != model.epochs:
-                self._say(f"--epochs {asked:,} is not used: the script says {model.epochs:,}")
+            if epochs is not None and epochs != model.epochs:
+                self._notice_once(
+                    f"--epochs {epochs:,} is not used: the script says {model.epochs:,}"
+                )
             return model
-        if model.has_epochs is not False and asked is not None and asked > first:
-            return _known(model, epochs=asked, steps=None, length_from=OF_EPOCHS)
+        if model.has_epochs is not False and epochs is not None and epochs > first:
+            return _with_fields(model, epochs=epochs, steps=None, length_from=OF_EPOCHS)
         if self._steps is None or (model.steps is not None and model.length_from is None):
             return model
-        return _known(model, epochs=None, steps=self._steps, length_from=OF_STEPS)
+        return _with_fields(model, epochs=None, steps=self._steps, length_from=OF_STEPS)
 
     def _with_samples(self, model: Model) -> Model:
         size = self._samples_per_step
@@ -432,24 +424,25 @@ class ExpectedTraining:
             return model
         if model.batch_size is not None or model.inferred is not None:
             if model.batch_size != size:
-                self._say(
+                self._notice_once(
                     f"--samples-per-step {size:,} is not used: batches have a size themselves"
                 )
             return model
         samples = model.steps_per_epoch and model.steps_per_epoch * size
-        return _known(
+        return _with_fields(
             model,
             batch_size=size,
             samples_per_epoch=model.samples_per_epoch or samples,
             inferred="what --samples-per-step says",
         )
 
-    def _say(self, text: str) -> None:
+    def _notice_once(self, text: str) -> None:
         if text not in self._noticed:
             self._noticed.add(text)
             self._notice(text)
 
 
-def _known(model: Model, **known: Any) -> Model:
-    why = {name: text for name, text in model.why.items() if known.get(name) is None}
-    return replace(model, **known, why=why)
+def _with_fields(model: Model, **fields: Any) -> Model:
+    """Return a model with other fields, without the reasons why they were unknown."""
+    why = {name: text for name, text in model.why.items() if fields.get(name) is None}
+    return replace(model, **fields, why=why)

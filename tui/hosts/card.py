@@ -1,4 +1,4 @@
-"""A card for one host, and a table of many: GPUs, CPU, and what runs there."""
+"""A card for one host, and a table of many: GPUs, CPU and sessions."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from tui.widgets.tables import Column, SortedTable
 MOST_GPUS = 16
 STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
 _LEAST_BODY, _MOST_SESSIONS = 3, 8
-# A chart of the last minute, in what the other columns leave.
+# The time in the history of a row.
 _HISTORY_NS, _HISTORY_COLUMNS = 60_000_000_000, 60
 
 
 class HostCard(GrowingLines):
-    """A host, within a border that says its name, how it stands and what it is."""
+    """A host, in a border with its name, status and identity."""
 
     @dataclass
     class Clicked(Message):
-        """A card was clicked, once or twice."""
+        """Posted when a card is clicked, once or twice."""
 
         name: str
         twice: bool
@@ -68,18 +68,18 @@ class HostCard(GrowingLines):
         self.host = host
 
     def show(self, host: HostSnapshot, *, chosen: bool, session: RunningSession | None) -> None:
-        """Show a host, highlighted or not, or a session of it."""
+        """Show a host; if it is chosen, highlight the session, or else the host."""
         self.host, self._session = host, session if chosen else None
         self.set_class(chosen and session is None, "-chosen")
         self.set_class(chosen, "-framed")
         text, level = words.status_of(host)
-        for each in LEVELS[1:]:
-            self.set_class(level == each, f"-{each}")
+        for name in LEVELS[1:]:
+            self.set_class(level == name, f"-{name}")
         status = f"● {text}" if host.is_current else text
         width = self.outer_size.width
-        name = fit(host.name, max(0, width - len(status) - 8)).rstrip()
+        title = fit(host.name, max(0, width - len(status) - 8)).rstrip()
         about = "  ".join(filter(None, (words.identity(host), words.clock_away(host))))
-        self.set_titles(name, fit(about, width - 6).rstrip(), right=status)
+        self.set_titles(title, fit(about, width - 6).rstrip(), right=status)
         if self.size.width and self.rows_needed(self.size.width) != self._requested_height:
             self.refresh(layout=True)
         self.redraw()
@@ -88,7 +88,7 @@ class HostCard(GrowingLines):
         self.post_message(self.Clicked(self.host.name, event.chain == 2))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return GPUs, CPU and sessions, or why nothing is known of them."""
+        """Return GPUs, CPU and sessions, or the reason why they are unknown."""
         host = self.host
         if width < 1 or height < 1:
             return []
@@ -101,22 +101,22 @@ class HostCard(GrowingLines):
                 row if row[0][1] == CHOSEN else tuple((text, style) for text, _ in row)
                 for row in rows
             ]
-        # A card without figures is as high, so that nothing moves once they come.
+        # At least as high as a card without figures, so that nothing moves when they arrive.
         return [*(cut(row, width) for row in rows), *[()] * (_LEAST_BODY - len(rows))]
 
     def _without_figures(self, width: int) -> list[TextRow]:
-        """Say why there are no figures."""
+        """Return the reason why there are no figures."""
         host = self.host
-        # A countdown would change how the sentence is broken.
-        text, following = host.problem or words.sentence_of(host), words.next_try(host)
-        most = _LEAST_BODY - bool(following)
+        # A countdown has a row of its own: it would change how the sentence is wrapped.
+        text, countdown = host.problem or words.sentence_of(host), words.next_try(host)
+        height = _LEAST_BODY - bool(countdown)
         if host.is_recorded:
-            # What will be shown has its room from the start, so that nothing moves.
-            most = max(most, min(len(host.gpus), MOST_GPUS + 1) + 1)
+            # Leave room for the figures from the start, so that nothing moves.
+            height = max(height, min(len(host.gpus), MOST_GPUS + 1) + 1)
         style = STATUS_STYLES[words.status_of(host)[1]]
-        rows: list[TextRow] = [((line, style),) for line in wrapped(text, width, most)]
-        rows += [()] * (most - len(rows))
-        return [*rows, ((following, MUTED),)] if following else rows
+        rows: list[TextRow] = [((line, style),) for line in wrapped(text, width, height)]
+        rows += [()] * (height - len(rows))
+        return [*rows, ((countdown, MUTED),)] if countdown else rows
 
     def _gpus(self, width: int) -> list[TextRow]:
         host, reason = self.host, self.host.no_gpus
@@ -126,17 +126,19 @@ class HostCard(GrowingLines):
         rows = []
         for gpu in host.gpus[:MOST_GPUS]:
             is_free = gpu.index in (host.free_gpus or ())
-            who = "free" if is_free else words.users_of(host.machine, gpu)
-            last = _last_column(who, GOOD if is_free else MUTED, width)
+            users = "free" if is_free else words.users_of(host.machine, gpu)
+            last = _last_column(users, GOOD if is_free else MUTED, width)
             rows.append(gpu_row(view, gpu, self._axis, f"{gpu.index:<3}", width, last))
-        left = len(host.gpus) - len(rows)
-        return [*rows, ((f" … {left} more", MUTED),)] if left > 0 else rows
+        more = len(host.gpus) - len(rows)
+        return [*rows, ((f" … {more} more", MUTED),)] if more > 0 else rows
 
     def _cpu(self, width: int) -> TextRow:
         machine, facts = self.host.machine, self.host.facts
         assert machine is not None
-        found = (*cpu_figures(machine, facts), *memory_figures(machine, facts))
-        figures = {figure.label: figure for figure in found}
+        figures = {
+            figure.label: figure
+            for figure in (*cpu_figures(machine, facts), *memory_figures(machine, facts))
+        }
         total_mib = facts.memory_limit_mib or facts.memory_mib
         used_mib = machine.memory.used_mib if machine.memory else None
         load = words.load_words(machine.cpu.load_1m if machine.cpu else None)
@@ -148,32 +150,29 @@ class HostCard(GrowingLines):
         ]
         pct = machine.cpu.pct if machine.cpu else None
         label: TextRun = (" CPU ", MUTED)
-        drawn = figure_row(
-            pct, self.host.history.cpu_pct, self._axis, columns, width - len(label[0])
-        )
-        return (label, *drawn)
+        room = width - len(label[0])
+        return (label, *figure_row(pct, self.host.history.cpu_pct, self._axis, columns, room))
 
     @property
     def _axis(self) -> TimeAxis:
-        """The last minute, in whole intervals that stay where they are as time goes on."""
+        """The last minute or 60 samples; columns begin at multiples of their width."""
         machine = self.host.machine
-        least_ns = max(_HISTORY_NS // _HISTORY_COLUMNS, int(self.host.interval_s * 1e9))
-        end_ns = -(-(machine.t if machine is not None else 0) // least_ns) * least_ns
-        start_ns = end_ns - _HISTORY_COLUMNS * least_ns
-        return TimeAxis(start_ns, least_ns, _HISTORY_COLUMNS, _HISTORY_COLUMNS)
+        column_ns = max(_HISTORY_NS // _HISTORY_COLUMNS, int(self.host.interval_s * 1e9))
+        end_ns = -(-(machine.t if machine is not None else 0) // column_ns) * column_ns
+        start_ns = end_ns - _HISTORY_COLUMNS * column_ns
+        return TimeAxis(start_ns, column_ns, _HISTORY_COLUMNS, _HISTORY_COLUMNS)
 
     def _sessions(self, width: int) -> list[TextRow]:
-        """Return what runs on the host; a recording holds nothing of that."""
+        """Return the sessions of the host, which a recording may lack."""
         host = self.host
         if host.is_recorded and not host.sessions:
             return []
         if not host.sessions:
             text = words.sessions_problem(host) if host.sessions is None else "no dlmon session"
             return [((f" {text}", MUTED),)]
-        shown = shown_sessions(host)
-        rows = [self._session_row(each, width) for each in shown]
-        if left := len(host.sessions) - len(shown):
-            rows.append(((f" … {units.counted(left, 'more session')}", MUTED),))
+        rows = [self._session_row(session, width) for session in shown_sessions(host)]
+        if more := len(host.sessions) - len(rows):
+            rows.append(((f" … {units.counted(more, 'more session')}", MUTED),))
         return rows
 
     def _session_row(self, session: RunningSession, width: int) -> TextRow:
@@ -189,20 +188,20 @@ class HostCard(GrowingLines):
 
 
 def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
-    """Return the sessions that have a row on a host's card, and so can be chosen."""
+    """Return the sessions with a row on the host's card, which can be chosen."""
     return () if host.machine is None else (host.sessions or ())[:_MOST_SESSIONS]
 
 
 def _last_column(text: str, style: str, width: int) -> tuple[TextRun, int]:
-    """Return what stands at the end of a row, from the left, and its cells with the gap."""
+    """Return the last column of a row, aligned left, and its cells with the gap."""
     cells = max(8, min(24, (width - 40) // 2 - 3))
     return (fit(text, cells), style), cells + 2
 
 
 _NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 11
-# Hosts that are sorted by what changes take their new places so seldom: each time is a jump.
+# Hosts are sorted anew only every tenth time they are shown: a row that moves is hard to follow.
 _SORTED_EVERY = 10
-# What only a wide terminal has of all GPUs of a host.
+# A table of at least this width has figures of all GPUs of a host together.
 _WIDTH_FOR_GPUS, _GPU_MEMORY, _WHO, _POWER = 118, 11, 20, 10
 
 
@@ -210,16 +209,16 @@ class HostTable(SortedTable[HostSnapshot]):
     """The hosts in rows, of which one is highlighted."""
 
     DEFAULT_CLASSES = ""
-    # Its heading names no orders: a click there sorts nothing.
+    # The heading has no columns to sort by: a click there sorts nothing.
     FRONT = 10_000
     shown: Sequence[HostSnapshot] = ()
     _by = ORDERS[0]
     _times_shown = 0
     _sorted_as: tuple[object, ...] = ()
-    _places: Mapping[str, int] = {}
+    _ranks: Mapping[str, int] = {}
 
     def show(self, hosts: Sequence[HostSnapshot]) -> None:
-        """Show hosts; those that are sorted by what changes change places now and then."""
+        """Show hosts, in the order of the last sorting until the next one is due."""
         self.all_rows = hosts
         self.rearrange()
         self._times_shown += 1
@@ -229,7 +228,6 @@ class HostTable(SortedTable[HostSnapshot]):
         return self._reversed
 
     def columns(self, width: int) -> Sequence[Column]:
-        """Return what they can be sorted by."""
         return [Column(order, lambda host: None) for order in ORDERS]
 
     def matching_rows(self) -> list[HostSnapshot]:
@@ -239,19 +237,19 @@ class HostTable(SortedTable[HostSnapshot]):
             ordered = in_order(hosts, self._by)
             names = [host.name for host in (reversed(ordered) if self._reversed else ordered)]
             self._sorted_as = sorted_as
-            self._places = {name: place for place, name in enumerate(names)}
-        shown = matching(hosts, self._typed)
-        return sorted(shown, key=lambda host: self._places.get(host.name, 0))
+            self._ranks = {name: rank for rank, name in enumerate(names)}
+        hosts = matching(hosts, self._typed)
+        return sorted(hosts, key=lambda host: self._ranks.get(host.name, 0))
 
     def key_of(self, row: HostSnapshot) -> str:
         return row.name
 
     def put_titles(self) -> None:
-        """It has no border."""
+        """Do nothing: the table has no border."""
 
     def heading(self, width: int) -> TextRow:
         names = f"{'host':<{_NAME}}{'GPUs':<{self._level_cells}}{'':<{_FREE}}"
-        if self._says_more_of_gpus(width):
+        if self._has_gpu_totals(width):
             names += f"{'GPU memory':>{_GPU_MEMORY}}  {'who':<{_WHO}}{'power':>{_POWER}}"
         names += f"{'CPU':>{_PERCENT}}{'memory':>{_MEMORY}}"
         is_live = not all(host.is_recorded for host in self.shown_rows)
@@ -264,7 +262,7 @@ class HostTable(SortedTable[HostSnapshot]):
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
             return (name, (status, STATUS_STYLES[level]))
-        figures = self._figures(host, self._says_more_of_gpus(width))
+        figures = self._figures(host, self._has_gpu_totals(width))
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED
             figures = tuple((text, style) for text, _ in figures)
@@ -278,11 +276,11 @@ class HostTable(SortedTable[HostSnapshot]):
         levels = max((len(host.gpus) for host in self.shown_rows), default=0)
         return max(_LEAST_LEVELS, min(MOST_GPUS, levels)) + 2
 
-    def _says_more_of_gpus(self, width: int) -> bool:
+    def _has_gpu_totals(self, width: int) -> bool:
         return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self.shown_rows)
 
-    def _figures(self, host: HostSnapshot, says_more_of_gpus: bool) -> TextRow:
-        """Return what follows the name of a host."""
+    def _figures(self, host: HostSnapshot, has_gpu_totals: bool) -> TextRow:
+        """Return the row of a host after its name."""
         machine, cells, free = host.machine, self._level_cells, host.free_gpus or frozenset()
         assert machine is not None
         gpus = host.gpus[: cells - 2]
@@ -290,17 +288,17 @@ class HostTable(SortedTable[HostSnapshot]):
         cpu, memory, facts = machine.cpu, machine.memory or Memory(), host.facts
         in_use = _in_use(memory.used_mib, facts.memory_limit_mib or facts.memory_mib)
         pct = cpu.pct if cpu else None
-        more = " " * (_GPU_MEMORY + _WHO + _POWER + 2)
+        gpu_totals = " " * (_GPU_MEMORY + _WHO + _POWER + 2)
         if host.gpus:
-            who, power_w = words.users_of(machine), words.gpu_power_w(host)
+            users, power_w = words.users_of(machine), words.gpu_power_w(host)
             power = "–" if power_w is None else f"{power_w:.0f} W"
             gpu_memory = _in_use(*words.gpu_memory_mib(host))
-            more = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(who, _WHO)}{power:>{_POWER}}"
+            gpu_totals = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(users, _WHO)}{power:>{_POWER}}"
         return (
             *((_level_of(gpu), GOOD if gpu.index in free else BAR) for gpu in gpus),
             (" " * (cells - len(gpus)), PLAIN),
             (fit(count, _FREE), GOOD if free else MUTED),
-            (more if says_more_of_gpus else "", PLAIN),
+            (gpu_totals if has_gpu_totals else "", PLAIN),
             (f"{units.percent(pct):>{_PERCENT}}", HIGH if (pct or 0) >= BUSY_PCT else PLAIN),
             (f"{in_use:>{_MEMORY}}  ", PLAIN),
             (_sessions(host), PLAIN),
@@ -322,7 +320,7 @@ def _level_of(gpu: Gpu) -> str:
 
 
 def _sessions(host: HostSnapshot) -> str:
-    """Say what runs on a host: how many, or how fast the only one is."""
+    """Return the number of a host's sessions, or the rate and the title of its only one."""
     sessions = host.sessions or ()
     if not host.is_current:
         return words.status_of(host)[0]

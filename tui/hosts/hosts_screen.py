@@ -1,4 +1,4 @@
-"""The screen of several machines, a card for each, and that of one of them in full."""
+"""The screen of several hosts, with a card for each, and the screen of one host in full."""
 
 from __future__ import annotations
 
@@ -49,26 +49,24 @@ MOVES: tuple[BindingType, ...] = (
     hidden("pageup", "move_page(-1)", "Page up"),
     hidden("pagedown", "move_page(1)", "Page down"),
 )
-# A card's figures have room in so many cells.
+# The narrowest card has room for its figures.
 _LEAST_WIDTH, _SCROLLBAR = 58, 1
 _MOST_CARDS_IN_COLUMN = 8
 
 
 class CardsScreen(FilteredScreen, TickingScreen):
-    """Machines, one of them highlighted, or a session on it.
+    """Hosts, of which one is highlighted, or a session of it.
 
-    The table of them has their order, what filters them and the highlight, also where cards are
-    seen in its place.
+    The table of hosts keeps the order, the filter and the highlight, even while cards replace it.
     """
 
     CSS_PATH = "hosts.tcss"
-    # Letters are commands until the filter is asked for.
+    # Without a focus in the filter field, letters are commands.
     AUTO_FOCUS = ""
-    called: ClassVar[tuple[str, str]] = ("host", "session")
-    """What a machine, and what runs on it, is called."""
+    nouns: ClassVar[tuple[str, str]] = ("host", "session")
+    """The words for a host and for a session on it."""
 
     def __init__(self) -> None:
-        """Show nothing before the screen is shown."""
         super().__init__()
         self._table = HostTable()
         self._cards: dict[str, HostCard] = {}
@@ -77,7 +75,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._summary = HostsLine(id="summary")
         self._details = HostDetails(id="details")
         self._session: tuple[str | None, str | None] = (None, None)
-        self._shown: tuple[object, ...] = ()
+        self._painted_highlight: tuple[object, ...] = ()
 
     @property
     def table(self) -> HostTable:
@@ -92,17 +90,17 @@ class CardsScreen(FilteredScreen, TickingScreen):
         yield self._details
 
     def show_hosts(self, snapshots: Sequence[HostSnapshot]) -> None:
-        """Show the machines as they are at one moment."""
+        """Show the hosts as they are at one moment."""
         self._table.show(snapshots)
         self._paint()
 
     def on_resize(self) -> None:
         """Keep the highlight visible."""
-        self._shown = ()
+        self._painted_highlight = ()
         self._table.highlight(self._table.index)
 
     def _paint(self) -> None:
-        """Show the hosts as cards or in rows, whichever have room, and how they stand together."""
+        """Show the hosts as cards if these fit, otherwise in rows, and their summary."""
         all_hosts, hosts = self._table.all_rows or (), self._table.shown_rows
         if not self.size.width or not all_hosts:
             return
@@ -111,7 +109,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._nothing.display = not hosts
         if not self.is_compact:
             self._paint_cards(hosts)
-        summary = words.summary(hosts, len(all_hosts), *self.called)
+        summary = words.summary(hosts, len(all_hosts), *self.nouns)
         self._summary.show(summary, self.remark)
         self._details.show(self.chosen_host, self.chosen_session if self.is_compact else None)
 
@@ -120,11 +118,11 @@ class CardsScreen(FilteredScreen, TickingScreen):
         if new:
             self._cards |= {card.host.name: card for card in new}
             self._grid.mount(*new)
-        places: dict[Widget, int] = {self._cards[host.name]: n for n, host in enumerate(hosts)}
+        ranks: dict[Widget, int] = {self._cards[host.name]: n for n, host in enumerate(hosts)}
         for card in self._cards.values():
-            card.display = card in places
-        if [card for card in self._grid.children if card in places] != [*places]:
-            self._grid.sort_children(key=lambda card: places.get(card, -1))
+            card.display = card in ranks
+        if [card for card in self._grid.children if card in ranks] != [*ranks]:
+            self._grid.sort_children(key=lambda card: ranks.get(card, -1))
         self._grid.styles.grid_size_columns = self._columns
         for host in hosts:
             is_chosen = host is self.chosen_host
@@ -132,41 +130,41 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     @property
     def remark(self) -> str:
-        """What stands at the end of the summary: what the hosts are sorted by, if by anything."""
+        """The end of the summary: the order of the hosts, unless it is the default."""
         table = self._table
         by = "" if table.sorted_by == words.ORDERS[0] else f"sorted by {table.sorted_by}"
         return f"{by or 'as named'}, reversed" if table.is_reversed else by
 
     @property
     def chosen_host(self) -> HostSnapshot | None:
-        """The highlighted host; None where none is shown."""
+        """The highlighted host; None if no host matches the filter."""
         return self._table.highlighted
 
     @property
     def sessions(self) -> Sequence[RunningSession]:
         """The sessions of the highlighted host that can be highlighted."""
         host = self.chosen_host
-        # The row of one that is gone says why it is.
+        # The row of a lost host shows the reason in place of sessions.
         if host is None or (self.is_compact and not host.is_there):
             return ()
         return shown_sessions(host)
 
     @property
     def chosen_session(self) -> RunningSession | None:
-        """The highlighted session of that host; None where the host itself is."""
-        host, chosen = self.chosen_host, self._session
-        if host is None or host.name != chosen[0]:
+        """The highlighted session; None if the host itself is highlighted."""
+        host, (host_name, session_name) = self.chosen_host, self._session
+        if host is None or host.name != host_name:
             return None
-        return next((each for each in self.sessions if each.session == chosen[1]), None)
+        return next((s for s in self.sessions if s.session == session_name), None)
 
     @property
     def is_compact(self) -> bool:
-        """Whether each host has but a row."""
+        """True if there are so many hosts that each has a row in place of a card."""
         return len(self._table.all_rows or ()) > _MOST_CARDS_IN_COLUMN * self._most_columns
 
     @property
     def _most_columns(self) -> int:
-        # Of the gap between two, one more than there are columns.
+        # Count a gap for each column; the last column has none.
         return max(1, (self.size.width - _SCROLLBAR + 1) // (_LEAST_WIDTH + 1))
 
     @property
@@ -175,18 +173,19 @@ class CardsScreen(FilteredScreen, TickingScreen):
         return 1 if self.is_compact else max(1, min(self._most_columns, hosts))
 
     def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
-        """Highlight what is clicked; a double click opens it."""
+        """Highlight the clicked host; a double click opens it."""
         self._table.highlight([host.name for host in self._table.shown_rows].index(message.name))
         if message.twice:
             self.action_open()
 
     def on_row_list_highlighted(self) -> None:
-        """Show what is highlighted, and bring it into view, where that is another one."""
+        """Paint a new highlight, and scroll to it."""
         host, session = self.chosen_host, self.chosen_session
-        shown = (host and host.name, self._session, session is None, self.remark, self._table.count)
-        if shown == self._shown:
+        name = host.name if host is not None else None
+        highlight = (name, self._session, session is None, self.remark, self._table.count)
+        if highlight == self._painted_highlight:
             return
-        self._shown = shown
+        self._painted_highlight = highlight
         self._paint()
         self.refresh_bindings()
         card = self._cards.get(host.name) if host is not None else None
@@ -197,30 +196,30 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self.action_open()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only what can be done with what is highlighted."""
+        """Offer to open only if a host is highlighted."""
         if action == "open":
             return self.chosen_host is not None and self.focused is not self.filter_field
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
-        """Ask for what is highlighted, in full."""
+        """Open the highlighted host or session in full."""
         raise NotImplementedError
 
     def action_move_to(self, across: int, down: int) -> None:
-        """Highlight another host: so many columns to the right, and rows down."""
+        """Move the highlight by columns to the right and rows down."""
         columns, last = self._columns, self._table.count - 1
         index = self._table.index + across
-        at = index + down * columns
-        if down and not 0 <= at <= last:
-            # From the last whole row down to the last card; else as far as there are rows.
+        target = index + down * columns
+        if down and not 0 <= target <= last:
+            # Below the card is no other one, but an incomplete last row: go to its last card.
             has_row_below = last // columns > index // columns
-            at = last if down > 0 and has_row_below else index
+            target = last if down > 0 and has_row_below else index
             if abs(down) > 1:
-                at = last if down > 0 else 0
-        self._table.highlight(at)
+                target = last if down > 0 else 0
+        self._table.highlight(target)
 
     def action_move_page(self, direction: int) -> None:
-        """Highlight another host, by as many rows as are shown."""
+        """Move the highlight by as many rows as are visible."""
         if self.is_compact:
             self._table.move_page(direction)
             return
@@ -229,7 +228,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._table.move(direction * rows * self._columns)
 
     def action_session(self, step: int) -> None:
-        """Highlight the next session of the host, and after the last the host itself."""
+        """Highlight the next session of the host; after the last one, the host itself."""
         host, choices = self.chosen_host, [None, *self.sessions]
         if host is not None:
             session = choices[(choices.index(self.chosen_session) + step) % len(choices)]
@@ -238,7 +237,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
 
 class HostsLine(Lines):
-    """How many hosts there are and how they stand, or one of them; and what is on the right."""
+    """A line with the summary of the hosts, or the state of one of them."""
 
     def rows(
         self,
@@ -249,16 +248,16 @@ class HostsLine(Lines):
         style: str = PLAIN,
         right_style: str = MUTED,
     ) -> list[TextRow]:
-        """Return parts, of which the first one stands out, and what is on the right."""
+        """Return the parts, the first one bold, and a text on the right."""
         first, *more = parts or ("",)
-        left: TextRow = ((first, STRONG), *((f"   {part}", style) for part in more))
-        return [joined(left, ((right, right_style),), width)]
+        summary: TextRow = ((first, STRONG), *((f"   {part}", style) for part in more))
+        return [joined(summary, ((right, right_style),), width)]
 
     show = shows(rows)
 
 
 class HostDetails(Lines):
-    """What a card has no room for: the whole problem of a host, else what the machine is."""
+    """Lines for what a card cuts: the problem of the highlighted host, and its identity."""
 
     def rows(
         self,
@@ -267,11 +266,11 @@ class HostDetails(Lines):
         host: HostSnapshot | None,
         session: RunningSession | None = None,
     ) -> list[TextRow]:
-        """Return the highlighted host, or what is known of a session that has no row of its own."""
+        """Return the host's identity, or the session if it has no row, and the host's problem."""
         if host is None:
             return []
         sentence, style = words.sentence_of(host), STATUS_STYLES[words.status_of(host)[1]]
-        # The sentence comes first where both have no room.
+        # If there is no room for both, the problem comes first.
         rows: list[TextRow] = [((line, style),) for line in wrapped(sentence, width, height)]
         about = identity(host.facts) if host.machine is not None else []
         if session is not None:
@@ -282,11 +281,11 @@ class HostDetails(Lines):
 
 
 class HostsScreen(CardsScreen):
-    """Hosts that are watched, until the user leaves; then all connections end.
+    """The watched hosts, connected from the first paint until the user leaves.
 
     Args:
-        hosts: which; they are started once the screen is shown.
-        alerts: tells which of them are lost; None for nobody is told.
+        hosts: the hosts, not yet started.
+        alerts: sends alerts of lost hosts; None to send none.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -311,7 +310,6 @@ class HostsScreen(CardsScreen):
     HELP_PAGES = (Path(__file__).with_name("hosts.md"),)
 
     def __init__(self, hosts: Sequence[WatchedHost], alerts: HostAlerts | None = None) -> None:
-        """Connect to none before the screen is shown."""
         super().__init__()
         self._alerts = alerts
         self._hosts = list(hosts)
@@ -343,27 +341,26 @@ class HostsScreen(CardsScreen):
     def paint(self) -> None:
         """Show the hosts as they are now."""
         self.show_hosts([host.snapshot() for host in self._hosts])
-        offered = bool(self.sessions), self._answers
+        offered = bool(self.sessions), self._is_connected
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
 
     @property
-    def _answers(self) -> bool:
-        """Whether the highlighted host is connected."""
+    def _is_connected(self) -> bool:
         host = self.chosen_host
         return host is not None and host.state == HostState.CONNECTED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only what can be done with what is highlighted."""
+        """Offer sessions only if the highlighted host has them, or can be asked for them."""
         if action == "session":
             return bool(self.sessions)
         if action == "sessions":
-            return self._answers
+            return self._is_connected
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
-        """Ask for the highlighted session, else for the host in full."""
+        """Open the highlighted session, or else the host in full."""
         session, host = self.chosen_session, self._watched
         if host is not None and session is not None:
             self.post_message(ShowHostSession(host.name, session.session))
@@ -371,24 +368,24 @@ class HostsScreen(CardsScreen):
             self.post_message(ShowHost(host))
 
     def action_sessions(self) -> None:
-        """Ask for the sessions that were recorded on the highlighted host."""
+        """List the recorded sessions of the highlighted host."""
         if self._watched is not None:
             self.post_message(ListHostSessions(self._watched))
 
     @property
     def _watched(self) -> WatchedHost | None:
-        """What watches the highlighted host."""
+        """The connection to the highlighted host."""
         chosen = self.chosen_host
         return next((host for host in self._hosts if chosen and host.name == chosen.name), None)
 
     def action_retry(self) -> None:
-        """Try at once to reach the hosts that are not connected."""
+        """Connect again at once to hosts that are not connected."""
         for host in self._hosts:
             host.retry_now()
 
 
 class HostScreen(TickingScreen, WatchScreen):
-    """A host, live; its connection goes on when the screen is left."""
+    """One host, live. Its connection stays open when the screen is left."""
 
     CSS_PATH = "hosts.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -397,18 +394,16 @@ class HostScreen(TickingScreen, WatchScreen):
     ]
 
     def __init__(self, host: WatchedHost) -> None:
-        """Take a host that is started."""
         super().__init__(host)
         self._host = host
         self._heading = HostsLine(id="host-heading")
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out which host it is, above the machine."""
         yield self._heading
         yield from super().compose_parts()
 
     def paint(self) -> None:
-        """Show how the host stands."""
+        """Show the state of the host."""
         host = self._host.snapshot()
         status, level = words.status_of(host)
         style = STATUS_STYLES[level]
@@ -418,14 +413,14 @@ class HostScreen(TickingScreen, WatchScreen):
         self._host.retry_now()
 
 
-_KEPT_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
+_CARD_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
 
 class FleetScreen(CardsScreen, PlaybackControls):
-    """Several machines as they were at any moment.
+    """A replay of several hosts.
 
     Args:
-        fleet: what is played.
+        fleet: the recordings.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -449,7 +444,6 @@ class FleetScreen(CardsScreen, PlaybackControls):
     HELP_PAGES = (Path(__file__).with_name("fleet.md"),)
 
     def __init__(self, fleet: Fleet) -> None:
-        """Take the recordings; nothing is played before the screen is shown."""
         super().__init__()
         self._fleet = fleet
         self._second = -1
@@ -458,9 +452,9 @@ class FleetScreen(CardsScreen, PlaybackControls):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         cards = topics_of(Path(__file__).with_name("hosts.md"))
-        kept = (topic for topic in cards if topic[0] in _KEPT_TOPICS)
         hosts, *more = super().topics
-        return (hosts, *topics_of(PLAYBACK_HELP), *more, *kept)
+        more += (topic for topic in cards if topic[0] in _CARD_TOPICS)
+        return (hosts, *topics_of(PLAYBACK_HELP), *more)
 
     @property
     def player(self) -> Fleet:
@@ -471,17 +465,16 @@ class FleetScreen(CardsScreen, PlaybackControls):
         yield PlaybackLine()
 
     def on_mount(self) -> None:
-        """Begin to play, and go through the logs behind the screen."""
+        """Begin to play, and read the logs ahead."""
         self.tick()
         self.set_interval(FAST_REFRESH_S, self.timer_fired)
         self.run_worker(self._read_ahead)
 
     def on_unmount(self) -> None:
-        """Let go of the logs."""
         self._fleet.close()
 
     async def _read_ahead(self) -> None:
-        """Go through what is recorded for its marks."""
+        """Read the logs to their ends, to find their marks."""
         while self.is_attached and self._fleet.ahead_share is not None:
             self._fleet.read_ahead(SLICE_S)
             await self._fleet.pause()
@@ -493,11 +486,11 @@ class FleetScreen(CardsScreen, PlaybackControls):
             self.tick()
 
     def on_screen_resume(self) -> None:
-        """Go on, after a host in full where that was left."""
+        """Continue at the moment at which the screen of a host was left."""
         self._fleet.take_back()
 
     def tick(self) -> None:
-        """Read what was recorded until now, and show it where it can be seen."""
+        """Read the logs up to the moment of the replay, and paint if the screen is visible."""
         if not self.is_attached:
             return
         if self._fleet.ahead_share is None:
@@ -510,7 +503,7 @@ class FleetScreen(CardsScreen, PlaybackControls):
             self.paint_playback()
 
     def _catch_up(self) -> None:
-        """Read on between the ticks for the moment that was gone to."""
+        """Read on between ticks until the moment that the user sought."""
         if self._catching_up is None or self._catching_up.is_finished:
             self._catching_up = self.run_worker(self._read_on)
 
@@ -522,9 +515,9 @@ class FleetScreen(CardsScreen, PlaybackControls):
 
     @property
     def remark(self) -> str:
-        """The day and time that are shown, and what the hosts are sorted by."""
-        at = units.day_and_second(self._fleet.now() / 1e9)
-        parts = (super().remark, reading_text(self._fleet.read_share), at)
+        """The order of the hosts, and the day and time of the replay."""
+        time = units.day_and_second(self._fleet.now() / 1e9)
+        parts = (super().remark, reading_text(self._fleet.read_share), time)
         return "   ".join(part for part in parts if part)
 
     def show_moment(self) -> None:
@@ -532,17 +525,15 @@ class FleetScreen(CardsScreen, PlaybackControls):
         self.tick()
 
     def go_to_mark(self, forward: bool) -> str | None:
-        found = self._fleet.seek_mark(forward, SEEKING_S)
-        if found is None:
+        host_mark = self._fleet.seek_mark(forward, SEEKING_S)
+        if host_mark is None:
             return None
-        host, mark = found
+        host, mark = host_mark
         return f"{host}: {mark_text(mark)}"
 
     def action_open(self) -> None:
-        """Ask for the highlighted host in full."""
+        """Open the highlighted host in full."""
         chosen = self.chosen_host
-        host = next(
-            (each for each in self._fleet.hosts if chosen and each.name == chosen.name), None
-        )
-        if host is not None:
-            self.post_message(ReplayHost(self._fleet, host))
+        for host in self._fleet.hosts:
+            if chosen is not None and host.name == chosen.name:
+                self.post_message(ReplayHost(self._fleet, host))

@@ -1,4 +1,4 @@
-"""The machines of one run, a card each."""
+"""The screen of the nodes of one run, with a card each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tui.hosts.hosts_screen import MOVES, CardsScreen
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
 
-_KEPT_TOPICS = ("GPU rows", "CPU row", "no sample since", "Order")
+_CARD_TOPICS = ("GPU rows", "CPU row", "no sample since", "Order")
 
 
 class NodesScreen(CardsScreen):
-    """The machines of a run, live or as they were recorded.
+    """The nodes of a run, live or as recorded.
 
     Args:
         source: the session.
@@ -38,22 +38,20 @@ class NodesScreen(CardsScreen):
         hidden("home,ctrl+home", "move_to(0, -1000000)", "First machine"),
         hidden("end,ctrl+end", "move_to(0, 1000000)", "Last machine"),
     ]
-    called = ("machine", "process")
+    nouns = ("machine", "process")
     HELP_PAGES = (Path(__file__).with_name("nodes.md"),)
 
     def __init__(self, source: SessionSource) -> None:
-        """Take the session; nothing is read before the screen is shown."""
         super().__init__()
         self._source = source
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         cards = topics_of(Path(__file__).with_name("hosts.md"))
-        kept = (topic for topic in cards if topic[0] in _KEPT_TOPICS)
-        return (*super().topics, *kept)
+        return (*super().topics, *(topic for topic in cards if topic[0] in _CARD_TOPICS))
 
     def on_mount(self) -> None:
-        """Paint once more as soon as the cards have their sizes."""
+        """Paint once more when the cards have their sizes."""
         self.tick()
         self.call_after_refresh(self.paint)
 

@@ -1,4 +1,4 @@
-"""Pick the hosts to watch: groups of the settings, and names of ~/.ssh/config."""
+"""The screen that picks hosts to watch, from the groups of the settings and ~/.ssh/config."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ Those that ~/.ssh/config names, and groups below [hosts] in config.toml, are lis
 
 
 class _HostField(TextField):
-    """Where hosts are typed."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Watch", tooltip="Watch the hosts that are typed"),
         Binding("escape", "screen.leave_field", "Back", tooltip="Go back"),
@@ -35,11 +33,11 @@ class _HostField(TextField):
 
 
 class HostPicker(BaseScreen):
-    """Groups and hosts, of which some are picked.
+    """A list of groups and hosts to pick from.
 
     Args:
         groups: hosts by the name of their group, from the settings.
-        hosts: those that ~/.ssh/config names.
+        hosts: the hosts that ~/.ssh/config names.
     """
 
     DEFAULT_CSS = """
@@ -54,7 +52,7 @@ class HostPicker(BaseScreen):
     HostPicker #typed { margin: 0 1; }
     """
     AUTO_FOCUS = "#choices, #typed"
-    # With priority, for the list would take a key to choose one alone.
+    # With priority: otherwise the list would take these keys to choose a single host.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "enter",
@@ -82,13 +80,14 @@ class HostPicker(BaseScreen):
 
     def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
         super().__init__()
-        named = {f"{GROUP_MARK}{name}": ", ".join(members) for name, members in groups.items()}
-        self._known = {**named, **dict.fromkeys(hosts, "")}
+        members = {f"{GROUP_MARK}{name}": ", ".join(hosts) for name, hosts in groups.items()}
+        self._members = {**members, **dict.fromkeys(hosts, "")}
         self._marked: dict[str, None] = {}
 
     def compose_parts(self) -> ComposeResult:
-        if self._known:
-            yield SteadyOptionList(*map(self._shown, self._known), id="choices", classes="panel")
+        if self._members:
+            prompts = map(self._prompt, self._members)
+            yield SteadyOptionList(*prompts, id="choices", classes="panel")
         else:
             yield Static(_NOTHING, id="choices", classes="panel", markup=False)
         yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
@@ -96,11 +95,11 @@ class HostPicker(BaseScreen):
     def on_mount(self) -> None:
         self.query_one("#choices").border_title = "Hosts"
 
-    def _shown(self, name: str) -> Content:
+    def _prompt(self, name: str) -> Content:
         mark = "●" if name in self._marked else " "
-        members = (clean(self._known[name]), "$text-muted 60%")
-        called = fit(clean(name), _LONGEST_NAME)
-        return Content.assemble((f"{mark} ", "bold $text-accent"), f"{called}  ", members)
+        members = (clean(self._members[name]), "$text-muted 60%")
+        label = fit(clean(name), _LONGEST_NAME)
+        return Content.assemble((f"{mark} ", "bold $text-accent"), f"{label}  ", members)
 
     @property
     def _typed(self) -> TextField:
@@ -111,14 +110,14 @@ class HostPicker(BaseScreen):
         return next(iter(self.query(OptionList)), None)
 
     def _toggle(self, index: int) -> None:
-        choices, name = self._choices, list(self._known)[index]
+        choices, name = self._choices, list(self._members)[index]
         if choices is None:
             return
         if name in self._marked:
             del self._marked[name]
         else:
             self._marked[name] = None
-        choices.replace_option_prompt_at_index(index, self._shown(name))
+        choices.replace_option_prompt_at_index(index, self._prompt(name))
         choices.border_subtitle = f"{len(self._marked)} marked" if self._marked else ""
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
@@ -130,7 +129,7 @@ class HostPicker(BaseScreen):
             self.post_message(WatchHosts(words))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to mark and to watch only where there is something, and nobody types."""
+        """Offer to mark and to watch only if the list has the focus."""
         in_list = self._choices is not None and not self._typed.has_focus
         return action not in ("mark", "watch", "type") or in_list
 
@@ -138,11 +137,11 @@ class HostPicker(BaseScreen):
         choices = self._choices
         highlighted = None if choices is None else choices.highlighted
         if self._marked or highlighted is not None:
-            names = tuple(self._marked) or (list(self._known)[highlighted or 0],)
+            names = tuple(self._marked) or (list(self._members)[highlighted or 0],)
             self.post_message(WatchHosts(names))
 
     def action_mark(self) -> None:
-        """Mark what is highlighted, or mark it no more; then go on."""
+        """Mark or unmark the highlighted choice, and highlight the next one."""
         choices = self._choices
         if choices is not None and choices.highlighted is not None:
             self._toggle(choices.highlighted)

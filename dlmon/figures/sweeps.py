@@ -179,7 +179,7 @@ def _lead(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
     if leader is None or leader.combination is row.combination:
         return "" if leader is None else "best"
     others = sum(each is leader for each in leaders.values()) - 1
-    ratio = leader.beside(row)
+    ratio = leader.speed_up_over(row)
     return units.ratio(ratio.value) if ratio and leader.is_faster_than(row, others) else ""
 
 
@@ -316,13 +316,13 @@ def _best(like: Sequence[CombinationRow], sweep: Sweep) -> str:
     best, keys = best_of(like), _distinguishing_keys(sweep.plan)
     if best is None:
         none = "no best combination: fewer than two have a throughput"
-        return none if len(like) > 1 and not sweep.left() else ""
+        return none if len(like) > 1 and not sweep.remaining() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
-    ratio = best.beside(after)
+    ratio = best.speed_up_over(after)
     assert ratio is not None
     once = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
     unsure = once if sweep.plan.repeats == 1 else "too few runs to be sure"

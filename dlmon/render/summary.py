@@ -171,7 +171,7 @@ def leaving_running_on_error(follower: SessionFollower, launch: Lifeline | None)
 
 def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
-    sweep, left = run.writer.header.id, len(run.sweep.left())
+    sweep, left = run.writer.header.id, len(run.sweep.remaining())
     name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)

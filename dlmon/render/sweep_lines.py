@@ -51,7 +51,7 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
     sys.stdout.flush()
     for problem in problems_of(run):
         print_error(problem)
-    if left := len(run.sweep.left()):
+    if left := len(run.sweep.remaining()):
         resume = resumed_by(run.writer.header.id, log_dir)
         print_error(f"{units.counted(left, 'run')} left: {resume}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
@@ -73,7 +73,7 @@ class _Showing:
         header = self._run.writer.header
         self._print(f"sweep {header.id}")
         self._print(plan_text(self._run.sweep.plan))
-        left = len(self._run.sweep.left())
+        left = len(self._run.sweep.remaining())
         if left < len(self._run.sweep.plan.order):
             self._print(f"{left:,} of them left")
         self._runs = asyncio.create_task(self._run.run())
@@ -118,7 +118,7 @@ class _Showing:
         metric = plan.metrics[combination.workload]
         left = units.time_left(self._run.seconds_left)
         line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
-        self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
+        self._print(f"{line}  {left}" if left and self._run.sweep.remaining() else line)
 
     def _print(self, line: str) -> None:
         if not self._silent:

@@ -57,7 +57,7 @@ class ArrayRun(SweepRun):
 
     async def _run_all(self) -> None:
         followed = list(self.sweep.running.values())
-        new = [slot for slot in self.sweep.left() if slot not in self.sweep.running]
+        new = [slot for slot in self.sweep.remaining() if slot not in self.sweep.running]
         if new and not self.stops_after_run:
             combinations = [self.sweep.plan.combinations[slot.combination] for slot in new]
             jobs = [self._make_job(combination) for combination in combinations]

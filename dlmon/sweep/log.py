@@ -1,8 +1,8 @@
-"""The log of a sweep, beside those of its sessions: `DIR/<id>/sweep.jsonl`.
+"""The log of a sweep, `DIR/<id>/sweep.jsonl`, beside those of its sessions.
 
-Its header is the plan. Then come a line where a run begins, and one where it ended, with its
-result; so the file alone says what came of the sweep, and what has still to be run. Who runs a
-sweep holds the lock on its log.
+Its header is the plan. A line follows for the start of each run and one for its end, with the
+result, so that the file alone suffices to show or resume the sweep. The process that runs the sweep
+holds the lock on its log.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from dlmon.system.this_host import boot_id, host_name
 
 SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 
-# The sweeps whose lock this process holds, by their paths: whoever lists sweeps must not
-# open their logs, because closing any descriptor of them would drop the lock.
+# The sweeps whose lock this process holds, by path. Their logs must not be opened a second time:
+# closing any descriptor of a file drops the lock on it.
 _open_here: dict[Path, SweepWriter] = {}
 _MAY_RUN = (Status.QUEUED, Status.RUNNING, Status.UNKNOWN)
 
 
 @record(frozen=True)
 class SweepEntry:
-    """One sweep of a directory.
+    """A sweep in a directory.
 
-    `status` is running while its log is locked; else completed or stopped, as
-    its log says, interrupted where that says nothing, and unknown when it was
-    written on another host. `pid` is who runs it, `label` what a person calls it.
+    `status` is running while the log is locked; else completed or stopped, as the log says;
+    interrupted if it has no end; unknown if another host wrote it. `pid` is the process that runs
+    the sweep.
     """
 
     header: SweepHeader
@@ -67,11 +67,11 @@ class SweepEntry:
 
 
 def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
-    """Return the header of a sweep that begins now, on this machine."""
-    of_all = plan.workloads[0] if len(plan.workloads) == 1 else "all"
+    """Return the header of a sweep that begins now, on this host."""
+    workload = plan.workloads[0] if len(plan.workloads) == 1 else "all"
     return SweepHeader(
         schema=SCHEMA,
-        id=new_session_id(f"sweep-{of_all}", wall),
+        id=new_session_id(f"sweep-{workload}", wall),
         host=host_name(),
         boot_id=boot_id(),
         wall=wall,
@@ -85,17 +85,13 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
 
 
 class SweepWriter:
-    """Appends to the log of a sweep, and holds its lock.
-
-    Make one by `create` or `resume`. Only this process may hold the log open:
-    closing a second descriptor of it would drop the lock.
-    """
+    """Appends to the log of a sweep, and holds its lock. `create` or `resume` makes one."""
 
     def __init__(self, path: Path, fd: int, header: SweepHeader, sweep: Sweep) -> None:
         self.path = path
         self.header = header
         self.sweep = sweep
-        """What the log says, kept as it grows."""
+        """The state of the sweep by its log, with each event that is written."""
         self._fd = fd
         _open_here[path.resolve()] = self
 
@@ -104,7 +100,7 @@ class SweepWriter:
         """Make the log of a new sweep.
 
         Raises:
-            LogError: it can't be made.
+            LogError: the log can't be made.
             SweepError: another sweep of this directory is running.
         """
         refuse_another_sweep(log_dir)
@@ -113,12 +109,11 @@ class SweepWriter:
 
     @classmethod
     def resume(cls, path: Path, wall: float) -> SweepWriter:
-        """Take up a sweep again.
+        """Resume a sweep.
 
         Raises:
             LogError: its log can't be read or written.
-            SweepError: it, or another one of its directory, is running, or it
-                was started on another machine.
+            SweepError: a sweep of its directory is running, or it was started on another host.
         """
         try:
             fd = open_regular(path, os.O_RDWR | os.O_APPEND)
@@ -129,7 +124,7 @@ class SweepWriter:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise SweepError(_running_sentence(path, _lock_holder(path))) from None
-            header, sweep = _folded(RecordFollower(path, SweepHeader, fd))
+            header, sweep = _read_all(RecordFollower(path, SweepHeader, fd))
             if header.host != host_name():
                 raise SweepError(
                     f"{header.id} was started on {header.host}: times of two machines don't "
@@ -138,7 +133,7 @@ class SweepWriter:
             writer = cls(path, fd, header, sweep)
             refuse_another_sweep(log_directory_of(path))
             if os.pread(fd, 1, os.fstat(fd).st_size - 1) != b"\n":
-                # What a power cut tore stays as it is; the next line begins on its own.
+                # A power cut may leave half a line; end it, so that the next line is whole.
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
@@ -148,13 +143,13 @@ class SweepWriter:
         return writer
 
     def write(self, event: Event) -> None:
-        """Append what happened, and fold it.
+        """Append an event to the log, and add it to the sweep.
 
         Raises:
-            LogError: the disk takes nothing.
+            LogError: the log can't be written.
         """
         self._append(encode(event))
-        self.sweep.fold(event)
+        self.sweep.add(event)
 
     def close(self) -> None:
         _open_here.pop(self.path.resolve(), None)
@@ -166,73 +161,75 @@ class SweepWriter:
                 raise OSError(None, "the disk is full")
         except OSError as error:
             raise LogError(f"the sweep can't be recorded any more: {reason_of(error)}") from None
-        # What can't be synced is still there for every reader.
+        # Readers see the line even if it can't be synced.
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
 
 
 def list_sweeps(directory: Path) -> list[SweepEntry]:
-    """Return all sweeps, oldest first; what is none, or not ours to read, is passed over."""
+    """Return all sweeps, oldest first; skip files that are unreadable or no log of a sweep."""
     entries = read_logs(SweepHeader, directory, _read_entry)
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 
 def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
-    """Read the log of a sweep, of which this process may not hold the lock.
+    """Read the log of a sweep whose lock this process does not hold.
 
     Raises:
-        LogError: it can't be read, or is no sweep of this version.
+        LogError: the log can't be read, or is no sweep of this version.
     """
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
-        return _folded(follower)
+        return _read_all(follower)
 
 
 def entry_of(
     header: SweepHeader, records: Iterable[Record], path: Path, status: Status, label: Label
 ) -> SweepEntry:
-    """Return a sweep whose log lies elsewhere.
+    """Return a sweep of another host from its records.
 
     Args:
-        header: how its log begins.
-        records: what follows there.
-        path: where the log would lie here.
-        status: how it stands where the log doesn't say.
-        label: what a person calls it.
+        header: the header of its log.
+        records: the other records of its log.
+        path: the path for a copy of the log.
+        status: its status if the log has no end.
+        label: its name and note.
 
     Raises:
-        SweepError: it is none.
+        SweepError: the header is not that of a sweep.
     """
     sweep = Sweep(plan_of(header))
-    for each in records:
-        sweep.fold(each)
-    if status != Status.RUNNING and sweep.closed is not None:
-        status = sweep.closed
-    return SweepEntry(header, path, sweep, status, None, label)
+    for event in records:
+        sweep.add(event)
+    return SweepEntry(header, path, sweep, _status(sweep, status), None, label)
+
+
+def _status(sweep: Sweep, by_lock: Status) -> Status:
+    return by_lock if by_lock == Status.RUNNING or sweep.closed is None else sweep.closed
 
 
 def relabel(path: Path, label: Label) -> None:
-    """Keep what a session or a sweep is called; the runs that were called as their sweep follow it.
+    """Set the label of a session or a sweep; rename the runs that had the sweep's name as well.
 
     Raises:
-        LogError: it can't be called that, or the file can't be written.
+        LogError: the name is not allowed, or the file can't be written.
     """
     before = read_label(path).name
     write_label(path, label)
     if path.name != SWEEP_NAME or label.name == before:
         return
     runs = _read_entry(path).sweep.sessions
-    # An id that only the log knows could lead anywhere.
+    # Paths made of the ids in the log could lead anywhere.
     for log in log_paths(SessionHeader, log_directory_of(path)):
-        of_run = read_label(log)
-        if id_of(log) in runs and of_run.name == before:
-            write_label(log, replace(of_run, name=label.name))
+        run_label = read_label(log)
+        if id_of(log) in runs and run_label.name == before:
+            write_label(log, replace(run_label, name=label.name))
 
 
 def refuse_another_sweep(directory: Path) -> None:
-    """Refuse a sweep where another one runs.
+    """Check that no other process runs a sweep of this directory on this host.
 
     Raises:
-        SweepError: another process runs a sweep of this directory on this machine.
+        SweepError: one does.
     """
     for path in log_paths(SweepHeader, directory):
         holder = None if _open_here.get(path.resolve()) else _lock_holder(path)
@@ -240,8 +237,7 @@ def refuse_another_sweep(directory: Path) -> None:
             raise SweepError(_running_sentence(path, holder))
 
 
-def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
-    """Return a sweep as far as its log says; a line that says nothing is passed over."""
+def _read_all(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
     header = follower.header
     try:
         sweep = Sweep(plan_of(header))
@@ -250,24 +246,21 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
     try:
         while follower.read_share is not None:
             for record in follower.poll():
-                sweep.fold(record)
+                sweep.add(record)
     except OSError as error:
         raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
     return header, sweep
 
 
 def _read_entry(path: Path) -> SweepEntry:
-    held = _open_here.get(path.resolve())
-    if held is not None:
-        label = read_label(path)
-        return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid(), label)
+    writer, label = _open_here.get(path.resolve()), read_label(path)
+    if writer is not None:
+        return SweepEntry(writer.header, path, writer.sweep, Status.RUNNING, os.getpid(), label)
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
-        # The lock first: an end that is written between the two is then found.
+        # The lock is read first: if the sweep ends in between, the log has its end.
         status, pid = status_without_result(follower)
-        header, sweep = _folded(follower)
-    if status != Status.RUNNING and sweep.closed is not None:
-        status = sweep.closed
-    return SweepEntry(header, path, sweep, status, pid, read_label(path))
+        header, sweep = _read_all(follower)
+    return SweepEntry(header, path, sweep, _status(sweep, status), pid, label)
 
 
 def _running_sentence(path: Path, pid: int | None) -> str:
@@ -293,29 +286,33 @@ def removable(
     before: float | None = None,
     named: bool = False,
 ) -> list[SessionEntry | SweepEntry]:
-    """Return what a rule removes, the oldest first; never what runs, or may run elsewhere.
+    """Return the sessions and sweeps to remove, oldest first; never one that may be running.
 
-    The runs of a sweep that may be running stay. A sweep goes once none of its sessions is left,
-    where it is as old as they are: its log holds their results.
+    A sweep is removed with the last of its sessions, because its log holds their results. While it
+    may be running, its sessions stay.
 
     Args:
         sessions: all sessions of a directory.
-        sweeps: all its sweeps.
-        keep: remove all but so many, the newest.
-        before: remove what began before that wall time; this or `keep`.
-        named: remove what has a name as well.
+        sweeps: all sweeps of the directory.
+        keep: keep this number of the newest sessions; else None.
+        before: remove what began before this wall time; used without `keep`.
+        named: also remove what has a name.
     """
     if keep is not None:
-        began = sorted(each.header.wall for each in sessions)
-        before = next(iter(began[max(0, len(began) - keep) :]), math.inf)
-    in_use = {run for each in sweeps if each.status in _MAY_RUN for run in each.sweep.sessions}
+        starts = sorted(session.header.wall for session in sessions)
+        before = next(iter(starts[max(0, len(starts) - keep) :]), math.inf)
 
     def may_go(entry: SessionEntry | SweepEntry) -> bool:
         is_old = before is not None and entry.header.wall < before
         return is_old and entry.status not in _MAY_RUN and (named or entry.label.name is None)
 
+    in_use = {run for entry in sweeps if entry.status in _MAY_RUN for run in entry.sweep.sessions}
     going: list[SessionEntry | SweepEntry]
-    going = [each for each in sessions if may_go(each) and id_of(each.path) not in in_use]
-    left = {id_of(each.path) for each in sessions} - {id_of(each.path) for each in going}
-    going += [each for each in sweeps if may_go(each) and not left & each.sweep.sessions.keys()]
+    going = [
+        session for session in sessions if may_go(session) and id_of(session.path) not in in_use
+    ]
+    staying = {id_of(session.path) for session in sessions} - {id_of(entry.path) for entry in going}
+    going += [
+        entry for entry in sweeps if may_go(entry) and not staying & entry.sweep.sessions.keys()
+    ]
     return sorted(going, key=lambda entry: entry.header.wall)

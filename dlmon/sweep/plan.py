@@ -1,8 +1,7 @@
-"""A sweep: which combinations of options are run, and in which order. Pure.
+"""The plan of a sweep: the combinations of options to run, and their order. Pure.
 
-A combination may be run several times. A round runs every combination once,
-and all combinations are run before any is run again, so that what changes
-slowly on a machine (heat, clocks, neighbours) meets all of them alike.
+A round runs every combination once, and repeats are further rounds, so that slow changes of a
+machine (heat, clocks, other users) affect all combinations alike.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ from dlmon.records.record import record
 
 MAX_RUNS = 10_000
 METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
-"""What combinations are compared by. Each is a time, so that less is faster."""
+"""The metrics for comparing combinations. Each is a time: less is faster."""
 HOST = "host"
-"""The option that says on which machine a run is made."""
+"""The name of the option for the host of a run."""
 
 
 class SweepError(ValueError):
-    """A sweep that can't be; the message is one sentence for a person."""
+    """A sweep is impossible; the message is one sentence for the user."""
 
 
 @record(frozen=True)
 class Combination:
-    """One value of everything that is varied.
+    """A workload and a value for each varied option.
 
     Attributes:
-        index: its place in `Plan.combinations`.
-        varied: the value of each option that is varied, in the order they were given.
+        index: its index in `Plan.combinations`.
+        workload: the name of the workload.
+        varied: the values of the varied options, by name, in the order of the command line.
     """
 
     index: int
@@ -44,15 +44,15 @@ class Combination:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is to be run.
+    """The runs of a sweep.
 
     Attributes:
-        workloads: in the order they are run.
-        variations: what is varied.
+        workloads: the names of the workloads, in the order of their runs.
+        variations: the varied options and their values.
         options: the options that all runs share, by name.
-        metrics: what the runs of each workload are compared by, one of `repeats.METRICS`.
-        repeats: how often each combination is run.
-        order: every run once, in the order they are run.
+        metrics: the metric for each workload, one of `METRICS`.
+        repeats: the number of runs of each combination.
+        order: all runs, in their order.
     """
 
     workloads: tuple[str, ...]
@@ -71,29 +71,29 @@ class Plan:
         return tuple(variation.key for variation in self.variations)
 
     def host_of(self, slot: Slot) -> str | None:
-        """Return the machine on which a run is made, as ssh knows it; None for this one."""
+        """Return the name of the host of a run for ssh; None for this host."""
         return self._hosts[slot.combination]
 
     @property
     def hosts(self) -> tuple[str | None, ...]:
-        """The machines on which runs are made, each once, in the order they were given."""
+        """The hosts of the runs, in the order of the command line."""
         return tuple(dict.fromkeys(self._hosts))
 
     @cached_property
     def _hosts(self) -> tuple[str | None, ...]:
-        named = [c.varied.get(HOST, self.options.get(HOST)) for c in self.combinations]
-        return tuple(None if host is None else f"{host}" for host in named)
+        hosts = [c.varied.get(HOST, self.options.get(HOST)) for c in self.combinations]
+        return tuple(None if host is None else f"{host}" for host in hosts)
 
 
 def plan_of(header: SweepHeader) -> Plan:
-    """Return the plan that a sweep's log begins with.
+    """Return the plan in the header of a sweep's log.
 
     Raises:
-        SweepError: it is none that can be followed.
+        SweepError: the plan is invalid.
     """
     metrics = {workload.name: workload.metric for workload in header.workloads}
-    known = set(metrics.values()) <= set(METRICS) and all(v.values for v in header.vary)
-    if not known or any(len(run) != 2 for run in header.order):
+    is_valid = set(metrics.values()) <= set(METRICS) and all(v.values for v in header.vary)
+    if not is_valid or any(len(run) != 2 for run in header.order):
         raise SweepError("not the plan of a sweep")
     plan = Plan(
         workloads=tuple(metrics),
@@ -103,10 +103,10 @@ def plan_of(header: SweepHeader) -> Plan:
         repeats=header.repeat,
         order=tuple(Slot(*run) for run in header.order),
     )
-    # Counted first: what a file claims may be more than memory can hold.
+    # Count first: a forged header may have more combinations than fit into memory.
     if number_of_runs(plan.workloads, plan.variations, plan.repeats) == len(plan.order):
-        every = {(c.index, repeat) for c in plan.combinations for repeat in range(plan.repeats)}
-        if every == {(slot.combination, slot.repeat) for slot in plan.order}:
+        slots = {Slot(c.index, repeat) for c in plan.combinations for repeat in range(plan.repeats)}
+        if slots == set(plan.order):
             return plan
     raise SweepError("the order of a sweep must hold each of its runs once")
 
@@ -114,7 +114,7 @@ def plan_of(header: SweepHeader) -> Plan:
 def combinations_of(
     workloads: Sequence[str], variations: Sequence[Variation]
 ) -> tuple[Combination, ...]:
-    """Return every combination; the last option varies fastest, the workload slowest."""
+    """Return all combinations; the last option varies fastest, the workload slowest."""
     keys = [variation.key for variation in variations]
     choices = list(product(*(variation.values for variation in variations)))
     pairs = product(workloads, choices)
@@ -125,7 +125,7 @@ def combinations_of(
 
 
 def number_of_runs(workloads: Sequence[str], variations: Sequence[Variation], repeats: int) -> int:
-    """Return how many runs there are."""
+    """Return the number of runs of a plan."""
     return len(workloads) * prod(len(variation.values) for variation in variations) * repeats
 
 
@@ -135,7 +135,7 @@ def check_number_of_runs(
     """Check that there are from 1 to `MAX_RUNS` runs.
 
     Raises:
-        SweepError: there are more than `MAX_RUNS` runs, or none.
+        SweepError: there are more, or none.
     """
     if repeats < 1:
         raise SweepError(f"--repeat must be at least 1, not {repeats:,}")
@@ -145,17 +145,16 @@ def check_number_of_runs(
 
 
 def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> tuple[Slot, ...]:
-    """Return an order of all runs that favours no combination.
+    """Return an order of all runs that favors no combination.
 
-    Round after round; in a round workload after workload, as they are given,
-    and within a workload its combinations shuffled. Every second round has them
-    the other way round than the one before it, so what changes steadily over
-    two rounds adds up to the same for each of them.
+    Each round runs the workloads in their order, and shuffles the combinations of each. Every
+    second round reverses the order of the round before it, so that a steady change over two rounds
+    has the same effect on each combination.
 
     Args:
-        combinations: those of one plan.
+        combinations: the combinations of a plan.
         repeats: the number of rounds.
-        seed: the same one gives the same order.
+        seed: the seed for shuffling.
     """
     by_workload: dict[str, list[int]] = {}
     for combination in combinations:

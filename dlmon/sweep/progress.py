@@ -1,10 +1,11 @@
-"""How far a sweep has come: which of its runs have begun, and how each ended. Pure."""
+"""The progress of a sweep: its running, finished and remaining runs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 
 from dlmon.records import (
     Began,
@@ -29,13 +30,14 @@ _STATUS_OF_FAILURE = {
 
 @dataclass
 class Sweep:
-    """How far a sweep has come: its plan, and the events since.
+    """A plan and the progress of its runs.
 
     Attributes:
-        outcomes: how runs ended.
-        sessions: which run each session was, by its id; also of those that were made again.
-        running: the runs that have begun and not ended: one on each machine at most.
-        closed: completed or stopped once it went no further; None before.
+        plan: the plan.
+        outcomes: the outcomes of finished runs.
+        sessions: the run of each session, by id, including runs that were repeated later.
+        running: the runs that have begun and not ended, at most one on each host.
+        closed: completed or stopped, once the sweep is over; else None.
     """
 
     plan: Plan
@@ -44,7 +46,7 @@ class Sweep:
     running: dict[Slot, Began] = field(default_factory=dict)
     closed: Status | None = None
 
-    def fold(self, event: Record) -> None:
+    def add(self, event: Record) -> None:
         match event:
             case Began(slot=slot) if slot in self._slots:
                 self.running[slot] = event
@@ -54,31 +56,28 @@ class Sweep:
                 self.running.pop(slot, None)
             case Resumed():
                 self.closed = None
-                self._forget_what_never_began()
+                self._forget_impossible()
             case Closed(status=status):
                 self.closed = status
 
-    def _forget_what_never_began(self) -> None:
-        """Judge again what had no session: the machine, or where we are on it, may be another."""
+    def _forget_impossible(self) -> None:
+        # Runs that could not begin may be possible now, with another environment.
         self.outcomes = {
             slot: outcome
             for slot, outcome in self.outcomes.items()
             if outcome.status != RunStatus.IMPOSSIBLE or outcome.session is not None
         }
 
-    def left(self) -> list[Slot]:
-        """Return the runs that have still to be made, in their order.
-
-        A run that failed is over; one that was stopped or interrupted has to be made.
-        """
+    def remaining(self) -> list[Slot]:
+        """Return the runs that are not over, in their order."""
         return [slot for slot in self.plan.order if not self.is_over(slot)]
 
     @property
     def combinations_over(self) -> int:
-        return len(self.plan.combinations) - len({slot.combination for slot in self.left()})
+        return len(self.plan.combinations) - len({slot.combination for slot in self.remaining()})
 
     def is_over(self, slot: Slot) -> bool:
-        """Return whether a run needs not be made any more."""
+        """Return whether a run is done or failed; a stopped or interrupted one is repeated."""
         outcome = self.outcomes.get(slot)
         return outcome is not None and outcome.status != RunStatus.NOT_RUN
 
@@ -87,34 +86,33 @@ class Sweep:
         running_for_s: Mapping[Slot, float] | None = None,
         without: Collection[str | None] = (),
     ) -> float | None:
-        """Return how long the rest will take, None before any run has completed.
+        """Estimate the time of the remaining runs; None before any run has completed.
 
-        A run takes as long as the earlier ones of its combination, else of its workload on its
-        machine, else of its workload, else of all. The machines work side by side.
+        A run is expected to take the mean time of the completed runs of its combination, else of
+        its workload on its host, else of its workload, else of all. Hosts work in parallel.
 
         Args:
-            running_for_s: how long the runs that have begun have taken.
-            without: the machines on which no run will be made.
+            running_for_s: the times since the launch of running runs.
+            without: the hosts that run nothing any more.
         """
-        known: dict[object, list[float]] = {}
+        times_s: dict[object, list[float]] = {}
         for slot, outcome in self.outcomes.items():
             if outcome.took_s is not None and outcome.status == RunStatus.COMPLETED:
-                for key in self._like(slot):
-                    known.setdefault(key, []).append(outcome.took_s)
-        if not known:
+                for key in self._similar(slot):
+                    times_s.setdefault(key, []).append(outcome.took_s)
+        if not times_s:
             return None
-        totals = {host: 0.0 for host in self.plan.hosts if host not in without}
-        for slot in self.left():
+        totals_s = {host: 0.0 for host in self.plan.hosts if host not in without}
+        for slot in self.remaining():
             host = self.plan.host_of(slot)
-            if host in totals:
-                took_s = next(known[key] for key in self._like(slot) if key in known)
-                takes_s = sum(took_s) / len(took_s)
+            if host in totals_s:
+                expected_s = fmean(next(times_s[k] for k in self._similar(slot) if k in times_s))
                 done_s = (running_for_s or {}).get(slot, 0.0) if slot in self.running else 0.0
-                totals[host] += max(0.0, takes_s - done_s)
-        return max(totals.values(), default=0.0)
+                totals_s[host] += max(0.0, expected_s - done_s)
+        return max(totals_s.values(), default=0.0)
 
-    def _like(self, slot: Slot) -> tuple[object, ...]:
-        """Return the keys of the runs like this one, those that are most like it first."""
+    def _similar(self, slot: Slot) -> tuple[object, ...]:
+        """Return the keys of the groups of runs that a run belongs to, the smallest first."""
         workload = self.plan.combinations[slot.combination].workload
         return slot.combination, (workload, self.plan.host_of(slot)), workload, None
 
@@ -126,12 +124,12 @@ class Sweep:
 def outcome_of(
     result: Result | None, session: str, took_s: float | None, problem: str | None = None
 ) -> Outcome:
-    """Return how a run ended, from the result of its session.
+    """Return the outcome of a run from the result of its session.
 
     Args:
-        result: what its log ends with; None where it has none.
+        result: the result in its log; None if the log has none.
         session: its id.
-        took_s: from its launch to its end.
+        took_s: the time from its launch to its end.
         problem: why there is no result.
     """
     if result is None:

@@ -1,8 +1,8 @@
-"""What a sweep found: a row for each combination, and the best of them.
+"""The results of a sweep: a row for each combination, and the best of them. Pure.
 
-Pure. Combinations are judged by the time of a sample in the steady state:
-what an epoch or a run takes holds the compilation as well. Which one is faster their runs decide,
-as those of the two sides of `dlmon compare` do: only these show how far runs differ.
+Combinations are ranked by the steady-state time of a sample, as the time of an epoch or a run
+includes compilation. A combination is faster than another if the variation between runs allows the
+claim, as in `dlmon compare`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dlmon.statistics.ratios import Claim, Ratio, ratio_of
 from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
 
-# Where the runs of a combination ended differently, its status is the first of these.
+# If the runs of a combination ended differently, its status is the first of these.
 _STATUS_ORDER = (
     RunStatus.COMPLETED,
     RunStatus.OUT_OF_MEMORY,
@@ -28,38 +28,40 @@ _STATUS_ORDER = (
     RunStatus.NOT_RUN,
 )
 MIN_RUNS = 3
-"""So many runs have an interval of their mean."""
+"""The number of runs from which their mean has an interval."""
 MAX_P = 0.05
-"""What is as likely by chance as this is no difference."""
+"""The p-value below which a difference is significant."""
+_PROJECTED = ("seconds_per_epoch", "run_seconds")
 RANKING_METRIC = "ms_per_sample"
-"""The metric by which the best combination is found."""
+"""The metric for ranking combinations."""
 
 DEVICES = "devices"
-"""The option that says how many devices share each batch."""
+"""The name of the option for the number of devices that share each batch."""
 SAME_WORK = ("mode",)
-"""What a sample takes is compared only where these are the same: a forward pass does less."""
+"""Options that must be equal to compare the times of a sample: a forward pass does less work."""
 
 
 @record(frozen=True)
 class CombinationRow:
-    """What came of one combination.
+    """The result of a combination.
 
     Attributes:
-        outcomes: how its runs ended, None for those still to be made.
+        combination: the combination.
+        outcomes: the outcomes of its runs; None for the remaining ones.
         status: the first of these that any of its runs has: completed, out of memory, failed,
             impossible, not run.
-        reason: why not all of its runs give a time; None where they do.
-        metric: one of `METRICS`; seconds or milliseconds follow from it.
-        times: of its completed runs.
-        value: their mean from `MIN_RUNS` on, else their median; None without any.
-        low, high: the 95 % interval of that mean. It is even about it, so it may reach below 0.
-        projected: the time stands for an epoch or a run that had not ended.
-        samples_per_second: the median throughput over its completed runs.
-        tokens_per_second: that in tokens; None where its samples have none.
-        peak_share: the median share of the peak; None where that isn't known.
-        cost_usd: the median price of a run, None where no price was given.
-        usd_per_million: the median price of a million samples in the steady state: runs
-            may be of different lengths, so theirs says nothing of what is cheaper.
+        reason: why a run has no time; None if all have one.
+        metric: one of `METRICS`, in seconds or milliseconds as its name says.
+        times: the times of its completed runs.
+        value: the mean of `MIN_RUNS` times or more, else the median; None without times.
+        low, high: the 95 % interval of the mean; symmetric, so it may reach below 0.
+        projected: the time is a projection from an epoch or run that was cut short.
+        samples_per_second: the median throughput of its completed runs.
+        tokens_per_second: the throughput in tokens; None without tokens.
+        peak_share: the median share of the peak FLOP/s; None if unknown.
+        cost_usd: the median cost of a run; None without a price.
+        usd_per_million: the median cost of a million samples in the steady state; unlike the cost
+            of a run, it doesn't depend on the run's length.
     """
 
     combination: Combination
@@ -82,35 +84,31 @@ class CombinationRow:
     def completed(self) -> int:
         return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
 
-    def beside(self, other: CombinationRow) -> Ratio | None:
-        """Return how many times as fast it is as another one; None where one has no time."""
-        return ratio_of(self.times, other.times)
+    def speed_up_over(self, slower: CombinationRow) -> Ratio | None:
+        """Return the speed-up over another combination; None if either has no time."""
+        return ratio_of(self.times, slower.times)
 
-    def is_faster_than(self, other: CombinationRow, among: int = 1) -> bool:
-        """Return whether its runs and those of another one show that it is faster.
+    def is_faster_than(self, slower: CombinationRow, comparisons: int = 1) -> bool:
+        """Return whether it is significantly faster than another combination.
 
         Args:
-            other: the other one.
-            among: beside how many each by itself is judged; the more there are, the more sure each
-                has to be (Bonferroni), or one of many that are alike seemed slower by chance.
+            slower: the other combination.
+            comparisons: the number of such comparisons (Bonferroni correction).
         """
-        ratio = self.beside(other)
+        ratio = self.speed_up_over(slower)
         if ratio is None or ratio.claim is not Claim.FASTER:
             return False
-        return ratio.p is not None and ratio.p * among < MAX_P
+        return ratio.p is not None and ratio.p * comparisons < MAX_P
 
 
 def time_of(metric: str, result: Result) -> float | None:
-    """Return what a run took by one of `METRICS` (seconds, or milliseconds), None without a value.
+    """Return the time of a run by one of `METRICS`, in seconds or milliseconds.
 
-    A number that is no time (zero, negative, infinite, NaN) is none.
+    None without a value, or if it is no time (zero, negative, infinite, NaN).
     """
     if result.status not in (Status.COMPLETED, Status.STOPPED):
         return None
-    timing = {
-        "seconds_per_epoch": result.seconds_per_epoch,
-        "run_seconds": result.run_seconds,
-    }.get(metric)
+    timing = getattr(result, metric) if metric in _PROJECTED else None
     rate, time = result.samples_per_second, None
     if timing is not None:
         time = timing.value
@@ -125,8 +123,8 @@ def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[CombinationRow, ..
     """Return a row for each combination, in the order of the plan.
 
     Args:
-        sweep: as far as it has come.
-        metric: what to compare by, in place of each workload's own.
+        sweep: the sweep.
+        metric: one of `METRICS`; None for the metric of each workload.
     """
     plan = sweep.plan
     return tuple(
@@ -142,20 +140,19 @@ def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[CombinationRow, ..
 def _row(
     combination: Combination, outcomes: tuple[Outcome | None, ...], metric: str
 ) -> CombinationRow:
-    ended = [outcome for outcome in outcomes if outcome is not None]
-    statuses = {outcome.status for outcome in ended}
-    results = [o.result for o in ended if o.status == RunStatus.COMPLETED and o.result is not None]
+    over = [outcome for outcome in outcomes if outcome is not None]
+    statuses = {outcome.status for outcome in over}
+    results = [o.result for o in over if o.status == RunStatus.COMPLETED and o.result is not None]
     times = tuple(t for t in (time_of(metric, result) for result in results) if t is not None)
     rates = (r.samples_per_second.mean if r.samples_per_second else None for r in results)
     value = fmean(times) if len(times) >= MIN_RUNS else _median(times)
     half = mean_half_width(times) if len(times) >= MIN_RUNS else None
-    can_be_projected = metric in ("run_seconds", "seconds_per_epoch")
-    timings = [getattr(result, metric) for result in results] if can_be_projected else []
+    timings = [getattr(result, metric) for result in results] if metric in _PROJECTED else []
     return CombinationRow(
         combination=combination,
         outcomes=outcomes,
         status=next((status for status in _STATUS_ORDER if status in statuses), RunStatus.NOT_RUN),
-        reason=_reason(ended, metric),
+        reason=_reason(over, metric),
         metric=metric,
         times=times,
         value=value,
@@ -173,8 +170,8 @@ def _row(
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def _usd_per_million(result: Result) -> float | None:
@@ -184,13 +181,13 @@ def _usd_per_million(result: Result) -> float | None:
     return result.cost_usd / result.wall_s / rate.mean * 1e6
 
 
-def _reason(ended: Sequence[Outcome], metric: str) -> str | None:
-    """Say why a combination has no time, or one of its runs has none."""
-    for outcome in ended:
+def _reason(outcomes: Sequence[Outcome], metric: str) -> str | None:
+    """Return why one of the runs has no time; None if all have one."""
+    for outcome in outcomes:
         if outcome.reason is not None:
             return outcome.reason
     field = "samples_per_second" if metric == "ms_per_sample" else metric
-    for outcome in ended:
+    for outcome in outcomes:
         if outcome.result is not None and time_of(metric, outcome.result) is None:
             return outcome.result.why.get(field, "it gave no figure")
     return None
@@ -202,7 +199,7 @@ def ranking_rows(sweep: Sweep) -> tuple[CombinationRow, ...]:
 
 
 def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRow]]:
-    """Return the rows in groups that did the same work: of one workload, and in one mode."""
+    """Group the rows that do the same work: one workload in one mode."""
     groups: dict[tuple[Value | None, ...], list[CombinationRow]] = {}
     for row in rows:
         varied = row.combination.varied
@@ -212,33 +209,29 @@ def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRo
 
 
 def best_of(rows: Sequence[CombinationRow]) -> CombinationRow | None:
-    """Return the row of the least time, None where there is none to compare with another.
-
-    Args:
-        rows: a group of `comparable_groups`, as they are judged.
-    """
+    """Return the row with the least time of a comparable group; None if fewer than two have one."""
     timed = [(row.value, row) for row in rows if row.value is not None]
     return min(timed, key=lambda pair: pair[0])[1] if len(timed) > 1 else None
 
 
 def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
-    """Return the best of the rows that are like each combination's, by its index."""
-    found: dict[int, CombinationRow] = {}
-    for like in comparable_groups(ranking_rows(sweep)):
-        best = best_of(like)
+    """Return the best row that is comparable with each combination, by its index."""
+    by_index: dict[int, CombinationRow] = {}
+    for group in comparable_groups(ranking_rows(sweep)):
+        best = best_of(group)
         if best is not None:
-            found |= {row.combination.index: best for row in like}
-    return found
+            by_index |= {row.combination.index: best for row in group}
+    return by_index
 
 
 @record(frozen=True)
 class Scaling:
-    """How a combination compares with the same on the fewest devices.
+    """The speed-up of a combination over the same one on the fewest devices.
 
     Attributes:
-        base: that combination.
-        speed_up: how many times as fast it is.
-        efficiency: the speed-up over how many times as many devices it has, 0 to about 1.
+        base: the combination on the fewest devices.
+        speed_up: the speed-up.
+        efficiency: the speed-up over the ratio of devices, 0 to about 1.
     """
 
     base: CombinationRow
@@ -247,27 +240,23 @@ class Scaling:
 
 
 def scaling_of(rows: Sequence[CombinationRow]) -> dict[int, Scaling]:
-    """Return how the throughput grows with the devices, by the index of each combination.
-
-    Args:
-        rows: of all combinations, as they are judged.
-    """
-    alike: dict[tuple[object, ...], list[tuple[int, CombinationRow]]] = {}
+    """Return the scaling with the number of devices, by the index of each combination."""
+    groups: dict[tuple[object, ...], list[tuple[int, CombinationRow]]] = {}
     for row in rows:
         varied = dict(row.combination.varied)
         devices = varied.pop(DEVICES, None)
         if isinstance(devices, int) and row.times:
             key = (row.combination.workload, *varied.items())
-            alike.setdefault(key, []).append((devices, row))
-    found = {}
-    for group in alike.values():
+            groups.setdefault(key, []).append((devices, row))
+    by_index = {}
+    for group in groups.values():
         fewest, base = min(group, key=lambda pair: pair[0])
         for devices, row in group:
-            ratio = row.beside(base)
+            ratio = row.speed_up_over(base)
             if devices > fewest and ratio is not None:
                 scaling = Scaling(base, ratio, ratio.value * fewest / devices)
-                found[row.combination.index] = scaling
-    return found
+                by_index[row.combination.index] = scaling
+    return by_index
 
 
 def of_workload(rows: Sequence[CombinationRow], workload: str) -> list[CombinationRow]:
@@ -276,8 +265,9 @@ def of_workload(rows: Sequence[CombinationRow], workload: str) -> list[Combinati
 
 
 def axis_of(variations: Sequence[Variation]) -> str | None:
-    """Return the first option whose values are numbers, and more than one."""
-    for key, values in ((variation.key, variation.values) for variation in variations):
+    """Return the first varied option with several values, all of them numbers."""
+    for variation in variations:
+        values = variation.values
         if len(values) > 1 and all(isinstance(value, (int, float)) for value in values):
-            return key
+            return variation.key
     return None

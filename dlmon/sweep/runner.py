@@ -212,7 +212,7 @@ class SweepRun:
         try:
             self._take_over()
             await self._run_all()
-            status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
+            status = Status.STOPPED if self.sweep.remaining() else Status.COMPLETED
             self._write(Closed(status, time.time()))
             if self.at_end is not None and not self.stops_after_run:
                 self.remark = await self.at_end()
@@ -250,7 +250,7 @@ class SweepRun:
             SweepError: a run on this host still goes on.
         """
         self._settle_orphans()
-        for slot in self.sweep.left():
+        for slot in self.sweep.remaining():
             reason = self._refusal(self.sweep.plan.combinations[slot.combination])
             if reason is not None and slot not in self.sweep.running:
                 self._write(Ended(slot, Outcome(RunStatus.IMPOSSIBLE, reason), time.time()))
@@ -276,7 +276,7 @@ class SweepRun:
     async def _run_all(self) -> None:
         """Run the remaining runs on all hosts; stop them all if one can't be recorded."""
         slots_by_host: dict[str | None, list[Slot]] = {}
-        for slot in self.sweep.left():
+        for slot in self.sweep.remaining():
             slots_by_host.setdefault(self.sweep.plan.host_of(slot), []).append(slot)
         self._hosts = {name: self._make_host(name) for name in slots_by_host}
         self.connecting = [name for name in slots_by_host if name is not None]

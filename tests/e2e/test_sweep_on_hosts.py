@@ -182,7 +182,7 @@ def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes
     assert box.statuses == [Status.COMPLETED] * 2
     outcomes = again.sweep.outcomes
     assert outcomes[began.slot].session == began.session == box.entries[0].header.id
-    assert not again.sweep.left()
+    assert not again.sweep.remaining()
 
 
 def test_a_run_goes_on_while_the_connection_is_cut(sweeper, boxes, scripted):

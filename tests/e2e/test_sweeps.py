@@ -181,7 +181,7 @@ def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
     reported = sorted(status for (status,) in statuses(one.sweep).values())
     assert reported == [RunStatus.COMPLETED, RunStatus.NOT_RUN]
     assert "interrupted" in one.stdout
-    assert len(one.sweep.left()) == 1
+    assert len(one.sweep.remaining()) == 1
     assert one.sweep.closed == "stopped"
 
 

@@ -250,7 +250,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             self.post_message(ShowSession(entry.path))
         elif entry is not None and can_be_resumed(entry):
             chosen = ShowSweep(entry.path)
-            question = f"Train what is left: {units.counted(len(entry.sweep.left()), 'run')}?"
+            question = f"Train what is left: {units.counted(len(entry.sweep.remaining()), 'run')}?"
             name = clean(called(entry.header.id, entry.label), _LONGEST_QUESTION)
 
             def take(answer: str) -> None:

@@ -106,7 +106,9 @@ def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:
     status, count = status_of(run), len(run.sweep.plan.order)
     if status == "running" and run.stops_after_run:
         status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
-    done = f"{count - len(run.sweep.left())} of {count} runs done{without_result_text(run.sweep)}"
+    done = (
+        f"{count - len(run.sweep.remaining())} of {count} runs done{without_result_text(run.sweep)}"
+    )
     row: TextRow = ((f"{done}  {units.clock(elapsed_s)}", PLAIN),)
     if status != "running":
         style = STRONG if not run.ended else GOOD if status == "completed" else BAD
@@ -309,7 +311,7 @@ class SweepScreen(TickingScreen):
         if run.problem is not None:
             line.show([run.problem], BAD)
         elif run.ended:
-            left = len(run.sweep.left())
+            left = len(run.sweep.remaining())
             done = "all runs done" if not left else f"{left} left for --resume"
             done += without_result_text(run.sweep)
             ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"

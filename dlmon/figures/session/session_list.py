@@ -279,7 +279,7 @@ def done_text(entry: SweepEntry) -> str:
 
 def can_be_resumed(entry: SweepEntry) -> bool:
     """Return whether a sweep has runs left, and no process runs it."""
-    return entry.status != Status.RUNNING and bool(entry.sweep.left())
+    return entry.status != Status.RUNNING and bool(entry.sweep.remaining())
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:
@@ -332,7 +332,7 @@ def describe_recorded(
         yield _sweeps(sweeps)
         left = [entry for entry in sweeps if resumable and can_be_resumed(entry)]
         commands = tuple(
-            f"{units.counted(len(entry.sweep.left()), 'run')} left: "
+            f"{units.counted(len(entry.sweep.remaining()), 'run')} left: "
             f"{clean(resume_command(entry, by_path))}"
             for entry in left
         )
@@ -427,7 +427,7 @@ def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
         "combinations": len(plan.combinations),
         "combinations_done": sweep.combinations_over,
         "runs": len(plan.order),
-        "runs_left": len(sweep.left()),
+        "runs_left": len(sweep.remaining()),
         "resume": resume_command(entry, by_path=True) if can_be_resumed(entry) else None,
     }
 

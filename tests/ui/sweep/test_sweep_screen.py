@@ -76,7 +76,7 @@ class StillRun(SweepRun):
     def make(self, *outcomes):
         """Make the next runs, ended so."""
         for outcome in outcomes:
-            slot = self.sweep.left()[0]
+            slot = self.sweep.remaining()[0]
             self.report(Began(slot, outcome.session or SESSION, 0.0))
             self.report(Ended(slot, outcome, 1.0))
 
@@ -86,7 +86,7 @@ class StillRun(SweepRun):
     def begin(self, follower, host=None):
         """Let the next run of a machine be under way."""
         plan = self.sweep.plan
-        slot = next(slot for slot in self.sweep.left() if plan.host_of(slot) == host)
+        slot = next(slot for slot in self.sweep.remaining() if plan.host_of(slot) == host)
         self.current.pop(host, None)
         self.current[host] = StillCurrentRun(slot, host, follower)
         if follower is not None:
@@ -201,7 +201,7 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
 
 async def test_enter_shows_the_session_that_runs_or_that_ended(make_run, show, training, log_dir):
     run = make_run()
-    first = run.sweep.left()[0]
+    first = run.sweep.remaining()[0]
     run.make(completed(0.5))
     run.begin(training)
     async with show(run) as shown:
@@ -371,7 +371,7 @@ def under_way(run, training):
 
 def over(run, training):
     outcomes = {32: completed(0.41), 64: completed(0.30), 128: completed(0.28), 512: OOM}
-    for slot in run.sweep.left():
+    for slot in run.sweep.remaining():
         size = run.sweep.plan.combinations[slot.combination].varied["batch_size"]
         run.make(outcomes[size])
     run.end()
@@ -380,7 +380,7 @@ def over(run, training):
 def repeated(run, training):
     times = {("cpu", 32): 0.3, ("cpu", 64): 0.28, ("cpu", 128): 0.27}
     times |= {("gpu:0", 32): 0.6, ("gpu:0", 64): 0.3, ("gpu:0", 128): 0.12}
-    for slot in run.sweep.left():
+    for slot in run.sweep.remaining():
         varied = run.sweep.plan.combinations[slot.combination].varied
         time = times[varied["device"], varied["batch_size"]]
         run.make(completed(time * (1 + 0.02 * slot.repeat)))
@@ -400,7 +400,7 @@ def hosts(run, training):
     run.connecting = ["lab@gpu3"]
     reason = "gpu4 is not known: no such host name"
     run.unreached["gpu4"] = reason
-    for slot in run.sweep.left():
+    for slot in run.sweep.remaining():
         if run.sweep.plan.host_of(slot) == "gpu4":
             run.report(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), 0.0))
 
@@ -522,7 +522,7 @@ async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_r
         assert isinstance(app.screen, SweepScreen)
         (run,) = app.sweeps
         assert run.writer.path == first.writer.path
-        assert len(run.sweep.left()) == 3
+        assert len(run.sweep.remaining()) == 3
         run.end("stopped")
         await pilot.pause()
         await pilot.press("q")

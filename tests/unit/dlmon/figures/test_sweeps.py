@@ -107,10 +107,10 @@ def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_z
 def test_a_run_that_is_being_made_is_shown_and_not_why_it_was_stopped_before():
     stopped = Outcome(RunStatus.NOT_RUN, "stopped before its end")
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [stopped])
-    sweep.fold(Began(Slot(1, 0), "session", 0.0))
+    sweep.add(Began(Slot(1, 0), "session", 0.0))
     assert (cells(sweep)[1][1], notes(sweep)[1]) == ("running", "")
     twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
-    twice.fold(Began(Slot(0, 1), "session", 0.0))
+    twice.add(Began(Slot(0, 1), "session", 0.0))
     assert cells(twice)[0][1] == "1 of 2 …"
 
 
@@ -224,7 +224,7 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
 def test_a_run_that_only_waits_for_others_to_end_is_not_said_to_run():
     sweep = sweep_of(plan_of(SIZES))
     for slot in sweep.plan.order:
-        sweep.fold(Began(slot, f"s{slot.combination}", 1.0))
+        sweep.add(Began(slot, f"s{slot.combination}", 1.0))
     statuses = [row[2] for row in sweep_table(sweep, queued={1, 2}).rows]
     assert statuses == ["running", "queued", "queued"]
 

@@ -98,11 +98,11 @@ def test_a_line_that_was_torn_costs_no_other(written, cut):
     path.write_bytes(kept)
     whole = Sweep(PLAN)
     for event in EVENTS[: max(0, kept.count(b"\n") - 1)]:
-        whole.fold(event)
+        whole.add(event)
     # The last line may be whole but for its newline.
     more = Sweep(PLAN)
     for event in EVENTS[: kept.count(b"\n")]:
-        more.fold(event)
+        more.add(event)
     assert read_sweep(path)[1] in (whole, more)
     resumed = SweepWriter.resume(path, 50.0)
     resumed.write(Ended(Slot(3, 1), completed(0.3), 60.0))

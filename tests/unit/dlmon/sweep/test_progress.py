@@ -24,14 +24,14 @@ STATUSES = st.sampled_from(
 def make_some(sweep, statuses, cut):
     """Make runs until `cut` events were reported; return the slots whose runs were made whole."""
     made, reported = [], 0
-    for slot in sweep.left():
+    for slot in sweep.remaining():
         for event in (
             Began(slot, "session", 0.0),
             Ended(slot, Outcome(next(statuses, RunStatus.COMPLETED), session="session"), 0.0),
         ):
             if reported == cut:
                 return made
-            sweep.fold(event)
+            sweep.add(event)
             reported += 1
         made.append(slot)
     return made
@@ -41,12 +41,12 @@ def test_only_what_had_no_session_is_judged_again_by_who_resumes():
     plan = plan_of({"batch_size": [8, 16, 32]})
     of_machine, of_workload, failed = plan.order
     sweep = Sweep(plan)
-    sweep.fold(Ended(of_machine, Outcome(RunStatus.IMPOSSIBLE, "there is no GPU here"), 0.0))
-    sweep.fold(Ended(of_workload, Outcome(RunStatus.IMPOSSIBLE, "XLA can't", "session"), 0.0))
-    sweep.fold(Ended(failed, Outcome(RunStatus.FAILED, "on purpose", "session"), 0.0))
-    assert sweep.left() == []
-    sweep.fold(Resumed(0.0))
-    assert sweep.left() == [of_machine]
+    sweep.add(Ended(of_machine, Outcome(RunStatus.IMPOSSIBLE, "there is no GPU here"), 0.0))
+    sweep.add(Ended(of_workload, Outcome(RunStatus.IMPOSSIBLE, "XLA can't", "session"), 0.0))
+    sweep.add(Ended(failed, Outcome(RunStatus.FAILED, "on purpose", "session"), 0.0))
+    assert sweep.remaining() == []
+    sweep.add(Resumed(0.0))
+    assert sweep.remaining() == [of_machine]
 
 
 @given(
@@ -63,28 +63,28 @@ def test_a_sweep_that_is_cut_and_resumed_makes_each_run_once(size, repeats, atte
         made = make_some(sweep, iter(statuses), cut)
         assert not before & set(made), "what was over was run again"
         over += [slot for slot in made if sweep.is_over(slot)]
-        sweep.fold(Closed("stopped", 0.0))
-        sweep.fold(Resumed(0.0))
+        sweep.add(Closed("stopped", 0.0))
+        sweep.add(Resumed(0.0))
         assert sweep.closed is None
     over += make_some(sweep, iter(()), 10**9)
     assert sorted(over, key=plan.order.index) == list(plan.order)
-    assert not sweep.left()
+    assert not sweep.remaining()
 
 
 def test_a_run_that_has_begun_is_running_until_it_has_ended():
     plan = plan_of({"batch_size": [1, 2]})
     sweep = Sweep(plan)
     began = Began(plan.order[0], "session", 1.0)
-    sweep.fold(began)
+    sweep.add(began)
     assert sweep.running == {plan.order[0]: began}
-    sweep.fold(Ended(plan.order[0], completed(1.0), 2.0))
+    sweep.add(Ended(plan.order[0], completed(1.0), 2.0))
     assert sweep.running == {}
 
 
 def test_a_run_that_the_plan_does_not_know_is_passed_over():
     sweep = Sweep(plan_of({"batch_size": [1, 2]}))
-    sweep.fold(Began(Slot(7, 0), "session", 0.0))
-    sweep.fold(Ended(Slot(0, 1), completed(1.0), 0.0))
+    sweep.add(Began(Slot(7, 0), "session", 0.0))
+    sweep.add(Ended(Slot(0, 1), completed(1.0), 0.0))
     assert (sweep.running, sweep.outcomes) == ({}, {})
 
 
@@ -103,7 +103,7 @@ def test_what_runs_has_less_left_the_longer_it_runs():
     sweep = Sweep(plan)
     first, second = plan.order
     sweep.outcomes[first] = completed(1.0, took_s=10.0)
-    sweep.fold(Began(second, "session", 0.0))
+    sweep.add(Began(second, "session", 0.0))
     assert sweep.seconds_left({second: 4.0}) == pytest.approx(6.0)
     assert sweep.seconds_left({second: 40.0}) == 0.0
 
@@ -141,6 +141,6 @@ def test_the_rest_takes_as_long_as_on_the_machine_that_has_the_most_to_do(sizes,
         assert sweep.seconds_left() is None
         return
     on_each = [
-        7.0 * sum(1 for slot in sweep.left() if plan.host_of(slot) == host) for host in hosts
+        7.0 * sum(1 for slot in sweep.remaining() if plan.host_of(slot) == host) for host in hosts
     ]
     assert sweep.seconds_left() == pytest.approx(max(on_each))

@@ -83,21 +83,21 @@ def rows_with(*times, repeats=1, **plan):
 
 def test_one_is_faster_than_another_only_where_their_runs_show_it():
     slow, fast = rows_with([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], repeats=3)
-    assert fast.beside(slow).value == pytest.approx(0.41 / 0.21, rel=0.01)
+    assert fast.speed_up_over(slow).value == pytest.approx(0.41 / 0.21, rel=0.01)
     assert fast.is_faster_than(slow)
     assert not slow.is_faster_than(fast)
     first, second = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
     assert not first.is_faster_than(second)
     once, other = rows_with([0.2], [0.9])
     assert not once.is_faster_than(other)
-    assert once.beside(rows_with([None])[0]) is None
+    assert once.speed_up_over(rows_with([None])[0]) is None
 
 
 def test_the_more_are_judged_the_more_sure_each_has_to_be():
     slow, fast = rows_with([0.25, 0.27, 0.29], [0.20, 0.22, 0.24], repeats=3)
-    assert 0.005 < fast.beside(slow).p < 0.05
+    assert 0.005 < fast.speed_up_over(slow).p < 0.05
     assert fast.is_faster_than(slow)
-    assert not fast.is_faster_than(slow, among=10)
+    assert not fast.is_faster_than(slow, comparisons=10)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_a_run_that_ended_as_only_a_newer_version_knows_is_over():
     ended = encode(Ended(Slot(0, 0), completed(2.0), 1.0)).replace(b'"completed"', b'"evicted"', 1)
     sweep = Sweep(plan_of(), {Slot(0, 0): decode(ended).outcome})
     (row,) = rows_of(sweep)
-    assert (row.status, sweep.left()) == ("unknown", [])
+    assert (row.status, sweep.remaining()) == ("unknown", [])

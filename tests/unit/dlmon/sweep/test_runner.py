@@ -88,13 +88,13 @@ def test_a_run_that_is_refused_ends_with_the_reason(made, answers, statuses, clo
     sweep = made(lambda job: RefusedLaunch(by_size[job.varied["batch_size"]]))
     assert sorted(endings(sweep)) == statuses
     assert {outcome.reason for outcome in sweep.outcomes.values()} == {a.reason for a in answers}
-    assert len(sweep.left()) == statuses.count(RunStatus.NOT_RUN)
+    assert len(sweep.remaining()) == statuses.count(RunStatus.NOT_RUN)
     assert sweep.closed == closed
 
 
 def test_what_could_not_be_where_it_was_resumed_is_judged_again_at_the_next_time(made):
     sweep = made(refusal=lambda combination: "bin/python can't be run")
-    assert (endings(sweep), sweep.left()) == ([RunStatus.IMPOSSIBLE, RunStatus.IMPOSSIBLE], [])
+    assert (endings(sweep), sweep.remaining()) == ([RunStatus.IMPOSSIBLE, RunStatus.IMPOSSIBLE], [])
     launched = []
 
     def start(job):
@@ -287,7 +287,7 @@ async def test_a_machine_whose_run_has_ended_begins_no_other_once_none_is_to_fol
     await until(lambda: len(network.launched) == 3)
     network.running()["gpu2"].end()
     await run.task
-    assert len(run.sweep.left()) == 1
+    assert len(run.sweep.remaining()) == 1
 
 
 async def test_where_the_sweep_can_not_be_recorded_all_machines_stop(

@@ -36,6 +36,16 @@ def replay(
         logs, names = tuple(path for path, _ in found), tuple(host for _, host in found)
     else:
         logs = tuple(shared.logs_of(sessions, log_dir))
+        is_word = len(sessions) == 1 and "," not in sessions[0]
+        if is_word and len(logs) > 1 and not all(map(_is_machine, logs)):
+            # It says which runs the word means: they are not played together.
+            logs = (shared.log_of(sessions[0], log_dir),)
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     return View(settings).open(log_directory_of(logs[0]), replayed=logs, replayed_hosts=names)
+
+
+def _is_machine(log: Path) -> bool:
+    from dlmon.log.directory import read_entry
+
+    return read_entry(log).header.is_machine_recording

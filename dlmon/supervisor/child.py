@@ -1,7 +1,7 @@
-"""The process of a session: a workload of ours, a person's script, or one that runs already.
+"""The process of a session: a workload of ours, a person's script, or a process that runs already.
 
-A script runs as it would alone. Nothing of ours ends it where the supervisor dies, and nothing
-that it leaves running is ended.
+A script runs as it would without dlmon: it goes on if the supervisor dies, and so do the
+processes that it leaves running.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -57,15 +56,14 @@ from dlmon.system.children import (
     end_group,
     end_process,
 )
-from dlmon.system.control_groups import own_group
 
 
 class Child:
-    """What a workload and a script have in common.
+    """The process of a session, a workload or a script.
 
     Args:
-        write: takes the records that it sends, and the lines that it writes.
-        notice: takes, in words, what a person should know of it.
+        write: is called with its records and its lines of output.
+        notice: is called with a sentence for a person.
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
@@ -76,9 +74,9 @@ class Child:
         self.ended = asyncio.Event()
         """Set once it has ended, or could not be started."""
         self.failure: Failure | None = None
-        """Why it gave up, or could not be started, in words."""
+        """The reason why it gave up, or could not be started."""
         self.why_nothing_trained: str | None = None
-        """Why no training was seen in it, once it has ended and that is so, however it ended."""
+        """The reason why no training was seen, once it has ended; None if some was."""
 
     @property
     def pid(self) -> int | None:
@@ -93,13 +91,13 @@ class Child:
         self._process.returncode = exit_code
         self.ended.set()
 
-    def _fail_to_start(self, what: str, error: OSError) -> None:
-        why = f"{what}: {error.strerror or error}"
-        self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
+    def _fail_to_start(self, problem: str, error: OSError) -> None:
+        text = f"{problem}: {error.strerror or error}"
+        self.failure = Failure(time.monotonic_ns(), text, FailureKind.NOT_STARTED)
         self.ended.set()
 
     def tick(self, now: int, final: bool = False) -> None:
-        """Write the lines of output that have waited long enough for their end; at last all."""
+        """Write the lines of output that are due; all of them if `final`."""
         for line in self._lines.tick(now, final=final):
             self._write(line)
 
@@ -111,25 +109,15 @@ class Child:
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 
-# What a workload may send; everything else in a log is the supervisor's own.
+# The records that a workload may send; the supervisor makes all others.
 WORKLOAD_RECORDS = (
-    *(Phase, Model, Batches, BatchSummary),
-    *(
-        Metrics,
-        TokenShares,
-        Epoch,
-        Evaluation,
-        Notice,
-        Failure,
-        Stack,
-        FrameworkMemory,
-        OutOfMemory,
-    ),
+    *(Phase, Model, Batches, BatchSummary, Metrics, TokenShares, Epoch, Evaluation),
+    *(Notice, Failure, Stack, FrameworkMemory, OutOfMemory),
 )
 
 
 class WorkloadProcess(Child):
-    """The process that trains, from its start until its pipes are read."""
+    """The process of a workload, from its start until its pipes are read to the end."""
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         super().__init__(write, notice)
@@ -137,20 +125,20 @@ class WorkloadProcess(Child):
         self._connection: ProcessConnection | None = None
 
     def processes(self) -> Sequence[ProcessConnection]:
-        """Return its process, once it may be asked what it does."""
+        """Return the connection to its process once that takes requests."""
         if self._connection is None or not self._connection.takes_requests:
             return []
         return [self._connection]
 
     def ask_to_end(self) -> None:
-        """Have it end after the batch that it is at."""
+        """Ask it to end after the current batch."""
         if self.pid is not None:
             end_process(self.pid, signal.SIGUSR1)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
-        """Start it with a connection for its records, and read all that it says."""
+        """Start it with a connection for its records, and read its output."""
         ours, its = socket.socketpair()
-        # The kernel grants less where it allows no more.
+        # The kernel may grant less.
         its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD_BYTES)
         environment = {
             **os.environ,
@@ -202,34 +190,34 @@ class WorkloadProcess(Child):
             self._connection.notice_not_numbers(record)
 
     async def drain(self, ended_t: int) -> None:
-        """Read what the pipes held when it ended."""
+        """Read what is left in its pipes."""
         for reader in self._readers:
             reader.drain()
 
 
 REPORTS_ITSELF = "in a loop of your own, import dlmon and call dlmon.step()"
 
-# What a path of a socket may have, with its end.
+# The longest path of a socket in bytes (unix(7)).
 MAX_SOCKET_PATH = 107
 UNWATCHED = "unwatched "
-"""What is left before the error that kept dlmon out of a process."""
+"""The text before the error that kept dlmon out of a process."""
 ENTERED = "entered"
-"""What the first interpreter that could be entered leaves beside the socket."""
-# These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
+"""The file beside the socket that the first interpreter with dlmon in it makes."""
+# With these options an interpreter ignores PYTHONPATH, or does not import sitecustomize.
 _CLOSED_BY = ("I", "E", "S")
-# No terminal sends these: a scheduler does, to say that time is nearly up.
-_OF_THE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)
+# No terminal sends these: a scheduler sends them to the process before its time is up.
+_SCHEDULER_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class ScriptError(Exception):
-    """A script can't be started; the message is one sentence for a person."""
+    """Raised if a script can't be started; the message is one sentence for a person."""
 
 
 class ScriptProcess(Child):
-    """A person's own command, from its start until all that it sent is read.
+    """A person's own command, from its start until its output and records are read to the end.
 
-    Or a process that asked to be watched, from then until it ends or a person stops the session:
-    what that one writes goes where it went before.
+    Or a running process that asked to be watched, until it ends or a person stops the session;
+    its output is not read.
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
@@ -239,7 +227,7 @@ class ScriptProcess(Child):
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
         self._watched = self._pidfd = -1
-        """The process that was there before, where it is one."""
+        """The pid and the descriptor of a watched process; -1 for a command."""
 
     @property
     def pid(self) -> int | None:
@@ -255,10 +243,10 @@ class ScriptProcess(Child):
             else:
                 self._watch(job.process, Path(job.environment[SOCKET]))
         except OSError as error:
-            what = f"{command[0]} could not be started"
+            problem = f"{command[0]} could not be started"
             if job.process is not None:
-                what = f"process {job.process} can't be watched"
-            self._fail_to_start(what, error)
+                problem = f"process {job.process} can't be watched"
+            self._fail_to_start(problem, error)
         finally:
             if job.stdin_fd is not None:
                 os.close(job.stdin_fd)
@@ -273,22 +261,22 @@ class ScriptProcess(Child):
         else:
             self._output = FileOutput(copies, self._take_output)
         self._folder = _socket_folder()
-        place = self._folder / "socket"
-        self._trainers.listen(place)
+        socket_path = self._folder / "socket"
+        self._trainers.listen(socket_path)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL if job.stdin_fd is None else job.stdin_fd,
             stdout=self._output.stdout,
             stderr=self._output.stderr,
-            env=_environment(job, place),
+            env=_environment(job, socket_path),
             cwd=job.directory,
             start_new_session=True,
         )
 
-    def _watch(self, pid: int, place: Path) -> None:
-        """Hear what a process sends, at the place that it has chosen, until it ends."""
-        self._folder = place.parent
-        self._trainers.listen(place)
+    def _watch(self, pid: int, socket_path: Path) -> None:
+        """Take the records that a running process sends to a socket of its choice."""
+        self._folder = socket_path.parent
+        self._trainers.listen(socket_path)
         self._pidfd = os.pidfd_open(pid)
         self._watched = pid
         asyncio.get_running_loop().add_reader(self._pidfd, self._end_watch)
@@ -301,35 +289,35 @@ class ScriptProcess(Child):
         self.ended.set()
 
     def processes(self) -> Sequence[ProcessConnection]:
-        """Return those of its processes that may be asked what they do."""
+        """Return the connections to its processes that take requests."""
         return self._trainers.processes()
 
     def ask_to_end(self) -> None:
-        """Interrupt it, as Ctrl-C does where it runs alone; one that was there before goes on."""
+        """Interrupt a command, as Ctrl-C does without dlmon; a watched process goes on."""
         if self._watched >= 0:
             self._end_watch()
         elif self.pid is not None:
             end_group(self.pid, signal.SIGINT)
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Send it a signal that was meant for it; to its group what a terminal would send there."""
+        """Send the script a signal; to its process group, if a terminal would do so."""
         if self._process is None:
             return
-        if number in _OF_THE_PROCESS:
-            # It would end those that load its data.
+        if number in _SCHEDULER_SIGNALS:
+            # In the group it would end the loader workers.
             end_process(self._process.pid, number)
         else:
             end_group(self._process.pid, number)
 
     async def drain(self, ended_t: int) -> None:
-        """Read what it has left behind, and hear no more of it."""
+        """Read the rest of its records and output, and close its socket."""
         self._ended_t = ended_t
         self._trainers.drain()
         if self._output is not None:
             await self._output.drain()
         if self._folder is not None:
-            is_known = self._trainers.any_trained or self.failure is not None
-            if not is_known and self._watched < 0:
+            nothing_trained = not self._trainers.any_trained and self.failure is None
+            if nothing_trained and self._watched < 0:
                 self.why_nothing_trained = self._why_nothing_trained(self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -338,7 +326,7 @@ class ScriptProcess(Child):
         if self._trainers.why_not_watched is not None:
             return f"{NOTHING_SEEN}: {self._trainers.why_not_watched}"
         if (folder / ENTERED).exists():
-            return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"
+            return f"{NOTHING_SEEN}: {what_was_missing(read_sightings(folder))}"
         closed = _closing_word(self._command)
         if closed is not None:
             return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"
@@ -346,28 +334,28 @@ class ScriptProcess(Child):
 
 
 def check_script(job: Job) -> None:
-    """See that a script can be started, and entered.
+    """Check that a script can be started with dlmon in it.
 
     Raises:
-        BundleError: what enters it can't be written.
-        ScriptError: its command isn't there or can't be run, or its directory isn't there.
+        BundleError: the code for its process can't be written.
+        ScriptError: its command or its directory is missing, or the command can't be run.
     """
     script_folder()
     name, directory = job.command[0], Path(job.directory or ".")
     try:
-        is_there = directory.is_dir()
+        exists = directory.is_dir()
         path = {**os.environ, **job.environment}.get("PATH")
         missing = missing_command(name, directory, path)
     except OSError as error:
         raise ScriptError(f"it can't be looked for: {error.strerror}") from None
-    if not is_there:
+    if not exists:
         raise ScriptError(f"the directory {directory} is not there")
     if missing is not None:
         raise ScriptError(missing)
 
 
 def _closing_word(command: tuple[str, ...]) -> str | None:
-    """Return the word of a command that keeps its Python from being entered."""
+    """Return the word of a command that keeps dlmon out of its Python, if there is one."""
     if Path(command[0]).name == "env":
         return next((word for word in command[1:] if word.startswith("PYTHONPATH=")), None)
     if "python" not in Path(command[0]).name:
@@ -380,132 +368,82 @@ def _closing_word(command: tuple[str, ...]) -> str | None:
     return None
 
 
-def _environment(job: Job, place: Path) -> dict[str, str]:
+def _environment(job: Job, socket_path: Path) -> dict[str, str]:
     environment = {**os.environ, **job.environment}
     if environment.pop(PACKAGES_VARIABLE, None) is not None:
-        # On a box where dlmon isn't installed, these are ours.
+        # On a host without an installed dlmon, these are for us, not for the script.
         for name in SAFE_PATH:
             environment.pop(name, None)
     entry = str(script_folder() / "entry")
-    above = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{entry}{os.pathsep}{above}" if above else entry
-    environment[SOCKET] = str(place)
+    path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{entry}{os.pathsep}{path}" if path else entry
+    environment[SOCKET] = str(socket_path)
     if job.options.get("count_flops"):
         environment[COUNT_FLOPS] = "1"
     return environment
 
 
 def _socket_folder() -> Path:
-    """Make a folder for the socket, for us alone, where its path isn't too long.
+    """Make a private folder for the socket, with a path that is short enough.
 
     Raises:
-        OSError: there is no room for one.
+        OSError: no folder can be made.
     """
-    places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]
-    for place in places:
-        if place and len(f"{place}/dlmon-12345678/socket") <= MAX_SOCKET_PATH:
+    for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+        if parent and len(f"{parent}/dlmon-12345678/socket") <= MAX_SOCKET_PATH:
             with contextlib.suppress(OSError):
-                return Path(tempfile.mkdtemp(prefix="dlmon-", dir=place))
+                return Path(tempfile.mkdtemp(prefix="dlmon-", dir=parent))
     return Path(tempfile.mkdtemp(prefix="dlmon-"))
 
 
-def sightings(folder: Path) -> set[str]:
-    """Return what the processes of a script left beside the socket."""
+def read_sightings(folder: Path) -> set[str]:
+    """Return the frameworks and calls that a script's processes noted beside the socket."""
     return {path.name.removeprefix(SEEN) for path in folder.glob(f"{SEEN}*")}
 
 
-def what_was_missing(seen: Collection[str]) -> str:
-    """Say which frameworks were imported, and what was not done with them.
+def what_was_missing(sightings: Collection[str]) -> str:
+    """Return in words which frameworks were imported, and which calls were missing.
 
     Args:
-        seen: the packages that were imported, and what was done: see `Reporter.saw`.
+        sightings: the imported packages, and the calls that were seen: see `Reporter.saw`.
     """
-    failed = next((word for word in seen if word.startswith(UNWATCHED)), None)
+    failed = next((word for word in sightings if word.startswith(UNWATCHED)), None)
     if failed is not None:
         return f"dlmon could not be loaded into its process ({failed.removeprefix(UNWATCHED)})"
-    titles = list(dict.fromkeys(title for name, title in FRAMEWORKS.items() if name in seen))
+    titles = list(dict.fromkeys(title for name, title in FRAMEWORKS.items() if name in sightings))
     if not titles:
         return f"no framework that dlmon watches was imported; {REPORTS_ITSELF}"
-    *others, last = titles
-    imported = f"{', '.join(others)} and {last} were" if others else f"{last} was"
-    missing = [*_missing_of_torch(seen), *_missing_of_keras(seen)]
+    *first, last = titles
+    imported = f"{', '.join(first)} and {last} were" if first else f"{last} was"
+    missing = [*_missing_of_torch(sightings), *_missing_of_keras(sightings)]
     missing += [
         f"train of {FRAMEWORKS[name]} was not called"
         for name in ("xgboost", "lightgbm")
-        if name in seen
+        if name in sightings
     ]
-    if not missing and "jax" in seen:
+    if not missing and "jax" in sightings:
         missing = ["the steps of JAX run in compiled code, where they can't be seen"]
-    elif not missing and "tensorflow" in seen:
+    elif not missing and "tensorflow" in sightings:
         missing = ["Keras was not"]
-    said = f"{imported} imported; {', '.join(missing)}"
-    by_itself = {"keras", "tf_keras", "jax", "tensorflow"} & set(seen)
-    return f"{said}; {REPORTS_ITSELF}" if by_itself else said
+    text = f"{imported} imported; {', '.join(missing)}"
+    can_report = {"keras", "tf_keras", "jax", "tensorflow"} & set(sightings)
+    return f"{text}; {REPORTS_ITSELF}" if can_report else text
 
 
-def _missing_of_torch(seen: Collection[str]) -> list[str]:
-    if "torch" not in seen:
+def _missing_of_torch(sightings: Collection[str]) -> list[str]:
+    if "torch" not in sightings:
         return []
-    went_backward = "torch backward" in seen
-    if went_backward and "torch loader" not in seen:
+    went_backward = "torch backward" in sightings
+    if went_backward and "torch loader" not in sightings:
         return ["backward() was called, but no optimizer stepped and no DataLoader was read"]
     return ["no optimizer stepped" + ("" if went_backward else " and backward() was not called")]
 
 
-def _missing_of_keras(seen: Collection[str]) -> list[str]:
-    if not {"keras", "tf_keras"} & set(seen):
+def _missing_of_keras(sightings: Collection[str]) -> list[str]:
+    if not {"keras", "tf_keras"} & set(sightings):
         return []
-    if "keras replicas" in seen:
+    if "keras replicas" in sightings:
         return ["gradients were applied on several devices at once, which is not counted"]
-    if "keras loop in a graph" in seen:
+    if "keras loop in a graph" in sightings:
         return ["a loop within a tf.function, which can't be seen, applied gradients"]
     return ["fit was not called and no optimizer applied gradients"]
-
-
-_COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
-
-
-class KernelKills:
-    """The kernel's count of processes killed for want of memory, read once a second."""
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
-        self._counter = root / "proc/vmstat"
-        self._counts: tuple[int | None, int | None] = None, None
-        """Those of the last two readings."""
-
-    def read(self, pid: int) -> None:
-        """Read the count where a process is, which may have moved since the last time."""
-        counter = self._find_counter(pid)
-        # What another group has counted says nothing of this one.
-        before = self._counts[1] if counter == self._counter else None
-        self._counter = counter
-        now = self._count()
-        self._counts = now if before is None else before, now
-
-    def has_just_killed(self) -> bool:
-        """Return whether the count has risen since the last reading but one."""
-        before, after = self._counts[0], self._count()
-        return before is not None and after is not None and after > before
-
-    def _find_counter(self, pid: int) -> Path:
-        """Return where its group's count is; where it was, once the process is gone."""
-        try:
-            group = own_group("memory", self._root, str(pid))
-        except OSError:
-            return self._counter
-        except ValueError:
-            return self._root / "proc/vmstat"
-        # Version 1 shows a process that is ending in the outermost group.
-        if group.version == 1 and len(group.directories) == 1 and self._counts[1] is not None:
-            return self._counter
-        # In version 2 the machine's outermost group has no such file.
-        counters = [directory / _COUNTERS[group.version] for directory in group.directories]
-        return next((c for c in counters if c.exists()), self._root / "proc/vmstat")
-
-    def _count(self) -> int | None:
-        try:
-            found = re.search(r"^oom_kill (\d+)$", self._counter.read_text(), re.MULTILINE)
-        except OSError:
-            return None
-        return None if found is None else int(found[1])

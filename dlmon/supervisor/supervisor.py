@@ -79,13 +79,13 @@ from dlmon.slurm.ending import ask_why
 from dlmon.slurm.submit import WARNING_S
 from dlmon.slurm.usage import job_in, with_queue
 from dlmon.supervisor.child import (
-    KernelKills,
     ScriptError,
     ScriptProcess,
     WorkloadProcess,
     check_script,
 )
 from dlmon.supervisor.control import Control
+from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (

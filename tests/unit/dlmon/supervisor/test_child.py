@@ -15,7 +15,7 @@ from dlmon.supervisor.child import (
     ScriptError,
     ScriptProcess,
     check_script,
-    sightings,
+    read_sightings,
     what_was_missing,
 )
 
@@ -119,4 +119,4 @@ def test_a_process_leaves_a_word_once_beside_the_socket_where_there_is_one(tmp_p
     (tmp_path / "seen torch").unlink()
     reporter.saw("torch")
     reporter.saw("torch backward")
-    assert sightings(tmp_path) == {"torch backward"}
+    assert read_sightings(tmp_path) == {"torch backward"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.control_groups import V2_MOUNT
 
-from dlmon.supervisor.child import KernelKills
+from dlmon.supervisor.kernel_kills import KernelKills
 
 PID = 4711
 V1_MOUNT = "36 31 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"

@@ -1,12 +1,12 @@
 """Run one session: `python -P -m dlmon.supervisor [--submitted FOLDER]`.
 
-stdin brings the job as one line, then the lifeline's words (`detach`, and those of
+stdin brings the job as one line, then the words of the lifeline (`detach`, and those of
 `dlmon.protocol.stop`); its end without a word stops a session that must not outlive its viewer. A
-pipe that the job names carries one line back: the session that was started, or why none was. What
-the log can't take follows it there as records: why, and in the end the result.
+pipe that the job names carries the answer, one line: the session that was started, or why none was.
+Records that the log can't take follow it there, at the end the result.
 
-In a job of Slurm's there is no viewer: the job is what was submitted with the session's FOLDER, why
-none was started goes to stderr, and the exit code is that of what ran.
+A Slurm job has no viewer: the supervisor reads the job from the session's FOLDER, writes to stderr
+why no session was started, and exits with the exit code of the process that ran.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from dlmon.system.children import become_subreaper
 from dlmon.system.this_host import host_name
 
 COPIED_WITHIN_S = 5.0
-# A viewer that runs reads so soon.
+# A running viewer reads within this time.
 SEND_S = 1.0
 
 
 def main() -> None:
     """Read a job from stdin and run it."""
-    # Until a session of ours listens to it.
+    # Ignore Ctrl-C until the session handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A write reports these as errors.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -62,8 +62,8 @@ def main() -> None:
 
 
 def _run_submitted(folder: Path) -> NoReturn:
-    """Run what was submitted with a session's folder, and end with its exit code."""
-    is_seen_elsewhere = folder.is_dir()
+    """Run the job in a session's folder, and exit with its exit code."""
+    is_shared = folder.is_dir()
     try:
         job = submitted_job(folder, os.environ, sys.stdin.readline)
     except LogError as error:
@@ -82,8 +82,8 @@ def _run_submitted(folder: Path) -> NoReturn:
         return supervisor.exit_code
 
     code = asyncio.run(run())
-    if not is_seen_elsewhere:
-        # Whoever copies the log can reach this node as long as its job is not over.
+    if not is_shared:
+        # A viewer that copies the log can reach this node only until the job ends.
         time.sleep(COPIED_WITHIN_S)
     if refused:
         print(refused[0].reason, file=sys.stderr)
@@ -92,7 +92,7 @@ def _run_submitted(folder: Path) -> NoReturn:
 
 
 def _read_job() -> Job:
-    """Read the job's line from stdin, byte by byte: what follows belongs to the lifeline."""
+    """Read the job's line from stdin, byte by byte: the bytes after it belong to the lifeline."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(sys.stdin.fileno(), 1)
@@ -103,7 +103,7 @@ def _read_job() -> Job:
 
 
 def _send_to(fd: int, record: Record) -> bool:
-    """Send a record to the viewer; return False where it reads no more."""
+    """Send a record to the viewer; return False if it no longer reads."""
     line = encode(record)
     with contextlib.suppress(BrokenPipeError):
         while line and select.select([], [fd], [], SEND_S)[1]:
@@ -112,12 +112,12 @@ def _send_to(fd: int, record: Record) -> bool:
 
 
 def _answer(fd: int, answer: Started | Refused) -> None:
-    """Answer the viewer and leave stderr: a viewer that goes away must not break us."""
+    """Answer the viewer and close stderr: the session must go on if the viewer ends."""
     with contextlib.suppress(BrokenPipeError):
         os.write(fd, json.dumps(asdict(answer)).encode() + b"\n")
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Take what viewers ask of a session that runs, and ask its processes."""
+"""Answer the requests of viewers of a running session by asking its processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dlmon.supervisor.connection import NotAnswered, ProcessConnection
 from dlmon.system.children import answer_in, python_command
 
 STALLED_NS = 30_000_000_000
-"""A run that stalls for so long has the stack of each of its processes recorded."""
+"""After a stall of this length, the stacks of all processes are recorded."""
 REQUEST_S = 5.0
 SUM_UP_S = 120.0
 MOST_AT_ONCE = 16
@@ -43,9 +43,9 @@ class Control:
     """Listens for viewers, and asks the processes of a run.
 
     Args:
-        processes: returns those that may be asked now.
-        write: takes the records that they answer with.
-        notice: takes, in words, what a person should know.
+        processes: returns the processes that take requests now.
+        write: is called with the records of their answers.
+        notice: is called with a sentence for a person.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class Control:
         self._processes, self._write, self._notice = processes, write, notice
         self._server: asyncio.AbstractServer | None = None
         self._number = 0
-        self._now: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._stall_asked_ns = 0
         self._folder = Path()
         self._is_profiling = False
 
     async def listen(self, session: str, folder: Path) -> None:
-        """Listen for viewers of a session; where that can't be, say so.
+        """Listen for viewers of a session; if that fails, send a notice.
 
         Args:
             session: its id.
-            folder: where its log lies, and traces beside it.
+            folder: the folder of its log, which takes traces too.
         """
         self._folder = folder
         try:
@@ -80,70 +80,66 @@ class Control:
             self._notice(f"its processes can't be asked what they do: {error.strerror}")
 
     def close(self) -> None:
-        """Hear no viewer, and ask nothing any more."""
+        """Close the server, and cancel all requests."""
         if self._server is not None:
             self._server.close()
-        for task in self._now:
+        for task in self._tasks:
             task.cancel()
 
     def take(self, stack: Stack) -> None:
-        """Ask every process what it does once one of them has stalled for long, once a stall."""
-        lasted_ns = stack.t - stack.begin
-        if stack.goes_on and lasted_ns >= STALLED_NS and self._stall_asked_ns < stack.begin:
+        """Ask all processes for their stacks after a long stall of one, once per stall."""
+        stalled_ns = stack.t - stack.begin
+        if stack.goes_on and stalled_ns >= STALLED_NS and self._stall_asked_ns < stack.begin:
             self._stall_asked_ns = stack.t
-            self._begin(self.ask_stacks())
-
-    def _begin(self, asking: Any) -> None:
-        task = asyncio.ensure_future(asking)
-        self._now.add(task)
-        task.add_done_callback(self._now.discard)
+            task = asyncio.ensure_future(self.ask_stacks())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def ask_stacks(self) -> list[Record]:
-        """Ask all processes what they do, write what they answer to the log, and return it.
+        """Ask all processes for their stacks, write the answers to the log, and return them.
 
         Raises:
-            NotAnswered: there is none that could be asked.
+            NotAnswered: no process takes requests.
         """
         self._number += 1
-        asked = list(self._processes())
-        if not asked:
+        stacks = await asyncio.gather(*(_stack_of(p, self._number) for p in self._processes()))
+        if not stacks:
             raise NotAnswered("none of its processes trains yet")
-        stacks = await asyncio.gather(*(_stack_of(each, self._number) for each in asked))
         for stack in stacks:
             self._write(stack)
         return list(stacks)
 
     async def ask_profile(self, steps: object) -> list[Record]:
-        """Have the framework's profiler watch the next steps of the first process.
+        """Have the framework's profiler record the next steps of the first process.
 
-        Write what they come to to the log, and return it.
+        Write the profile to the log, and return it.
 
         Raises:
             NotAnswered: no profile could be made; says why.
         """
-        training = (each for each in self._processes() if each.worker is None)
-        asked = next(training, None)
-        if asked is None:
+        process = next((p for p in self._processes() if p.worker is None), None)
+        if process is None:
             raise NotAnswered("none of its processes trains yet")
         if self._is_profiling:
             raise NotAnswered("a profile is being made already")
         if type(steps) is not int:
             raise NotAnswered("that is not a request")
-        taken = {path.name for path in self._folder.glob("profile-*")}
-        place = next(n for n in range(1, len(taken) + 2) if f"profile-{n}.json.gz" not in taken)
-        part = self._folder.resolve() / f"profile-{place}.part.gz"
+        names = {path.name for path in self._folder.glob("profile-*")}
+        number = next(n for n in range(1, len(names) + 2) if f"profile-{n}.json.gz" not in names)
+        part = self._folder.resolve() / f"profile-{number}.part.gz"
         self._number += 1
         self._is_profiling = True
         try:
-            sent = await asked.ask_profile(self._number, steps, part)
-            if "file" in sent.why:
-                raise NotAnswered(sent.why["file"])
-            target = self._folder / f"profile-{place}.json.gz"
-            profile = await _summed_up(replace(sent, trainer=asked.number or None), part, target)
+            profile = await process.ask_profile(self._number, steps, part)
+            if "file" in profile.why:
+                raise NotAnswered(profile.why["file"])
+            target = self._folder / f"profile-{number}.json.gz"
+            profile = replace(profile, trainer=process.number or None)
+            profile = await _with_summary(profile, part, target)
             self._write(profile)
-            steps_text = "1 step" if sent.steps == 1 else f"{sent.steps:,} steps"
-            kept = "its trace could not be read" if profile.file is None else target.name
-            self._notice(f"{steps_text} profiled, which count in no figure: {kept}")
+            steps_text = "1 step" if profile.steps == 1 else f"{profile.steps:,} steps"
+            trace = "its trace could not be read" if profile.file is None else target.name
+            self._notice(f"{steps_text} profiled, which count in no figure: {trace}")
             return [profile]
         finally:
             part.unlink(missing_ok=True)
@@ -152,31 +148,31 @@ class Control:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._now.add(task)
+        self._tasks.add(task)
         try:
             with contextlib.suppress(ConnectionError):
                 await self._answer(reader, writer)
         finally:
-            self._now.discard(task)
+            self._tasks.discard(task)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if len(self._now) > MOST_AT_ONCE or not may_ask(writer.get_extra_info("socket")):
+            if len(self._tasks) > MOST_AT_ONCE or not may_ask(writer.get_extra_info("socket")):
                 return
             line = await asyncio.wait_for(reader.readline(), REQUEST_S)
-            for record in await self._follow(line):
+            for record in await self._handle(line):
                 writer.write(encode(record))
             last: dict[str, Any] = {"end": True}
         except NotAnswered as error:
             last = {"error": str(error)}
         except (ValueError, asyncio.TimeoutError):
-            # A line without an end, or nothing.
+            # The line is too long, or none came.
             return
         writer.write(json.dumps(last).encode() + b"\n")
         await writer.drain()
 
-    async def _follow(self, line: bytes) -> list[Record]:
+    async def _handle(self, line: bytes) -> list[Record]:
         try:
             request = json.loads(line)
             version, ask = request["v"], request["ask"]
@@ -189,35 +185,35 @@ class Control:
         raise NotAnswered("the dlmon that records it does not know that request")
 
 
-async def _stack_of(asked: ProcessConnection, number: int) -> ProcessStack:
+async def _stack_of(process: ProcessConnection, number: int) -> ProcessStack:
     try:
-        answer = await asked.ask(number, "stack")
+        answer = await process.ask(number, "stack")
         if isinstance(answer, ProcessStack):
-            return asked.named(answer)
+            return process.named(answer)
         raise NotAnswered("it answered something else")
     except NotAnswered as error:
         why, t = {"threads": str(error)}, time.monotonic_ns()
-        threads = None if asked.stacks_at is None else held_threads(asked.stacks_at)
-        return asked.named(ProcessStack(t, number, asked.pid, threads, why=why))
+        threads = None if process.stacks_at is None else held_threads(process.stacks_at)
+        return process.named(ProcessStack(t, number, process.pid, threads, why=why))
 
 
-async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
-    """Return a profile with what its trace comes to, by a process that reads it."""
-    words = [*python_command("dlmon.supervisor.trace"), str(source), str(target)]
+async def _with_summary(profile: Profile, source: Path, target: Path) -> Profile:
+    """Return a profile with the summary of its trace, which a process of its own reads."""
+    command = [*python_command("dlmon.supervisor.trace"), str(source), str(target)]
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), SUM_UP_S)
-        summary = answer_in(said)
+        output, _ = await asyncio.wait_for(process.communicate(), SUM_UP_S)
+        summary = answer_in(output)
         if "error" in summary:
             return replace(profile, why={"operations": str(summary["error"])})
-        known = {**json.loads(encode(profile)), **summary, "file": target.name}
+        fields = {**json.loads(encode(profile)), **summary, "file": target.name}
         if summary.get("idle") is None:
-            known |= {"idle": None, "why": {"idle": "nothing ran on a device"}}
-        made = decode(json.dumps(known))
-        assert isinstance(made, Profile)
-        return made
+            fields |= {"idle": None, "why": {"idle": "nothing ran on a device"}}
+        record = decode(json.dumps(fields))
+        assert isinstance(record, Profile)
+        return record
     except (asyncio.TimeoutError, ValueError, TypeError, RecordError):
         await asyncio.to_thread(target.unlink, missing_ok=True)
         why = {"operations": "the process that reads the trace failed"}
@@ -229,12 +225,12 @@ async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
 
 
 _MOST_BYTES = 1 << 18
-# Of an interpreter that isn't this one.
+# The standard library of any interpreter, and dlmon in the script's process.
 _STANDARD = re.compile(r"/lib(?:64)?/python3\.\d+/|/_dlmon_monitor/")
 
 
 def held_threads(path: Path) -> tuple[ThreadStack, ...] | None:
-    """Return what the threads of a process were doing; None where nothing was written of it."""
+    """Return the threads' stacks from the file of a process that can't answer; None if empty."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -254,5 +250,5 @@ def held_threads(path: Path) -> tuple[ThreadStack, ...] | None:
 
 
 def _script_in(frames: list[Frame]) -> Frame | None:
-    own = (f for f in frames if is_of_script(f.file) and not _STANDARD.search(f.file))
-    return next(own, None)
+    in_script = (f for f in frames if is_of_script(f.file) and not _STANDARD.search(f.file))
+    return next(in_script, None)

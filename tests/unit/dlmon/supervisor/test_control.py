@@ -213,7 +213,7 @@ def test_a_long_stall_asks_every_process_once_and_the_next_one_again(processes):
         stalled(1, 33)
         stalled(0, 64)
         stalled(100, 132)
-        await asyncio.gather(*viewed.control._now)
+        await asyncio.gather(*viewed.control._tasks)
         assert [each["ask"] for each in process.asked] == ["stack", "stack"]
         assert len(viewed.written) == 2
 

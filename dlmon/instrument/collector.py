@@ -1,4 +1,4 @@
-"""Put what the training thread queued in order, and pack it into records."""
+"""Sort the batches and marks that the training thread queued, and pack them into records."""
 
 from __future__ import annotations
 
@@ -38,26 +38,21 @@ from dlmon.statistics.steady_batches import SteadyBatches
 from dlmon.statistics.steady_state import STALL_FACTOR
 
 SUMMARY_US = 1_000_000
-# A session's first million batches keep their own times (design, section 3).
+# A session's first million batches keep their own times.
 KEPT_BATCHES = 1_000_000
-# A batch that is late is told by so many of the last steps.
+# The number of last steps that a late batch is compared to.
 LAST_STEPS = 64
-# A pass in which no batch of training comes, and which says itself how it gets on.
+# Phases without training batches, in which none is late.
 WITHOUT_BATCHES = ("validating", "evaluating")
-# After so many pauses that have a name, only those of twice the least length are sent; after as
-# many more, those of four times that.
+# The least length of a named pause doubles after each this many.
 NAMED_PAUSES = 1000
-
-# Of so many of the newest epochs more may become known.
+# The number of newest epochs that may still change.
 CHANGEABLE_EPOCHS = 16
 
 
 def _updates_of(updates: Sequence[int | None]) -> int | None:
-    """Return how many steps an optimiser did in some batches, unless it was one in each.
-
-    None too where that is known of none of them.
-    """
-    return None if all(one == 1 for one in updates) else _known_sum(updates)
+    """Return the optimizer steps of some batches; None if each has one, or all are unknown."""
+    return None if all(count == 1 for count in updates) else _known_sum(updates)
 
 
 def _end_of(batch: int | MeasuredBatch) -> int:
@@ -65,35 +60,34 @@ def _end_of(batch: int | MeasuredBatch) -> int:
 
 
 def _known_sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def _added(total: int | None, counts: Sequence[int | None]) -> int | None:
-    """Return a total with counts added; None where it, or one of them, is not known."""
+    """Return a total with counts added; None if any of them is None."""
     if total is None or None in counts:
         return None
     return total + sum(counts)  # type: ignore[arg-type]
 
 
 def _of_each(counts: Sequence[int | None]) -> int | tuple[int, ...] | None:
-    """Return what each batch holds: one number when all hold as many; None where unknown."""
+    """Return the count of each batch: one number if all are equal; None if any is unknown."""
     if None in counts:
         return None
     return tuple(counts) if len(set(counts)) > 1 else counts[0]  # type: ignore[arg-type]
 
 
 def _tokens_of(epoch: EpochStart, sizes: Sequence[int | None]) -> list[int | None]:
-    """Return the tokens of batches of so many samples; empty where samples have none."""
+    """Return the tokens of batches of these sizes; empty if samples have no tokens."""
     tokens = None if epoch.sizes is None else epoch.sizes.tokens
     return [] if tokens is None else [size and size * tokens[0] for size in sizes]
 
 
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
-    """Return a validation that begins when the training has ended.
+    """Return a validation with its begin moved to the end of training.
 
-    On JAX the host begins it while the device still works at the batches before: the time until
-    their end is theirs, and not of the opening of the validation, which compiles.
+    On JAX the host begins a validation while the device still computes training batches.
     """
     if validation is None or validation.begin >= train_end:
         return validation
@@ -101,22 +95,21 @@ def _validation_after(train_end: int, validation: Validation | None) -> Validati
 
 
 class BatchCollector:
-    """Turns what the training thread queued into records, in order.
+    """Turns queued batches and marks into records, in order.
 
-    JAX and Torch run hooks on a thread pool, so batches may arrive out of
-    order: they are put in order of their ends. Durations are differences of
-    whole microseconds, so that they add up without drift. A hook that stands
-    for several batches (`stride`) becomes as many equal ones. The first batch
-    of an epoch that began in the compile phase ends that phase. A pause becomes a phase
-    once it has lasted for `MIN_PAUSE_NS`.
+    On JAX and Torch, hooks run on a thread pool and batches may arrive out of order: they are
+    sorted by their ends. Durations are differences of whole microseconds, so that they add up
+    without drift. A hook for several batches (`stride`) becomes as many equal ones. The first batch
+    of an epoch that began in the compile phase ends that phase. A pause becomes a phase once it has
+    lasted `MIN_PAUSE_NS`.
     """
 
     def __init__(self) -> None:
         self._records: deque[Record] = deque()
         self._epoch: EpochStart | None = None
-        # The newest, by their numbers: what a GPU adds up for one may come after the next.
-        self._ended: dict[int, Epoch] = {}
-        # Marks with metrics that a GPU still computes: looked at the next time.
+        # The newest by number: an epoch's sums may arrive from the GPU after the next epoch.
+        self._ended_epochs: dict[int, Epoch] = {}
+        # Marks with metrics that a GPU is still computing, retried on every `take`.
         self._awaited: list[EpochChanged | MetricsRead] = []
         self._steps_due = 0
         self._next = 0
@@ -126,16 +119,15 @@ class BatchCollector:
         self._last_steps: deque[int] = deque(maxlen=LAST_STEPS)
         self._phase = ""
         self._compiling = False
-        # A pause that is too short for a phase so far, and whether one became a phase.
+        # A pause that is still too short for a phase; `_paused`: one became a phase.
         self._pause: Pause | None = None
         self._paused = False
         self._opening_us: int | None = None
-        self._kept = 0
-        # Consecutive batches of one epoch, not yet a record.
+        self._batches_kept = 0
+        # Consecutive batches of one epoch that are not packed yet.
         self._first = 0
         self._first_end_us = 0
         self._dt_us: list[int] = []
-        # The size of each, how long they waited for data, and optimiser steps, as far as known.
         self._sizes: list[int | None] = []
         self._tokens: list[int | None] = []
         self._wait_us: int | None = None
@@ -143,18 +135,18 @@ class BatchCollector:
         self._epoch_samples: int | None = 0
         self._epoch_tokens: int | None = 0
         self._epoch_updates: int | None = None
-        # Of the batches that were only summarised.
+        # The times of batches that were only summarised.
         self._summarised = StepHistogram()
-        self._named = 0
+        self._named_pauses = 0
         self.steady = SteadyBatches()
         self.steady_us = 0
-        """How long the steady state has lasted, as far as it is packed."""
+        """The length of the steady state, without unpacked batches."""
 
     @property
     def quiet_since_ns(self) -> int | None:
-        """When the last batch ended, or what runs since then began.
+        """The end of the last batch or the begin of the phase after it, whichever is later.
 
-        None where nothing trains yet, and in a pass without batches of training.
+        None before training, and in phases without training batches.
         """
         phase = self._phase if self._pause is None else self._pause.phase
         if not self._last_us or phase in WITHOUT_BATCHES:
@@ -172,19 +164,19 @@ class BatchCollector:
         """Move everything from `queue` into this collector.
 
         Args:
-            queue: what the training thread appended; emptied from the left.
-            now: a pause that has lasted long enough by then becomes a phase.
+            queue: emptied from the left, while the training thread may append.
+            now: the time at which a pause may have become long enough for a phase.
         """
-        arrived: list[int | MeasuredBatch] = []
+        batches: list[int | MeasuredBatch] = []
         queue.extendleft(reversed(self._awaited))
         self._awaited = []
         while queue:
             item = queue.popleft()
             if isinstance(item, (int, MeasuredBatch)):
-                arrived.append(item)
+                batches.append(item)
                 continue
-            self._count(arrived)
-            arrived = []
+            self._count(batches)
+            batches = []
             if isinstance(item, EpochStart):
                 self._start_epoch(item)
             elif isinstance(item, EpochOpened):
@@ -207,7 +199,7 @@ class BatchCollector:
                 self._is_profiled, self._had_profile = item.on, True
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
-                # What goes on after something too short for a phase is none of its own.
+                # The phase goes on after an interruption that was too short for a phase.
                 self._pause = None if item.phase == self._phase else item
             else:
                 if isinstance(item, Phase):
@@ -216,25 +208,25 @@ class BatchCollector:
                     self._phase_t = max(self._phase_t, item.t)
                 self._pack()
                 last = self._records[-1] if self._records else None
-                one = None
+                joined_pause = None
                 if isinstance(item, NamedPause) and isinstance(last, NamedPause):
-                    one = joined(last, item)
-                if one is not None:
+                    joined_pause = joined(last, item)
+                if joined_pause is not None:
                     self._records.pop()
-                self._records.append(one or item)
-        self._count(arrived)
+                self._records.append(joined_pause or item)
+        self._count(batches)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
 
     def records(self, finish: bool = False) -> Iterator[Record]:
-        """Yield what is ready, oldest first. Batches still in hand become records too."""
+        """Pack the batches, and yield all records, oldest first."""
         self._pack(finish)
         while self._records:
             record = self._records.popleft()
             if isinstance(record, NamedPause):
-                if record.end - record.t < LEAST_NAMED_NS << self._named // NAMED_PAUSES:
+                if record.end - record.t < LEAST_NAMED_NS << self._named_pauses // NAMED_PAUSES:
                     continue
-                self._named += 1
+                self._named_pauses += 1
             yield record
 
     def _start_epoch(self, mark: EpochStart) -> None:
@@ -242,8 +234,8 @@ class BatchCollector:
         self._pack(finish=True)
         self._epoch, self._next = mark, mark.skipped
         self._had_profile = self._is_profiled
-        due = None if mark.sizes is None else mark.sizes.open(mark.stride)
-        self._steps_due = due or mark.steps or 0
+        steps = None if mark.sizes is None else mark.sizes.open(mark.stride)
+        self._steps_due = steps or mark.steps or 0
         self._epoch_samples, self._epoch_tokens, self._epoch_updates = 0, 0, None
         self._last_us = mark.t // 1000
         self._opening_us = None
@@ -252,21 +244,21 @@ class BatchCollector:
             self._pause, self._paused = Pause(mark.t, "opening", mark.epoch), False
 
     def _open_epoch(self, mark: EpochOpened) -> None:
-        """Enter the epoch's own phase: where it was opened in no time, from its start on."""
+        """Enter the epoch's phase, from its start on if opening it took no time."""
         epoch = self._epoch
         if epoch is None:
             return
         self._end_pause(mark.t)
-        opened = max(mark.t, epoch.t)
-        # A validation within the first batch came before it was known to train.
-        began = max(opened if self._paused else epoch.t, self._phase_t)
-        self._records.append(Phase(t=began, name=epoch.phase))
+        opened_ns = max(mark.t, epoch.t)
+        # A validation inside the first batch may already have entered a phase.
+        begin_ns = max(opened_ns if self._paused else epoch.t, self._phase_t)
+        self._records.append(Phase(t=begin_ns, name=epoch.phase))
         self._phase, self._paused = epoch.phase, False
-        self._opening_us = opened // 1000 - self._last_us
+        self._opening_us = opened_ns // 1000 - self._last_us
         self._last_us += self._opening_us
 
     def _end_pause(self, t: int) -> None:
-        """Write the pause that lasted until `t`, if it is worth a phase."""
+        """Make a phase of the pause that ends at `t`, if it was long enough."""
         pause, self._pause = self._pause, None
         if pause is not None and t - pause.t >= MIN_PAUSE_NS:
             self._pack()
@@ -281,15 +273,15 @@ class BatchCollector:
             return
         steps = self._next - epoch.skipped
         train_end = self._last_us * 1000 if steps else epoch.t
-        late = awaited(mark.metrics)
-        if late:
-            self._awaited.append(EpochChanged(mark.epoch, metrics=late, was_awaited=True))
-        metrics, why = finite({n: mark.metrics[n] for n in mark.metrics if n not in late})
+        pending = awaited(mark.metrics)
+        if pending:
+            self._awaited.append(EpochChanged(mark.epoch, metrics=pending, was_awaited=True))
+        metrics, why = finite({n: mark.metrics[n] for n in mark.metrics if n not in pending})
         samples, tokens = self._epoch_samples, self._epoch_tokens
         if mark.samples is not None:
             samples = mark.samples
             tokens = _added(0, _tokens_of(epoch, [samples]))
-        ended = Epoch(
+        record = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
             train_end=train_end,
@@ -303,56 +295,56 @@ class BatchCollector:
             tokens=tokens or None,
             why=why,
         )
-        self._records.append(ended)
-        self._ended[mark.epoch] = ended
-        if len(self._ended) > CHANGEABLE_EPOCHS:
-            del self._ended[min(self._ended)]
+        self._records.append(record)
+        self._ended_epochs[mark.epoch] = record
+        if len(self._ended_epochs) > CHANGEABLE_EPOCHS:
+            del self._ended_epochs[min(self._ended_epochs)]
         self._epoch = None
 
     def _change_epoch(self, mark: EpochChanged) -> None:
-        ended = self._ended.get(mark.epoch)
-        if ended is None:
+        record = self._ended_epochs.get(mark.epoch)
+        if record is None:
             return
-        validation = mark.validation or ended.validation
+        validation = mark.validation or record.validation
         added = {
             name: value
             for name, value in mark.metrics.items()
-            if not (mark.was_awaited and name in ended.metrics)
+            if not (mark.was_awaited and name in record.metrics)
         }
         metrics, why = finite(added)
-        changed = self._ended[mark.epoch] = replace(
-            ended,
-            end=max(ended.end, validation.end) if validation else ended.end,
+        changed = self._ended_epochs[mark.epoch] = replace(
+            record,
+            end=max(record.end, validation.end) if validation else record.end,
             validation=validation,
-            whole=ended.whole and not mark.cut,
-            metrics={**ended.metrics, **metrics},
-            why={**ended.why, **why},
+            whole=record.whole and not mark.cut,
+            metrics={**record.metrics, **metrics},
+            why={**record.why, **why},
         )
         self._records.append(changed)
 
-    def _count(self, arrived: list[Any]) -> None:
-        """Count batches in the order in which they ended."""
+    def _count(self, batches: list[Any]) -> None:
+        """Add batches in the order of their ends."""
         epoch = self._epoch
         if epoch is None:
             return
-        arrived.sort(key=_end_of)
-        for batch in arrived:
+        batches.sort(key=_end_of)
+        for batch in batches:
             if isinstance(batch, MeasuredBatch):
-                samples, tokens, wait_ns = batch.samples, batch.tokens, batch.wait_ns
+                wait_ns = batch.wait_ns
                 sizes: Sequence[int | None]
-                sizes = samples if isinstance(samples, tuple) else (samples,)
+                sizes = batch.samples if isinstance(batch.samples, tuple) else (batch.samples,)
+                tokens = batch.tokens if isinstance(batch.tokens, tuple) else (batch.tokens,)
                 wait_us = None if wait_ns is None else wait_ns // 1000
-                held = tokens if isinstance(tokens, tuple) else (tokens,)
-                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates, held)
+                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates, tokens)
             else:
-                sizes, wait_us = self._taken(epoch)
+                sizes, wait_us = self._take_sizes(epoch)
                 self._append(epoch, sizes, batch, wait_us, tokens=_tokens_of(epoch, sizes))
 
-    def _taken(self, epoch: EpochStart) -> tuple[Sequence[int | None], int | None]:
-        """Return the samples of the batches that a hook stands for, and the wait for them.
+    def _take_sizes(self, epoch: EpochStart) -> tuple[Sequence[int | None], int | None]:
+        """Return the samples of the batches of one hook, and the time that the device waited.
 
-        There may be fewer than it stands for. The host may run ahead of the device: only what it
-        waited after the batch before had ended is lost.
+        The epoch may end within the hook's stride. Waits while the device still computed the batch
+        before don't count.
         """
         count = epoch.stride
         if count > 1 and self._steps_due:
@@ -361,10 +353,10 @@ class BatchCollector:
             return [None] * count, None
         sizes, waits = epoch.sizes.take(count)
         if epoch.stride > 1 or not waits:
-            # Of several that end together, nobody knows for which of them the device waited.
+            # Of several batches that end together, we can't tell which one the device waited for.
             return sizes, None
-        [(began, ended)] = waits
-        return sizes, max(0, ended - max(began, self._last_us * 1000)) // 1000
+        [(begin, end)] = waits
+        return sizes, max(0, end - max(begin, self._last_us * 1000)) // 1000
 
     def _append(
         self,
@@ -375,12 +367,12 @@ class BatchCollector:
         updates: int | None = None,
         tokens: Sequence[int | None] = (),
     ) -> None:
-        """Keep batches that ended together, and what is known of them."""
+        """Add batches that ended together."""
         count = len(sizes)
         if len(tokens) != count:
             tokens = (None,) * count
         if self._tokens and (self._tokens[-1] is None) != (tokens[0] is None):
-            # Those of the others are known.
+            # One record has the tokens of all its batches, or of none.
             self._pack()
         self._sizes += sizes
         self._tokens += tokens
@@ -409,15 +401,14 @@ class BatchCollector:
         self._last_us = end_us
 
     def _pack(self, finish: bool = False) -> None:
-        """Make records of the batches in hand.
+        """Make a record of the batches.
 
-        Where single times are kept no more, they become one summary once they have taken a second,
-        or must be finished.
+        After `KEPT_BATCHES`, it is a summary, of a second or more unless `finish`.
         """
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
-        if self._kept < KEPT_BATCHES or self._is_profiled:
+        if self._batches_kept < KEPT_BATCHES or self._is_profiled:
             self._count_steady(epoch)
             self._keep_times(epoch)
         elif finish or self._last_us - self._first_end_us >= SUMMARY_US:
@@ -440,14 +431,13 @@ class BatchCollector:
                 tokens=_of_each(self._tokens),
             )
         )
-        self._kept += len(self._dt_us)
+        self._batches_kept += len(self._dt_us)
         self._forget_batches()
 
     def _summarise(self, epoch: EpochStart) -> None:
-        """Fold the batches in hand into one record.
+        """Make one summary of the batches.
 
-        In an epoch that was cut short the first execution and its opening belong together, so
-        that batch is no stalled step.
+        In a capped epoch the first execution includes the opening, so it is no stalled step.
         """
         dt_us = self._dt_us
         self._summarised.add(Counter(dt_us))

@@ -1,4 +1,4 @@
-"""Hold descriptors in the process of a script, which may close any number and open it again.
+"""Keep descriptors in a script's process, which may close any descriptor and reuse its number.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
@@ -10,12 +10,12 @@ import os
 import resource
 import socket
 
-# A file that a script opens gets the lowest number that is free.
+# Far above a script's files, which get the lowest free numbers.
 _HIGH = 4096
 
 
 def move_up(fd: int) -> int:
-    """Give a descriptor a number that hardly any file of a script's gets, and return that."""
+    """Move a descriptor to a number that a script's files hardly reach, and return it."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         higher = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, min(_HIGH, limit - 16))
@@ -26,7 +26,7 @@ def move_up(fd: int) -> int:
 
 
 def is_same(fd: int, status: os.stat_result) -> bool:
-    """Return whether a descriptor is still of the file that had this status."""
+    """Return whether a descriptor still belongs to the file that had this status."""
     try:
         return os.path.samestat(os.fstat(fd), status)
     except OSError:
@@ -37,7 +37,7 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     """Connect to the monitor.
 
     Raises:
-        OSError: it does not listen.
+        OSError: the monitor does not listen.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

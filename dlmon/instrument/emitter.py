@@ -1,9 +1,8 @@
-"""Child side: hand records to the supervisor without ever blocking training, and answer it.
+"""Send records to the supervisor and answer its requests, without ever blocking training.
 
-The training thread only appends to a queue. A side thread wakes four times a second, packs the
-batches into records and writes as much as the socket takes; what it doesn't take waits in memory,
-encoded, and is never dropped. The same thread answers what the supervisor asks, and looks where the
-training thread is while no batch comes.
+The training thread only appends to a queue. A side thread wakes four times a second, packs batches
+into records and writes as much as the socket takes; the rest waits in memory, encoded, and is never
+dropped. The same thread answers requests, and samples the training thread's stack in pauses.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ from dlmon.instrument.stacks import HeldLock, PauseSampler, stacks_of_threads
 from dlmon.records import Model, ProcessStack, Record, Trainer, encode
 
 FLUSH_S = 0.25
-# So seldom are metrics read.
+# The interval at which metrics are read.
 READ_NS = 1_000_000_000
-# So long the end of the process waits for a GPU's last sums.
+# The longest that the end of the process waits for a GPU's last sums.
 GPU_S = 1.0
 
 
-class Reads:
-    """What the training thread is asked for beside batches: a fast path looks at `is_due`."""
+class TrainingFlags:
+    """The flags that the training thread checks; the fast path checks only `is_due`."""
 
     def __init__(self) -> None:
         self.is_due = False
-        """Whether metrics are to be read now, or a stop was just asked for."""
+        """Metrics are to be read now, or a stop was just requested."""
         self.are_shares_due = False
-        """Whether a batch is to be looked into: about once a second."""
+        """The token shares of a batch are to be counted, about once a second."""
         self.are_reported = False
-        """Whether the script reports its metrics itself."""
+        """The script reports its metrics itself."""
         self.stop_requested = False
-        """Whether training should end after the current batch."""
+        """Training should end after the current batch."""
         self.stepped_ns = 0
-        """When a step has ended that is not reported yet."""
+        """The end of a step that is not reported yet."""
 
     def ask_to_stop(self) -> None:
         self.stop_requested = self.is_due = True
@@ -60,11 +59,10 @@ class Emitter:
 
     Args:
         connection: becomes non-blocking, and is closed by `close`.
-        on_error: takes an error of ours in the side thread, after which nothing more is sent;
-            without it, the thread ends with that.
-        connect: returns another connection where the script has closed this one.
+        on_error: takes an error of the side thread, which then ends; without it, the thread raises.
+        connect: returns a new connection if the script has closed this one.
 
-    `reads` asks to stop when nobody reads the socket any more.
+    When the supervisor closes the connection, `reads` requests a stop.
     """
 
     def __init__(
@@ -80,45 +78,45 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
-        self._looks = PauseSampler(self._lines_held)
+        self._pause_sampler = PauseSampler(self._lines_held)
         self.steps: Any = self
-        """What has the `batch_ended` that the training thread calls."""
-        self._profiles = Profiles(self.send, lambda: self.steps, self._looks.pause_ns)
+        """The object whose `batch_ended` the training thread calls."""
+        self._profiles = Profiles(self.send, lambda: self.steps, self._pause_sampler.pause_ns)
         self.held_lock: HeldLock | None = None
-        """What writes the stacks where this thread can't run."""
-        self._unsent, self._sent = bytearray(), 0
-        """Whole lines; of the first one, so many bytes are sent."""
-        self.reads = Reads()
+        """Writes the stacks while the interpreter's lock keeps this thread from running."""
+        # Whole lines, of which the first `_sent_bytes` bytes are sent.
+        self._unsent, self._sent_bytes = bytearray(), 0
+        self.reads = TrainingFlags()
         self.reads.is_due = True
         self._read_ns = self._memory_ns = self._looked_ns = time.monotonic_ns()
         self._memory = MemoryReader()
         self._closing = threading.Event()
         self._last: Record | None = None
         self.batch_ended = self._queue.append
-        """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
+        """Queue the end of a batch; the only call on the training thread's fast path."""
         os.register_at_fork(after_in_child=self._close_connection)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
 
     def steady_left_us(self, steady_us: int) -> int:
-        """Return how much longer batches must run until the steady state has lasted so long.
+        """Return how much longer batches must run until the steady state has lasted `steady_us`.
 
-        What ended within the last quarter of a second may not be counted yet.
+        The batches of the last quarter of a second may not be counted yet.
         """
         warm_up_us = self._collector.steady.warm_up_left_us
         return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
     def take_requests(self) -> None:
         """Answer the supervisor's requests from now on: `stack` and `profile`."""
-        answers = {"stack": self._stack, "profile": self._profiles.begin}
-        requests = Requests(answers, self._connection.recv, self.send)
+        handlers = {"stack": self._stack, "profile": self._profiles.begin}
+        requests = Requests(handlers, self._connection.recv, self.send)
         self.send(requests.hello())
         self._requests = requests
 
     def send(self, item: Mark | Record) -> None:
-        """Queue a record or a mark; never blocks, never dropped."""
+        """Queue a record or a mark; never blocks, never drops."""
         if isinstance(item, EpochStart):
-            self._looks.thread = threading.get_ident()
+            self._pause_sampler.thread = threading.get_ident()
         elif isinstance(item, (Model, Trainer)) and item.backend is not None:
             self._profiles.backend = item.backend
         elif isinstance(item, Trainer) and self._profiles.backend is None:
@@ -128,7 +126,7 @@ class Emitter:
         self._queue.append(item)
 
     def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
-        """Queue metrics as they are: the side thread makes numbers of them, and waits for these."""
+        """Queue metrics unread: the side thread waits for their values."""
         self._read_ns = t
         self.reads.is_due = False
         self._queue.append(MetricsRead(t, values))
@@ -136,12 +134,12 @@ class Emitter:
     def close(self, wait_s: float = math.inf) -> None:
         self._closing.set()
         self._thread.join()
-        begun = time.monotonic()
+        gpu_deadline = time.monotonic() + GPU_S
         if self.held_lock is not None:
             self.held_lock.close()
         self._flush(wait_s=0.0, finish=True)
         deadline = time.monotonic() + wait_s
-        while self._collector.awaits_a_gpu and time.monotonic() < min(deadline, begun + GPU_S):
+        while self._collector.awaits_a_gpu and time.monotonic() < min(deadline, gpu_deadline):
             time.sleep(0.001)
             self._flush(wait_s=0.0, finish=True)
         self._unsent += self._last_line()
@@ -150,10 +148,10 @@ class Emitter:
         self._close_connection()
 
     def abandon(self, last: Record) -> None:
-        """Send one more record if there is room at once, and nothing after it, from any thread."""
+        """Send a last record if the socket takes it at once; may be called from any thread."""
         self._last = last
         self._closing.set()
-        # The side thread may be sending: only once it is over can another send, and close.
+        # The side thread may be sending: wait for its end before sending and closing here.
         if threading.current_thread() is not self._thread:
             self._thread.join(FLUSH_S)
             if not self._thread.is_alive():
@@ -161,15 +159,15 @@ class Emitter:
 
     def _send_last(self, last: Record) -> None:
         if self._is_connected():
-            # A line that was sent in part is sent to its end.
-            begun, end, _ = bytes(self._unsent[self._sent :]).partition(b"\n")
-            line = begun + end + encode(last) + self._last_line()
+            # Complete a line that was sent in part.
+            rest, newline, _ = bytes(self._unsent[self._sent_bytes :]).partition(b"\n")
+            lines = rest + newline + encode(last) + self._last_line()
             with contextlib.suppress(OSError):
-                self._connection.send(line, socket.MSG_NOSIGNAL)
+                self._connection.send(lines, socket.MSG_NOSIGNAL)
         self._close_connection()
 
     def _last_line(self) -> bytes:
-        """Return what says that nothing follows: a script may close any connection."""
+        """Return the line that tells an end on purpose from a connection that the script closed."""
         trainer = self._trainer
         if trainer is None:
             return b""
@@ -188,10 +186,10 @@ class Emitter:
             self._connection.detach()
 
     def _is_connected(self) -> bool:
-        """Return whether there is a connection; where the script has closed it, connect again."""
+        """Return whether there is a connection; reconnect if the script has closed it."""
         if not self._is_open or is_same(self._connection.fileno(), self._status):
             return self._is_open
-        # Its number may be that of a file of the script's by now.
+        # The descriptor may belong to a file of the script by now.
         self._connection.detach()
         try:
             if self._connect is None:
@@ -201,10 +199,10 @@ class Emitter:
             self._leave()
             return False
         except OSError:
-            # Too many files are open: there will be another try.
+            # Too many files are open: try again later.
             return False
-        # What was sent of a line without its end is lost.
-        self._sent = 0
+        # Send a line again that was sent in part.
+        self._sent_bytes = 0
         if self._trainer is not None:
             self._unsent[:0] = encode(self._trainer)
         if self._requests is not None:
@@ -212,7 +210,7 @@ class Emitter:
         return True
 
     def _leave(self) -> None:
-        """Send no more: the supervisor is gone, so nobody is left to train for."""
+        """Send no more, and request a stop: the supervisor is gone."""
         self._unsent.clear()
         self.reads.ask_to_stop()
         self._close_connection()
@@ -221,7 +219,7 @@ class Emitter:
         return [] if self.held_lock is None else self.held_lock.lines_of(thread)
 
     def _stack(self, number: int, request: Mapping[str, Any]) -> ProcessStack:
-        threads = stacks_of_threads(self._looks.thread, threading.get_ident())
+        threads = stacks_of_threads(self._pause_sampler.thread, threading.get_ident())
         return ProcessStack(time.monotonic_ns(), number, os.getpid(), threads)
 
     def _run(self) -> None:
@@ -229,7 +227,7 @@ class Emitter:
         while not self._closing.wait(wait_s):
             try:
                 waited_s += wait_s
-                # What comes may end a pause.
+                # A queued item may end a pause.
                 if waited_s >= FLUSH_S or self._queue:
                     waited_s = 0.0
                     self._flush(wait_s=FLUSH_S)
@@ -248,7 +246,7 @@ class Emitter:
             self._send_last(self._last)
 
     def _look(self) -> float:
-        """Take requests, and look where training is in a pause; return how long to wait then."""
+        """Take requests and sample a pause of training; return how long to wait afterwards."""
         requests = self._requests
         if requests is not None and self._is_connected() and not requests.take():
             self._requests = None
@@ -261,12 +259,12 @@ class Emitter:
         quiet_ns = collector.quiet_since_ns
         if quiet_ns is not None:
             quiet_ns = max(quiet_ns, self.reads.stepped_ns)
-        stack = self._looks.take(quiet_ns, collector.last_steps_us, now)
+        stack = self._pause_sampler.take(quiet_ns, collector.last_steps_us, now)
         if stack is not None:
             self._queue.append(stack)
         if self.held_lock is not None:
             self.held_lock.set_again(now)
-        return self._looks.wait_s or FLUSH_S
+        return self._pause_sampler.wait_s or FLUSH_S
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:
         if not self._is_open:
@@ -282,11 +280,11 @@ class Emitter:
         """Write what the socket takes, waiting at most `wait_s` for room."""
         deadline = time.monotonic_ns() + int(wait_s * 1e9)
         while self._unsent and self._is_connected():
-            part = self._unsent[self._sent : self._sent + 64 * 1024]
+            part = self._unsent[self._sent_bytes : self._sent_bytes + 64 * 1024]
             try:
-                # A script may have made SIGPIPE end it again. What is sent is a copy: a script that
-                # asks for all objects (`gc.get_objects`) holds a view, and nothing is removed then.
-                self._sent += self._connection.send(part, socket.MSG_NOSIGNAL)
+                # The script may have reset SIGPIPE, which would end it. `part` is a copy: a view
+                # that a script holds by `gc.get_objects` would keep us from resizing the buffer.
+                self._sent_bytes += self._connection.send(part, socket.MSG_NOSIGNAL)
             except BlockingIOError:
                 left_ms = (deadline - time.monotonic_ns()) // 1_000_000
                 if left_ms <= 0:
@@ -299,6 +297,6 @@ class Emitter:
                 if is_same(self._connection.fileno(), self._status):
                     self._leave()
                 continue
-            ended = self._unsent.rfind(b"\n", 0, self._sent) + 1
-            del self._unsent[:ended]
-            self._sent -= ended
+            line_end = self._unsent.rfind(b"\n", 0, self._sent_bytes) + 1
+            del self._unsent[:line_end]
+            self._sent_bytes -= line_end

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.descriptors import connect
-from dlmon.instrument.emitter import Emitter, Reads
+from dlmon.instrument.emitter import Emitter, TrainingFlags
 from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued
 from dlmon.instrument.stacks import HELD, HeldLock
 from dlmon.records import (
@@ -90,7 +90,7 @@ class Reporter:
         """How many loops have begun."""
         self.batch_ended: Callable[[Queued], None] = _nothing
         """Queue a batch; the one call on a training loop's fast path."""
-        self.reads = Reads()
+        self.reads = TrainingFlags()
         """What is asked of training; the same object for as long as the process lives."""
         os.register_at_fork(after_in_child=self._forget)
 

@@ -1,7 +1,8 @@
-"""Take what the supervisor asks of this process, on the connection that records go out on.
+"""Answer the supervisor's requests on the connection that sends records.
 
-A request is a line of JSON: `{"v": 1, "id": 7, "ask": "stack", "until": 123}`, and what else it
-takes. The answer is a record with its number; after `until`, on CLOCK_MONOTONIC, there is none.
+A request is a line of JSON with arguments of its own: `{"v": 1, "id": 7, "ask": "stack", "until":
+123}`. The answer is a record with the id of the request. After `until` on CLOCK_MONOTONIC, there is
+no answer.
 """
 
 from __future__ import annotations
@@ -22,27 +23,28 @@ from dlmon.records import Answer, ProcessStack, Record, encode
 
 VERSION = 1
 LONGEST_BYTES = 4096
-"""No request is so long: what sends one that is, is no supervisor of ours."""
+"""A longer request is not from our supervisor."""
 LARGEST = 2**31
 LOADER_WORKER = "loader worker"
-# A monitor that is busy is not waited for longer than that.
+# The longest wait for a busy monitor.
 SEND_S = 2
 
 Handler = Callable[[int, Mapping[str, Any]], "Record | None"]
-"""Takes the number of a request and its fields; returns the answer, None for "it is done"."""
+"""Takes the id and the fields of a request; returns the answer, or None for "done"."""
 
 
 class RefusedRequest(Exception):
-    """A request that isn't followed; the message says why."""
+    """A request is refused; the message says why."""
 
 
 class Requests:
-    """Reads requests, and answers them.
+    """Reads and answers requests.
 
     Args:
-        handlers: what answers each of them, by its name.
-        read: reads so many bytes, or raises BlockingIOError where there are none.
+        handlers: the handlers of requests by name.
+        read: reads at most this many bytes, or raises BlockingIOError if there are none.
         send: takes the answers.
+        worker: the kind of this process, if it isn't the one that trains.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Requests:
         self._worker = worker
 
     def hello(self) -> Answer:
-        """Return what says that this process takes requests."""
+        """Return the record that says that this process takes requests."""
         return self.answer(0)
 
     def answer(self, request: int, refused: str | None = None) -> Answer:
@@ -66,7 +68,7 @@ class Requests:
         return Answer(time.monotonic_ns(), request, VERSION, os.getpid(), refused, self._worker)
 
     def take(self) -> bool:
-        """Answer what has arrived; return whether more may come."""
+        """Answer all requests that have arrived; return whether more may come."""
         if not self._is_on:
             return False
         try:
@@ -91,7 +93,7 @@ class Requests:
         if type(number) is not int or not 0 < number < LARGEST or not isinstance(ask, str):
             return
         if isinstance(until := request.get("until"), int) and time.monotonic_ns() > until:
-            # This thread was held up: nobody waits for the answer any more.
+            # This thread was blocked: nobody waits for the answer any more.
             return
         handler = self._handlers.get(ask)
         if version != VERSION or handler is None:
@@ -106,13 +108,11 @@ class Requests:
 
 
 def answer(path: str, bottom: str) -> None:
-    """Answer a monitor's questions from a thread, as long as this process loads data.
-
-    The thread waits for a question and costs nothing else.
+    """Answer a monitor's requests in a loader worker, from a thread that sleeps between them.
 
     Args:
         path: the monitor's socket.
-        bottom: the file of a frame at which a stack ends.
+        bottom: the file of the frame at which stacks end.
     """
     thread = threading.Thread(target=_answer, args=(path, bottom), name="dlmon-answer")
     thread.daemon = True
@@ -125,7 +125,7 @@ def _answer(path: str, bottom: str) -> None:
         monitor.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
 
         def send(record: Record) -> None:
-            # A script may have made SIGPIPE end it again.
+            # The script may have reset SIGPIPE, which would end it.
             monitor.sendall(encode(record), socket.MSG_NOSIGNAL)
 
         def stack(number: int, request: Mapping[str, Any]) -> Record:

@@ -22,25 +22,25 @@ class Training:
     """Looks at this very thread, on a clock that the test sets."""
 
     def __init__(self, step_us=10_000):
-        self.looks = PauseSampler()
-        self.looks.thread = threading.get_ident()
+        self.sampler = PauseSampler()
+        self.sampler.thread = threading.get_ident()
         self.step_us, self.reports = step_us, []
 
     def run(self, since, until, *, quiet_since=None):
         """Look as the side thread does from a moment to another; no batch comes meanwhile."""
         now = since
         while now < until:
-            stack = self.looks.take(since if quiet_since is None else quiet_since, self.steps, now)
+            stack = self.sampler.take(since if quiet_since is None else quiet_since, self.steps, now)
             if stack is not None:
                 self.reports.append(stack)
-            now += int((self.looks.wait_s or 0.25) * 1e9)
+            now += int((self.sampler.wait_s or 0.25) * 1e9)
         return self.reports
 
     def steps(self):
         return [self.step_us] * 9
 
     def end(self, t):
-        return self.looks.take(t, self.steps, t + 10 * MS)
+        return self.sampler.take(t, self.steps, t + 10 * MS)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_pause_is_reported_as_it_ends_with_the_line_that_was_seen_most():
     [place] = stack.places
     assert (place.looks, place.script.function) == (stack.looks, "run")
     assert place.script == place.inner
-    assert training.looks.wait_s is None
+    assert training.sampler.wait_s is None
 
 
 def test_a_pause_that_goes_on_is_reported_ever_more_seldom_and_a_validation_ends_it():
@@ -103,8 +103,8 @@ def test_a_pause_that_goes_on_is_reported_ever_more_seldom_and_a_validation_ends
     ages_s = [round(stack.t / 1e9) for stack in reports]
     assert ages_s[:6] == [1, 2, 4, 8, 16, 32]
     assert len(ages_s) <= 12
-    assert training.looks.take(None, training.steps, 300 * S).goes_on is None
-    assert training.looks.take(None, training.steps, 390 * S) is None
+    assert training.sampler.take(None, training.steps, 300 * S).goes_on is None
+    assert training.sampler.take(None, training.steps, 390 * S) is None
 
 
 def test_looks_that_did_not_come_are_counted():
@@ -137,7 +137,7 @@ def test_every_thread_is_shown_with_the_one_that_trains_first():
     thread.start()
     try:
         started.wait()
-        stacks = stacks_of_threads(thread.ident, leave_out=0)
+        stacks = stacks_of_threads(thread.ident, own_thread=0)
     finally:
         done.set()
         thread.join()

@@ -1,6 +1,6 @@
-"""How long a script's own loop is to be, by what its command line and its progress bar show.
+"""Infer the length of a script's own loop from its command line or its progress bar.
 
-No framework knows it. What is found so may be wrong, and is said to be found so.
+No framework knows the length. An inferred one may be wrong, so it is reported with its source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 EPOCHS, STEPS = "epochs", "steps"
 OF_A_BAR = "the script's progress bar"
-# As options are called, in small letters and without - and _.
+# The names of options, in lower case and without - and _.
 _NAMES = {
     EPOCHS: re.compile(
         r"(num|n|nb|max|total)?(train|training)?epochs|(num|n|nb|max|total)epoch",
@@ -31,69 +31,70 @@ _NOT_RESUMED = ("", "0", "no", "none", "false")
 
 
 class Length(NamedTuple):
-    """A number of epochs, or of steps, and what says so."""
+    """A number of epochs or steps, and its source."""
 
     number: int
-    said_by: str
+    source: str
 
 
-def asked_length(what: str) -> Length | None:
-    """Return how many epochs, or steps, this process's script was asked for."""
-    return length_of(what, sys.argv[1:], _arguments())
+def asked_length(unit: str) -> Length | None:
+    """Return the number of epochs or steps that this process's script was asked for."""
+    return length_of(unit, sys.argv[1:], _arguments())
 
 
 def length_of(
-    what: str, words: Sequence[str], parsed: Mapping[str, Any] | None = None
+    unit: str, words: Sequence[str], parsed: Mapping[str, Any] | None = None
 ) -> Length | None:
-    """Return how many epochs, or steps, a command line asks for.
+    """Return the number of epochs or steps that a command line asks for.
 
-    None where it says more than one number, or goes on from where another run ended, and does not
-    say from where.
+    None if it has several different numbers, or resumes a run without the number of its start.
 
     Args:
-        what: `EPOCHS` or `STEPS`.
-        words: of the command line.
-        parsed: what argparse made of it, with the defaults of what was left out.
+        unit: `EPOCHS` or `STEPS`.
+        words: the command line.
+        parsed: the arguments from argparse, with their defaults.
     """
     typed = {_bare(word): (word, value) for word, value in _typed(words)}
-    given = {name: value for name, (_, value) in typed.items()}
-    options = {**given, **{_bare(name): value for name, value in (parsed or {}).items()}}
-    found = {name: _whole(value) for name, value in options.items() if _NAMES[what].fullmatch(name)}
-    numbers = {number for number in found.values() if number}
-    if len(numbers) != 1:
+    options: dict[str, Any] = {name: value for name, (_, value) in typed.items()}
+    options |= {_bare(name): value for name, value in (parsed or {}).items()}
+    lengths = {
+        name: length
+        for name, value in options.items()
+        if _NAMES[unit].fullmatch(name) and (length := _whole(value))
+    }
+    if len(set(lengths.values())) != 1:
         return None
-    [number] = numbers
-    first = [_whole(value) for name, value in options.items() if _FIRST[what].fullmatch(name)]
-    before = max((one for one in first if one), default=0)
-    if not before and any(_resumes(name, value) for name, value in options.items()):
+    starts = [_whole(value) for name, value in options.items() if _FIRST[unit].fullmatch(name)]
+    start = max((start for start in starts if start), default=0)
+    if not start and any(_resumes(name, value) for name, value in options.items()):
         return None
-    name = next(name for name, value in found.items() if value == number)
-    said_by = f"the script's {typed[name][0] if name in typed else f'default of {what}'}"
-    return Length(number - before, said_by) if number > before else None
+    name, length = next(iter(lengths.items()))
+    source = f"the script's {typed[name][0] if name in typed else f'default of {unit}'}"
+    return Length(length - start, source) if length > start else None
 
 
-def bar_total(ended: int, began_wall: float) -> int | None:
-    """Return how many epochs a progress bar counts to; None where none counts epochs.
+def bar_total(ended_epochs: int, begin_s: float) -> int | None:
+    """Return the total of a progress bar that counts epochs; None if there is none, or several.
 
-    Such a bar was there when the first epoch began, and has come as far as the epochs have.
+    It must have started before the first epoch, and have counted the ended ones.
 
     Args:
-        ended: how many epochs of the loop have ended: one at least.
-        began_wall: when the first of them began, in seconds since 1970.
+        ended_epochs: epochs of the loop that have ended, at least one.
+        begin_s: the begin of the loop, in seconds since 1970.
     """
     kind = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     totals = set()
     for bar in tuple(getattr(kind, "_instances", ())):
         total, initial = _whole(getattr(bar, "total", None)), getattr(bar, "initial", 0)
-        counted = getattr(bar, "n", 0) - initial
-        if total and counted == ended and getattr(bar, "start_t", began_wall) < began_wall:
+        is_epochs = getattr(bar, "n", 0) - initial == ended_epochs
+        if total and is_epochs and getattr(bar, "start_t", begin_s) < begin_s:
             totals.add(total - initial)
-    totals = {total for total in totals if total > ended}
+    totals = {total for total in totals if total > ended_epochs}
     return totals.pop() if len(totals) == 1 else None
 
 
 def _arguments() -> Mapping[str, Any] | None:
-    """Return what argparse read in this process, which what enters it has kept."""
+    """Return the script's parsed arguments, which the hook of argparse kept."""
     for finder in sys.meta_path:
         arguments = getattr(finder, "arguments_of_script", None)
         if arguments is not None:
@@ -103,17 +104,16 @@ def _arguments() -> Mapping[str, Any] | None:
 
 def _typed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command line: --name value, --name=value and name=value."""
-    for number, word in enumerate(words):
-        name, is_given, value = word.partition("=")
-        if is_given:
+    for word, next_word in zip(words, [*words[1:], ""], strict=False):
+        name, equals_sign, value = word.partition("=")
+        if equals_sign:
             yield name, value
         elif word.startswith("--"):
-            following = words[number + 1] if number + 1 < len(words) else ""
-            yield word, "" if following.startswith("-") else following
+            yield word, "" if next_word.startswith("-") else next_word
 
 
 def _bare(name: str) -> str:
-    # Of hydra's trainer.max_epochs the last part.
+    # The last part of hydra's trainer.max_epochs.
     return name.rpartition(".")[2].replace("-", "").replace("_", "").lower()
 
 

@@ -1,8 +1,7 @@
-"""Have the framework's own profiler watch some steps, from the next one on, when that is asked for.
+"""Profile the next steps with the framework's own profiler, on request.
 
-It starts and ends where the training thread queues a batch: what it calls there is replaced for as
-long as a profile is wanted, so that a step costs nothing else otherwise. The trace is written by a
-thread of its own.
+A profile starts and ends as the training thread queues a batch. `batch_ended` is replaced only
+during a profile, so that other steps cost nothing. A thread of its own writes the trace.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
@@ -24,15 +23,15 @@ from dlmon.records import Profile, Record
 
 MOST_STEPS = 1000
 WAIT_NS = 120_000_000_000
-"""So long a step is waited for: a script may never do another one."""
+"""The longest wait for a step: a script may never run another one."""
 WAIT_IN_PAUSE_NS = 1_500_000_000
-"""So long the first step is waited for in a pause, which may be the end of all steps."""
+"""The longest wait for the first step in a pause, which may never end."""
 _RUNNING = "a profile is being made already"
 BESIDE_A_GPU = (
     "on a GPU, Keras calls its hooks beside the training, and a profiler that starts there may "
     "break the run"
 )
-"""Seen of JAX on an H100: of eight runs that were profiled so, three failed in cuDNN."""
+"""On an H100, three of eight JAX runs that were profiled this way failed in cuDNN."""
 
 Write = Callable[[], None]
 """Writes the trace of a profiler that has stopped."""
@@ -42,28 +41,27 @@ class Torch:
     """PyTorch's profiler."""
 
     def has_gpu(self) -> bool:
-        """Return whether it computes on a GPU."""
         return bool(sys.modules["torch"].cuda.is_initialized())
 
     def wait(self) -> None:
-        """Wait until devices have done what was queued, so that a trace holds its steps alone."""
+        """Wait for the devices, so that the trace has only its own steps."""
         if self.has_gpu():
             sys.modules["torch"].cuda.synchronize()
 
     def start(self, path: str) -> Callable[[], Write]:
-        """Start a profiler that writes to a path; return what stops it."""
+        """Start a profiler that writes to a path; return the function that stops it."""
         profiler: Any = sys.modules["torch"].profiler
-        named: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         with contextlib.suppress(Exception):
-            # Of PyTorch 2.5 on; else it sees the thread that it is started in, and backward's.
+            # From PyTorch 2.5 on; before, it sees only the thread that starts it, and backward's.
             config = sys.modules["torch._C._profiler"]._ExperimentalConfig
-            named["experimental_config"] = config(profile_all_threads=True)
-        profile = profiler.profile(**named)
+            options["experimental_config"] = config(profile_all_threads=True)
+        profile = profiler.profile(**options)
         profile.start()
 
         def stop() -> Write:
             profile.stop()
-            # By its name it is compressed.
+            # Compressed if the name ends in .gz.
             return lambda: profile.export_chrome_trace(path)
 
         return stop
@@ -78,12 +76,12 @@ class Jax:
     def wait(self) -> None:
         jax: Any = sys.modules["jax"]
         for device in jax.local_devices():
-            # A device computes in the order in which it was asked.
+            # A device computes in order: this ends after all that was queued.
             (jax.device_put(0.0, device) + 1).block_until_ready()
 
     def start(self, path: str) -> Callable[[], Write]:
         profiler: Any = sys.modules["jax"].profiler
-        return _started(path, profiler.start_trace, profiler.stop_trace)
+        return _start_in_folder(path, profiler.start_trace, profiler.stop_trace)
 
 
 class TensorFlow:
@@ -97,13 +95,13 @@ class TensorFlow:
 
     def start(self, path: str) -> Callable[[], Write]:
         profiler: Any = sys.modules["tensorflow"].profiler.experimental
-        return _started(path, profiler.start, profiler.stop)
+        return _start_in_folder(path, profiler.start, profiler.stop)
 
 
-def _started(
+def _start_in_folder(
     path: str, start: Callable[[str], None], stop_trace: Callable[[], None]
 ) -> Callable[[], Write]:
-    """Start a profiler that writes a folder of its own; of that, the one file of events is kept."""
+    """Start a profiler that writes a folder, of which only the file of events is kept."""
     folder = f"{path}.folder"
     start(folder)
 
@@ -133,9 +131,9 @@ class Profiles:
     """Makes one profile at a time.
 
     Args:
-        send: takes what is said of it.
+        send: takes the records and marks of a profile.
         steps: returns the object whose `batch_ended` the training thread calls.
-        pause_ns: returns how long the pause has lasted that training is in by a time; 0 in none.
+        pause_ns: returns the length of training's pause at a time; 0 if there is none.
     """
 
     def __init__(
@@ -146,14 +144,14 @@ class Profiles:
     ) -> None:
         self._send, self._steps, self._pause_ns = send, steps, pause_ns
         self.backend: str | None = None
-        """What the batches are computed with, where that is known."""
+        """The framework that computes the batches, if known."""
         self._profile: _Steps | None = None
 
     def begin(self, number: int, request: Mapping[str, Any]) -> None:
-        """Have the next steps watched.
+        """Profile the next steps.
 
         Raises:
-            RefusedRequest: they can't be.
+            RefusedRequest: they can't be profiled.
         """
         steps, path = request.get("steps"), request.get("path")
         if type(steps) is not int or not 0 < steps <= MOST_STEPS or not isinstance(path, str):
@@ -167,13 +165,13 @@ class Profiles:
         self._profile = _Steps(number, steps, path, name, self._send, self._steps())
 
     def tick(self, now: int) -> None:
-        """Give up what waits for a step that does not come."""
+        """Give up a profile whose next step does not come."""
         if self._profile is not None and not self._profile.is_over:
             self._profile.tick(now, self._pause_ns(now))
 
 
 class _Steps:
-    """The steps of one profile; `ended` stands where the training thread queues its batches."""
+    """One profile; its `ended` replaces `batch_ended` of the training thread."""
 
     def __init__(
         self,
@@ -184,21 +182,21 @@ class _Steps:
         send: Callable[[Mark | Record], None],
         holder: Any,
     ) -> None:
-        self._number, self._wanted, self._path, self._name = number, steps, path, name
+        self._number, self._steps_wanted, self._path, self._name = number, steps, path, name
         self._send, self._holder = send, holder
         self._lock = threading.Lock()
         self._profiler = PROFILERS[name]
         self._stop: Callable[[], Write] | None = None
         self._begin = self._end = self._last = time.monotonic_ns()
-        self._done = 0
+        self._steps_done = 0
         self.is_over = False
         self._queue: Callable[[Queued], None] = holder.batch_ended
-        # One that is there for good: each access to a method makes another.
-        self._in_place = self.ended
-        holder.batch_ended = self._in_place
+        # One object to compare with: each access to a method creates another.
+        self._replacement = self.ended
+        holder.batch_ended = self._replacement
 
     def ended(self, item: Queued) -> None:
-        """Queue a batch, and begin or end the profile; what goes wrong ends it alone."""
+        """Queue a batch, and begin or end the profile; an error ends only the profile."""
         self._queue(item)
         # Hooks of Keras may come from several threads at once.
         if self.is_over or not self._lock.acquire(blocking=False):
@@ -222,8 +220,8 @@ class _Steps:
             self._send(ProfiledSteps(True))
             self._begin = time.monotonic_ns()
             return
-        self._done += 1
-        if self._done >= self._wanted:
+        self._steps_done += 1
+        if self._steps_done >= self._steps_wanted:
             self._finish(self._last)
 
     def _finish(self, now: int) -> None:
@@ -238,29 +236,29 @@ class _Steps:
         thread.start()
 
     def _leave(self) -> None:
-        """Let batches be queued as before; what turned the reporter off meanwhile stays."""
+        """Restore `batch_ended`, unless the reporter was turned off meanwhile."""
         self.is_over = True
         if self._stop is not None:
             self._send(ProfiledSteps(False))
-        if self._holder.batch_ended is self._in_place:
+        if self._holder.batch_ended is self._replacement:
             self._holder.batch_ended = self._queue
 
     def _write(self, write: Write) -> None:
         try:
             write()
-        except Exception as error:  # noqa: BLE001 - a full disk, or whatever the framework raises
-            self._remove()
-            self._say(f"the trace can't be written: {type(error).__name__}: {error}"[:300])
+        except Exception as error:  # noqa: BLE001 - a full disk, or an error of the framework
+            self._remove_trace()
+            self._report(f"the trace can't be written: {type(error).__name__}: {error}"[:300])
         else:
-            self._say(None)
+            self._report(None)
 
     def _fail(self, why: str) -> None:
         if not self.is_over:
             self._leave()
-        self._remove()
-        self._say(why)
+        self._remove_trace()
+        self._report(why)
 
-    def _say(self, why: str | None) -> None:
+    def _report(self, why: str | None) -> None:
         has_begun = self._stop is not None
         self._send(
             Profile(
@@ -268,24 +266,24 @@ class _Steps:
                 request=self._number,
                 begin=self._begin if has_begun else None,
                 end=self._end if has_begun else None,
-                steps=self._done,
+                steps=self._steps_done,
                 profiler=self._name,
                 why={} if why is None else {"file": why},
             )
         )
 
-    def _remove(self) -> None:
+    def _remove_trace(self) -> None:
         with contextlib.suppress(OSError):
             Path(self._path).unlink()
 
     def tick(self, now: int, pause_ns: int) -> None:
-        """Give up where no step came for long; a profile that has begun ends with those it has."""
+        """Give up if no step came for long; a profile that has begun ends with the steps it has."""
         in_pause = pause_ns > 0 and self._stop is None
         wait_ns = WAIT_IN_PAUSE_NS if in_pause else WAIT_NS
         if now - self._last < wait_ns or not self._lock.acquire(blocking=False):
             return
         try:
-            if self._stop is not None and self._done:
+            if self._stop is not None and self._steps_done:
                 self._finish(now)
                 return
             if self._stop is not None:

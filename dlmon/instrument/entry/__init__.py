@@ -1,1 +1,1 @@
-"""What a script's Python imports first under `dlmon exec`: a folder for PYTHONPATH."""
+"""A folder for PYTHONPATH: under `dlmon exec`, Python imports its `sitecustomize` first."""

@@ -1,8 +1,8 @@
 """Let `dlmon exec` watch a script: every Python that it starts imports this first.
 
-Any Python 3 can parse this, and nothing of it fails in front of the script: what goes wrong is
-sent to the monitor as a notice. It takes its folder off the path, watches for the imports of what
-trains, and then is the `sitecustomize` that this Python has anyway.
+Any Python 3 can parse this, and none of its errors reaches the script: they are sent to the monitor
+as notices. It removes its folder from the path, watches for imports of frameworks, and then
+executes the `sitecustomize` that this Python has otherwise.
 """
 
 import os
@@ -12,31 +12,31 @@ import sys
 def _dlmon_enter():
     entry = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != entry]
-    place = os.environ.get("DLMON_SOCKET")
-    if place:
+    monitor = os.environ.get("DLMON_SOCKET")
+    if monitor:
         try:
-            _dlmon_watch(place, os.path.join(os.path.dirname(entry), "packages"))
+            _dlmon_watch(monitor, os.path.join(os.path.dirname(entry), "packages"))
         except Exception as error:
-            _dlmon_notice(place, "it could not be entered: %s" % error)
-    own = None
+            _dlmon_notice(monitor, "it could not be entered: %s" % error)
+    spec = None
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        own = find("sitecustomize", None) if find else None
-        if own is not None:
+        spec = find("sitecustomize", None) if find else None
+        if spec is not None:
             break
-    if own is None or own.loader is None:
+    if spec is None or spec.loader is None:
         return
-    # It takes our place in this very module, which is still being imported.
+    # It replaces this module, which is still being imported.
     module = sys.modules["sitecustomize"]
-    module.__file__ = own.origin
-    module.__loader__ = own.loader
-    module.__spec__ = own
-    module.__cached__ = own.cached
-    own.loader.exec_module(module)
+    module.__file__ = spec.origin
+    module.__loader__ = spec.loader
+    module.__spec__ = spec
+    module.__cached__ = spec.cached
+    spec.loader.exec_module(module)
 
 
-def _dlmon_notice(place, why):
-    """Send the monitor a sentence; without it, nobody is interested."""
+def _dlmon_notice(monitor, why):
+    """Send the monitor a notice that this process is not watched."""
     try:
         import json
         import socket
@@ -51,7 +51,7 @@ def _dlmon_notice(place, why):
         line = json.dumps({"type": "notice", "t": int(time.monotonic() * 1e9), "text": text})
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(1.0)
-        connection.connect(place)
+        connection.connect(monitor)
         connection.sendall(line.encode() + b"\n")
         connection.close()
     except Exception:
@@ -59,14 +59,14 @@ def _dlmon_notice(place, why):
         return
 
 
-def _dlmon_watch(place, packages):
-    # These names of the module go once it is imported, or become those of another's.
+def _dlmon_watch(monitor, packages):
+    # The names of this module are deleted or replaced after its import.
     import _thread
     import os
     import sys
 
     notice = _dlmon_notice
-    # Installers and test runners start Python too, and train nothing of the person's.
+    # Installers and test runners start Python too, and don't train.
     tools = ("pip", "pip3", "uv", "pytest", "py.test", "poetry", "hatch", "virtualenv", "venv")
     words = getattr(sys, "orig_argv", [])[1:]
     for number, word in enumerate(words):
@@ -78,14 +78,14 @@ def _dlmon_watch(place, packages):
             if os.path.basename(word) in tools:
                 return None
             break
-    with open(os.path.join(os.path.dirname(place), "entered"), "w"):
+    with open(os.path.join(os.path.dirname(monitor), "entered"), "w"):
         pass
     if sys.version_info < (3, 10):
-        notice(place, "that takes Python 3.10 or newer")
+        notice(monitor, "that takes Python 3.10 or newer")
         return None
 
-    # What trains, by the module that it is in, and what of ours watches it; further words are of
-    # what is there.
+    # Modules of frameworks, and the functions of `dlmon.instrument` that watch them, each followed
+    # by the names of the watched functions if it takes them.
     watched = {
         "argparse": None,
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
@@ -141,22 +141,19 @@ def _dlmon_watch(place, packages):
     loading = _thread.RLock()
 
     def load(function=None, module=None):
-        """Call a function of ours, which is imported from our folder whatever is on the path.
-
-        Return what reports to the monitor.
-        """
-        # Another thread that came meanwhile would take the path of ours for the script's.
+        """Call a function of `dlmon.instrument`, imported from our folder; return the reporter."""
+        # Another thread would take our `sys.path` for the script's.
         with loading:
-            return load_alone(function, module)
+            return load_with_own_path(function, module)
 
-    def load_alone(function, module):
+    def load_with_own_path(function, module):
         import importlib
         import importlib.util
 
         path, standard = list(sys.path), os.path.dirname(os.__file__)
-        inside = (standard, os.path.join(standard, "lib-dynload"))
-        # A script's own folder may hold a module of a name that one of the standard library has.
-        sys.path[:] = [folder for folder in path if folder in inside]
+        standard_folders = (standard, os.path.join(standard, "lib-dynload"))
+        # The script's folder may have modules with names of the standard library.
+        sys.path[:] = [folder for folder in path if folder in standard_folders]
         try:
             if "_dlmon_monitor" not in sys.modules:
                 ours = os.path.join(packages, "_dlmon_monitor")
@@ -168,60 +165,56 @@ def _dlmon_watch(place, packages):
                 package = importlib.util.module_from_spec(spec)
                 sys.modules["_dlmon_monitor"] = package
                 spec.loader.exec_module(package)
-                own = importlib.import_module("_dlmon_monitor.instrument.warning_places")
-                own.leave_out(os.path.dirname(packages) + os.sep, load.__code__.co_filename)
+                places = importlib.import_module("_dlmon_monitor.instrument.warning_places")
+                places.leave_out(os.path.dirname(packages) + os.sep, load.__code__.co_filename)
             reporter = importlib.import_module("_dlmon_monitor.instrument.reporter").REPORTER
             if function is not None:
                 function, *names = function.split()
-                name, _, wanted = function.partition(".")
-                watch = importlib.import_module("_dlmon_monitor.instrument." + name)
+                instrument, _, watch = function.partition(".")
+                instrument = importlib.import_module("_dlmon_monitor.instrument." + instrument)
                 try:
-                    getattr(watch, wanted)(module, reporter, *names)
+                    getattr(instrument, watch)(module, reporter, *names)
                 except Exception as error:
-                    # It is not as expected: what were counted then might be wrong.
+                    # An unexpected version of the framework: figures might be wrong.
                     reporter.turn_off(error)
             return reporter
         finally:
             sys.path[:] = path
 
-    def imported(name):
-        import importlib
-
-        return importlib.import_module("_dlmon_monitor." + name)
-
-    def see(package):
-        """Leave a word for the monitor, as `Reporter.saw` does: a framework was imported."""
+    def saw(event):
+        """Tell the monitor of an event, as `Reporter.saw` does."""
         try:
-            with open(os.path.join(os.path.dirname(place), "seen " + package), "w"):
+            with open(os.path.join(os.path.dirname(monitor), "seen " + event), "w"):
                 pass
         except (OSError, MemoryError):
             return
 
     def fail(error):
-        """Tell the monitor why something is not watched."""
-        # Where memory is short, no sentence can be sent.
-        see("unwatched " + type(error).__name__)
-        notice(place, "%s: %s" % (type(error).__name__, error))
+        """Tell the monitor why a framework is not watched."""
+        # If memory is short, the notice can't be sent.
+        saw("unwatched " + type(error).__name__)
+        notice(monitor, "%s: %s" % (type(error).__name__, error))
 
     def keep_arguments(module):
-        """Keep the numbers and texts that argparse reads: a loop's length may be among them."""
+        """Keep the numbers and texts that argparse parses: one may be the length of the loop."""
         import functools
 
         kind = module.ArgumentParser
-        read = kind.parse_known_args
+        function = kind.parse_known_args
 
-        @functools.wraps(read)
+        @functools.wraps(function)
         def parse_known_args(self, *arguments, **named):
             try:
-                parsed = read(self, *arguments, **named)
+                parsed = function(self, *arguments, **named)
             except BaseException as error:
                 if error.__traceback__ is not None:
                     error.__traceback__ = error.__traceback__.tb_next
                 raise
             try:
-                kept = vars(parsed[0]).items()
                 watcher.arguments_of_script = {
-                    name: value for name, value in kept if isinstance(value, (int, float, str))
+                    name: value
+                    for name, value in vars(parsed[0]).items()
+                    if isinstance(value, (int, float, str))
                 }
             except Exception:
                 watcher.arguments_of_script = None
@@ -236,7 +229,7 @@ def _dlmon_watch(place, packages):
         if name == "argparse":
             keep_arguments(module)
             return
-        see(name.partition(".")[0])
+        saw(name.partition(".")[0])
         if function is None:
             return
         try:
@@ -245,17 +238,19 @@ def _dlmon_watch(place, packages):
             fail(error)
 
     class Watcher:
-        """Finds the modules that are watched as the others do, and notes when they are there."""
+        """Finds watched modules by the other finders, and attaches hooks after their import."""
 
         def __init__(self):
             self.searched = set()
             self.arguments_of_script = None
 
         def load_of_dlmon(self, name):
-            """Return the module that a script that reports its own loop reports to."""
+            """Return a module of dlmon, for a script that reports its own loop."""
+            import importlib
+
             try:
                 load()
-                return imported(name)
+                return importlib.import_module("_dlmon_monitor." + name)
             except Exception as error:
                 fail(error)
                 raise
@@ -284,13 +279,13 @@ def _dlmon_watch(place, packages):
                 run(module)
                 attach(name, module)
 
-            # Only of this module's loader, and only until it has run.
+            # For this loader only, and until it has run once.
             loader.exec_module = exec_module
             return spec
 
     watcher = Watcher()
     sys.meta_path.insert(0, watcher)
-    # In a notebook, where this is not what Python imports first.
+    # In a notebook, modules are imported before this.
     for name in list(watched):
         if name in sys.modules:
             attach(name, sys.modules[name])

@@ -232,7 +232,7 @@ def test_long_collections_of_garbage_are_pauses(monkeypatch):
     reporter, now = PauseReporter(), [0]
     monkeypatch.setattr(reporter_module.time, "monotonic_ns", lambda: now[0])
     for took_ms in (49, 51):
-        reporter._collecting("start", {"generation": 2})
+        reporter._time_garbage_collection("start", {"generation": 2})
         now[0] += took_ms * MS
-        reporter._collecting("stop", {"generation": 2, "collected": 0})
+        reporter._time_garbage_collection("stop", {"generation": 2, "collected": 0})
     assert reporter.pauses == [NamedPause(49 * MS, 100 * MS, "garbage")]

@@ -30,7 +30,9 @@ class Training:
         """Look as the side thread does from a moment to another; no batch comes meanwhile."""
         now = since
         while now < until:
-            stack = self.sampler.take(since if quiet_since is None else quiet_since, self.steps, now)
+            stack = self.sampler.take(
+                since if quiet_since is None else quiet_since, self.steps, now
+            )
             if stack is not None:
                 self.reports.append(stack)
             now += int((self.sampler.wait_s or 0.25) * 1e9)

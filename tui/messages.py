@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dlmon.session.source import SessionSource
     from workloads.catalog import Workload
 
-Form = Literal["html", "markdown", "picture"]
+ExportFormat = Literal["html", "markdown", "picture"]
 """What sessions are handed on as: a report, text for the clipboard, or the screen as an image."""
 
 
@@ -141,7 +141,7 @@ class ReplayHost(Request):
 class Export(Request):
     """Hand on what a screen shows, or a report of sessions."""
 
-    form: Form
+    format: ExportFormat
     logs: Sequence[Path]
 
 

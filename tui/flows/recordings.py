@@ -99,12 +99,12 @@ def _close_all(followers: Sequence[SessionFollower]) -> None:
 
 async def export(app: DlmonApp, request: Export) -> None:
     """Make what was asked for, and say where it is."""
-    if request.form == "picture":
+    if request.format == "picture":
         # Once the question is gone from the screen.
         app.call_after_refresh(save_picture, app)
     elif not request.logs:
         app.show_error("there is no session to report: choose one")
-    elif request.form == "html":
+    elif request.format == "html":
         await _write_report(app, request.logs)
     else:
         await _copy_markdown(app, request.logs)

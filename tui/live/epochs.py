@@ -405,21 +405,21 @@ class EpochZoom(TimeChartsScreen):
         if self.zoomed_epoch is None:
             self._window_before = self.window
         self._alone = epoch
-        self._look(self.window.spanning(epoch.begin, epoch.end))
+        self._show_window(self.window.spanning(epoch.begin, epoch.end))
 
     def action_escape(self) -> None:
         """Take the cursor away, else go back from an epoch, else follow the run again."""
         table = self.query_one(EpochTable)
         if self.window.cursor_ns is None and self.zoomed_epoch is not None:
-            self._look(self._window_before)
+            self._show_window(self._window_before)
             table.choose(None)
         elif self.window.cursor_ns is None and table.chosen is not None:
             table.choose(None)
         else:
             super().action_escape()
 
-    def _look(self, window: TimeWindow) -> None:
-        super()._look(window)
+    def _show_window(self, window: TimeWindow) -> None:
+        super()._show_window(window)
         snapshot = self._source.snapshot()
         self._paint_table(snapshot)
         self._paint_line(snapshot)

@@ -260,7 +260,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
     def tick(self) -> None:
         """Read what is new, and paint it where it can be seen, be it behind a question."""
-        if self._left:
+        if self._has_left:
             return
         self._source.poll(SLICE_S)
         if self._source.read_share is not None:
@@ -306,7 +306,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         """Show the session as it stands."""
         # The first resize may come before there is anything to paint, and a call after a refresh
         # when the screen was taken off.
-        if self._left or not self.has_parts:
+        if self._has_left or not self.has_parts:
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
@@ -475,7 +475,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         if any(one is not None for one in looked) or paused:
             super().action_escape()
         elif self._is_over and self.is_zoomed:
-            self._look(TimeWindow())
+            self._show_window(TimeWindow())
         elif self._is_over and self.has_way_back:
             self.action_leave()
 

@@ -105,7 +105,7 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
 
     async def _read_ahead(self) -> None:
         """Go through what is recorded for its marks, as long as it may grow."""
-        while not self._left:
+        while not self._has_left:
             self._source.read_ahead(SLICE_S)
             if self._source.ahead_share is None:
                 break
@@ -113,7 +113,7 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
 
     def tick(self) -> None:
         """Read on where the log grows, then as ever."""
-        if not self._left and self._source.ahead_share is None:
+        if not self._has_left and self._source.ahead_share is None:
             self._source.read_ahead(SLICE_S)
         super().tick()
 
@@ -126,7 +126,7 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         if self.is_brief_seek:
             return
         super().paint()
-        if not self._left and self.has_parts:
+        if not self._has_left and self.has_parts:
             self.paint_playback()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

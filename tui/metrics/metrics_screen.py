@@ -257,6 +257,6 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         if self.window.cursor_ns is not None:
             super().action_escape()
         elif self.window != (whole := TimeWindow(ViewLength.WHOLE)):
-            self._look(whole)
+            self._show_window(whole)
         else:
             self.action_leave()

@@ -1,4 +1,4 @@
-"""What every screen repeats: its last row, what it needs room for, the keys that all share."""
+"""The base classes of all screens, and the keys that they share."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tui.widgets.key_footer import KeyFooter
 if TYPE_CHECKING:
     from tui.screens.question import QuestionScreen
 
-# A screen shows whole seconds; a timer, which is never quite on time, is faster and misses none.
+# Less than the whole seconds that a screen shows: a late timer skips none of them.
 REFRESH_S = 0.5
 
-# Each screen puts these among its own where the footer is to show them.
+# A screen lists these among its own bindings, at the place where the footer shows them.
 HELP = Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen")
 THEME = Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours")
 SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="Recorded and running sessions")
@@ -40,18 +40,17 @@ LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 
 
 def is_too_small(size: Size) -> bool:
-    """Return whether a terminal has no room for any screen."""
+    """Return whether a terminal is too small for any screen."""
     return size.width < LEAST_WIDTH or size.height < LEAST_HEIGHT
 
 
 class TooSmall(Static):
-    """Says what size dlmon needs; `dlmon.tcss` shows it in place of all else.
+    """Names the size that dlmon needs; `dlmon.tcss` hides everything else.
 
-    The app lets no key do anything meanwhile but leave: what it would change can't be seen.
+    The app ignores all keys but those that quit, as their effect could not be seen.
     """
 
     def render(self) -> Content:
-        """Say the size there is, the one that is needed, and the way out."""
         width, height = self.app.size
         columns, rows = units.counted(width, "column"), units.counted(height, "row")
         return Content(
@@ -62,37 +61,36 @@ class TooSmall(Static):
 
 
 def cover_without_room(screen: Screen[Any], size: Size) -> None:
-    """Have a screen say that there is no room for it, in a terminal of a size that has none."""
+    """Cover a screen with `TooSmall` if the terminal is."""
     if is_too_small(size) and not screen.query(TooSmall):
         screen.mount(TooSmall())
 
 
 def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> Binding:
-    """Return a binding that the footer has no room for."""
+    """Return a binding that the footer does not show."""
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
 def topics_of(*pages: Path) -> tuple[tuple[str, str], ...]:
-    """Return the topics of pages of Markdown: each heading with its sentences."""
+    """Return each heading of Markdown pages with its sentences."""
     parts = (part for page in pages for part in page.read_text("utf-8").split("### ")[1:])
     topics = (part.partition("\n") for part in parts)
     return tuple((name, " ".join(sentences.split())) for name, _, sentences in topics)
 
 
 class BaseScreen(SteadyScreen[None]):
-    """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
+    """A screen over the whole terminal; a subclass lays out its parts in `compose_parts`."""
 
     HELP_PAGES: ClassVar[tuple[Path, ...]] = ()
-    """Pages of Markdown with what `?` explains."""
+    """Markdown pages with the topics that `?` explains."""
     USES_SENSORS_BELOW: ClassVar[bool] = False
-    """Whether the screen below has to go on sampling the machine: this one has no sensors."""
+    """This screen has no sensors, so the screen below must go on sampling."""
 
     exit_code: int = DONE
-    """What dlmon is left with from here, where this is its first screen."""
+    """The exit code of dlmon if this is its first screen."""
     _question: QuestionScreen | None = None
 
     def __init__(self, classes: str | None = None) -> None:
-        """Lay out nothing before the screen is shown."""
         super().__init__(classes=classes)
         send_short_updates(self)
 
@@ -101,19 +99,17 @@ class BaseScreen(SteadyScreen[None]):
         yield from self.compose_frame()
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out what the screen shows."""
         raise NotImplementedError
 
     def compose_frame(self) -> ComposeResult:
         yield KeyFooter()
 
     def on_screen_resume(self) -> None:
-        """Say where there is no room."""
         cover_without_room(self, self.app.size)
 
     @property
     def keeps_sampling(self) -> bool:
-        """Whether a covered screen goes on sampling: what covers it has no sensors of its own."""
+        """Return whether a covered screen goes on sampling, as the top one has no sensors."""
         top = self.app.screen
         if isinstance(top, BaseScreen):
             return top.USES_SENSORS_BELOW
@@ -121,12 +117,12 @@ class BaseScreen(SteadyScreen[None]):
 
     @property
     def has_way_back(self) -> bool:
-        """Whether another screen lies below: without one, whoever leaves this one leaves dlmon."""
+        """Return whether a screen lies below; without one, leaving this screen quits dlmon."""
         return self not in self.app.screen_stack[:1]
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What keys do now, by the names and tooltips that they have now."""
+        """The active bindings, with their current names and tooltips."""
         return {
             key: self._as_it_is_now(bound) if bound.node is self else bound
             for key, bound in super().active_bindings.items()
@@ -141,38 +137,38 @@ class BaseScreen(SteadyScreen[None]):
         return bound
 
     def name_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does now, where that differs from its name."""
+        """Return the current name of an action, "" for that of its binding."""
         return "Back" if action == "leave" and self.has_way_back else ""
 
     def tooltip_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does, where that differs from its tooltip."""
+        """Return the current tooltip of an action, "" for that of its binding."""
         return ""
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:
-        """What `?` says before all else, in a line each."""
+        """Names and sentences that stand at the top of the help, a line each."""
         return ()
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """What `?` explains: names and sentences."""
+        """Names and sentences that the help explains."""
         return topics_of(*self.HELP_PAGES)
 
     @property
     def has_parts(self) -> bool:
-        """Whether what it consists of is there: laid out, and not yet taken off."""
+        """Return whether the parts are laid out, and not yet removed."""
         return self.is_mounted and self.is_attached
 
     @property
     def is_showing(self) -> bool:
-        """Whether the screen is seen, be it behind a question or a menu."""
-        # While the app ends, the screen is still there but its parts are not.
+        """Return whether the screen is visible, perhaps behind a question or a menu."""
+        # While the app ends, the screen is still attached but its parts are not.
         if not self.is_attached or not self.app.is_running:
             return False
         return self.is_active or isinstance(self.app.screen, ModalScreen)
 
     def ask(self, question: QuestionScreen, take: Callable[[str], None]) -> None:
-        """Ask something over this screen, and have the answer taken."""
+        """Ask a question over this screen, and pass the answer on."""
 
         def answered(answer: str | None) -> None:
             self._question = None
@@ -182,24 +178,24 @@ class BaseScreen(SteadyScreen[None]):
         self.app.push_screen(question, answered)
 
     def withdraw_question(self) -> None:
-        """Ask no more what is still asked: nothing is to change."""
+        """Close the question that is open, as if the user chose that nothing changes."""
         if self._question is not None and self._question.is_current:
             self._question.dismiss("stay")
 
     def action_leave(self) -> None:
-        """Go back, or leave dlmon where this is all there is."""
+        """Go back, or quit dlmon from its first screen."""
         self.post_message(GoBack(self))
 
 
 class TickingScreen(BaseScreen):
-    """A screen that is painted once or twice a second, be it behind a question or a menu."""
+    """A screen that is painted every `REFRESH_S` while it is visible."""
 
     def on_mount(self) -> None:
         self.set_interval(REFRESH_S, self.timer_fired)
         self.call_after_refresh(self.tick)
 
     def on_resize(self) -> None:
-        """Draw for the new size once all parts have theirs."""
+        """Paint once all parts have their new size."""
         self.call_after_refresh(self.tick)
 
     def on_screen_resume(self) -> None:
@@ -209,7 +205,6 @@ class TickingScreen(BaseScreen):
         self.tick()
 
     def tick(self) -> None:
-        """Paint where that can be seen."""
         if self.is_showing:
             self.paint()
 

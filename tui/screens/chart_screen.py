@@ -1,4 +1,4 @@
-"""Charts on one time axis: what part of the time they show, and where they are read together."""
+"""A screen of charts that share a time axis and a cursor."""
 
 from __future__ import annotations
 
@@ -59,38 +59,37 @@ AXIS = (
 
 
 class ChartsScreen(BaseScreen):
-    """A screen whose charts are panned, zoomed and read together."""
+    """A screen whose charts are panned and zoomed together, and share a cursor."""
 
     _zoom_note = ""
 
     def __init__(self, classes: str | None = None) -> None:
         super().__init__(classes)
         self.window = TimeWindow()
-        """The part of the time that is shown."""
+        """The visible part of the run, and the cursor."""
         self._grabbed = self.window
 
     @property
     def run(self) -> RunSpan:
-        """All the time that there is."""
+        """The time span of the whole run."""
         raise NotImplementedError
 
     @property
     def plot_columns(self) -> int:
-        """How many columns all charts have room for."""
+        """The number of columns that fit all charts."""
         raise NotImplementedError
 
     def paint_window(self) -> None:
-        """Draw the charts again for what is seen and read now."""
+        """Draw the charts again for the current window."""
         raise NotImplementedError
 
-    def _look(self, window: TimeWindow) -> None:
-        """Show another part of the run, or read another instant, at once."""
+    def _show_window(self, window: TimeWindow) -> None:
         self._zoom_note = ""
         self.window = window
         self.paint_window()
 
     def action_next_view(self) -> None:
-        """Show the next larger part of the run; after the whole, the smallest."""
+        """Show the next longer part of the run; after the whole, the shortest."""
         self._zoom(self.window.next_view(self.run, self.plot_columns), NOTHING_FINER)
 
     def action_zoom_in(self) -> None:
@@ -100,9 +99,9 @@ class ChartsScreen(BaseScreen):
         self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
 
     def _zoom(self, window: TimeWindow, why_not: str) -> None:
-        """Show a larger or a smaller part of the run; say why where that changes nothing."""
+        """Show a longer or a shorter part of the run, or a note if there is none."""
         unchanged = window is self.window
-        self._look(window)
+        self._show_window(window)
         if unchanged:
             self._zoom_note = why_not
             self.paint_window()
@@ -114,35 +113,35 @@ class ChartsScreen(BaseScreen):
 
     def action_pan(self, quarters: int) -> None:
         count = self.plot_columns
-        self._look(self.window.panned(quarters * (count // 4), self.run, count))
+        self._show_window(self.window.panned(quarters * (count // 4), self.run, count))
 
     def action_move_cursor(self, samples: int) -> None:
-        self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
+        self._show_window(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
 
     def action_go_to_start(self) -> None:
-        self._look(self.window.at_start(self.run, self.plot_columns))
+        self._show_window(self.window.at_start(self.run, self.plot_columns))
 
     def action_go_to_end(self) -> None:
-        self._look(self.window.at_end(self.run, self.plot_columns))
+        self._show_window(self.window.at_end(self.run, self.plot_columns))
 
     def action_follow(self) -> None:
-        self._look(self.window.followed(self.run, self.plot_columns))
+        self._show_window(self.window.followed(self.run, self.plot_columns))
 
     def action_escape(self) -> None:
-        """Take the cursor away, else follow the run again."""
+        """Remove the cursor; without one, follow the run again."""
         if self.window.cursor_ns is not None:
-            self._look(self.window.without_cursor())
+            self._show_window(self.window.without_cursor())
         else:
             self.action_follow()
 
     def on_chart_column_clicked(self, message: Chart.ColumnClicked) -> None:
-        self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
+        self._show_window(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
 
     def on_chart_grabbed(self) -> None:
         self._grabbed = self.window
 
     def on_chart_dragged(self, message: Chart.Dragged) -> None:
-        self._look(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
+        self._show_window(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
         if message.up:

@@ -1,4 +1,4 @@
-"""Hand on what a screen shows: as a report, as Markdown, or as a picture."""
+"""Export the sessions of a screen: as a report, as Markdown, or as a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
-from tui.messages import Export, Form
+from tui.messages import Export, ExportFormat
 from tui.screens.base import BaseScreen
 from tui.screens.question import AnswerButton, QuestionScreen, stay
 
@@ -16,7 +16,7 @@ EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a pictu
 
 
 class ExportScreen(QuestionScreen):
-    """Answers with a `Form`, or `stay`."""
+    """Answers with an `ExportFormat`, or `stay`."""
 
     QUESTION = "Share as"
     ANSWERS = (
@@ -31,11 +31,11 @@ class ExportScreen(QuestionScreen):
 
 
 class ExportControls(BaseScreen):
-    """A screen of sessions that can be handed on."""
+    """A screen of sessions that can be exported."""
 
     @property
     def exported_logs(self) -> Sequence[Path]:
-        """The logs of the sessions that a report would be of."""
+        """The logs of the sessions that a report would cover."""
         raise NotImplementedError
 
     def action_export(self) -> None:
@@ -43,4 +43,4 @@ class ExportControls(BaseScreen):
 
     def _take_export_answer(self, answer: str) -> None:
         if answer != "stay":
-            self.post_message(Export(cast("Form", answer), self.exported_logs))
+            self.post_message(Export(cast("ExportFormat", answer), self.exported_logs))

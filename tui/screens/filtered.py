@@ -1,4 +1,4 @@
-"""A screen of one table that is sorted by a key, and filtered by what is typed."""
+"""A screen of a table that the user sorts and filters."""
 
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ class FilteredScreen(BaseScreen):
 
     @property
     def table(self) -> SortedTable[Any]:
-        """The table."""
         raise NotImplementedError
 
     @cached_property
     def filter_field(self) -> WholeFilterField:
-        """Where the filter is typed; hidden where there is none."""
+        """The field for the filter, hidden while there is none."""
         field = WholeFilterField()
         field.display = False
         return field
 
     @property
     def focused_without_filter(self) -> Widget | None:
-        """What has the focus while no filter is typed."""
+        """The widget that has the focus while no filter is typed."""
         return None
 
     def filter(self, typed: str) -> None:
@@ -65,13 +64,13 @@ class FilteredScreen(BaseScreen):
         self.filter(event.value)
 
     def on_input_submitted(self) -> None:
-        """Give the keys back to the table; what was typed goes on to filter it."""
+        """Give the focus back to the table, and keep the filter."""
         self.filter_field.display = bool(self.filter_field.value)
         self.set_focus(self.focused_without_filter)
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to clear the filter only where there is one, and none where one is typed."""
+        """Offer to clear the filter only if there is one, and no filter while one is typed."""
         if action == "filter":
             return self.focused is not self.filter_field
         return action != "clear_filter" or self.filter_field.display

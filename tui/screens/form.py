@@ -1,4 +1,4 @@
-"""A form over a screen, whose last line says what its fields amount to."""
+"""A form over a screen; its last line says what the typed text means, or what is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class Field(NamedTuple):
-    """A field: its id, its name, what it says while it is empty, what it begins with."""
+    """A field of a form, with its initial value."""
 
     name: str
     title: str
@@ -28,10 +28,10 @@ class Field(NamedTuple):
 
 
 class FormScreen(Dialog[Result]):
-    """Answers with what its fields amount to, or with nothing."""
+    """A form whose `read` turns its fields into a result; answers None if cancelled."""
 
     SUBMIT: ClassVar[str] = ""
-    # Whole, for Textual looks for it beside a subclass.
+    # An absolute path: Textual would look for a relative one beside the subclass.
     CSS_PATH = Path(__file__).with_name("form.tcss")
     AUTO_FOCUS = "TextField"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -41,7 +41,7 @@ class FormScreen(Dialog[Result]):
     ]
 
     def __init_subclass__(cls) -> None:
-        """Bind enter, by what it does in this form."""
+        """Bind enter under the name that it has in this form."""
         cls.BINDINGS = [Binding("enter", "submit", cls.SUBMIT, priority=True)]
         super().__init_subclass__()
 
@@ -52,12 +52,12 @@ class FormScreen(Dialog[Result]):
     def compose(self) -> ComposeResult:
         with Vertical(id="form", classes="panel") as box:
             box.border_title = Content(self._title)
-            for each in self._fields:
+            for field in self._fields:
                 with Horizontal():
-                    yield Label(each.title)
-                    field = TextField(placeholder=each.placeholder, id=each.name)
-                    field.value = each.value
-                    yield field
+                    yield Label(field.title)
+                    text_field = TextField(placeholder=field.placeholder, id=field.name)
+                    text_field.value = field.value
+                    yield text_field
             yield Static(id="summary")
         yield KeyFooter()
 
@@ -65,16 +65,16 @@ class FormScreen(Dialog[Result]):
         self._check()
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[Result | None, str, bool]:
-        """Return what the fields amount to, what is said of that, and whether it is wrong.
+        """Return the result of the fields, a sentence about it, and whether a field is wrong.
 
-        What is still being typed is not wrong before it is submitted.
+        A field that is still being typed is not wrong before it is submitted.
         """
         raise NotImplementedError
 
     def _check(self, submitted: bool = False) -> Result | None:
         typed = {
-            each.name: self.query_one(f"#{each.name}", TextField).value.strip()
-            for each in self._fields
+            field.name: self.query_one(f"#{field.name}", TextField).value.strip()
+            for field in self._fields
         }
         answer, text, wrong = self.read(typed, submitted)
         summary = self.query_one("#summary", Static)
@@ -87,11 +87,11 @@ class FormScreen(Dialog[Result]):
         self._check()
 
     def action_submit(self) -> None:
-        """Answer, once what was typed before has arrived: a field takes its keys one by one."""
+        """Submit once the field has taken the keys that were typed before, one by one."""
         (self.focused or self).call_later(self._submit)
 
     def _submit(self) -> None:
-        # Where two keys come at once, the second finds the form answered.
+        # If Enter was pressed twice, the form may be closed already.
         answer = self._check(submitted=True) if self.is_current else None
         if answer is not None:
             self.dismiss(answer)

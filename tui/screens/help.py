@@ -1,4 +1,4 @@
-"""What every panel and figure of a screen means, and its keys."""
+"""The help: the meaning of every panel and figure of a screen, and its keys."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _section(heading: str, topics: Sequence[Topic], apart: int) -> Group:
 class HelpScreen(BaseScreen):
     """The keys of a screen, then its panels and figures, a sentence each.
 
-    It covers the other screen, which would have to be drawn again behind it otherwise. What to
-    know before all else stands `first`.
+    The topics of `first` stand at the top. The help covers the other screen, so that it need not be
+    drawn behind it.
     """
 
     CSS_PATH = "help.tcss"
@@ -67,18 +67,17 @@ class HelpScreen(BaseScreen):
         yield self._box
 
     def on_resize(self) -> None:
-        """Offer to scroll where there is more than fits, once that is known."""
         self.call_after_refresh(self.refresh_bindings)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to scroll only where there is more than fits."""
+        """Offer to scroll only if there is more than fits."""
         return action not in ("scroll", "page") or self._box.max_scroll_y > 0
 
     def action_scroll(self, lines: int) -> None:
         self._box.scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by a page, less a row; up is negative."""
+        """Scroll by pages, which overlap by a row; up is negative."""
         self.action_scroll(pages * max(1, self._box.size.height - 1))
 
     def action_close(self) -> None:

@@ -1,4 +1,4 @@
-"""Choose from a list that lies over the right of what is shown: of themes, or of columns."""
+"""Choose from a list at the right of the screen, such as themes or columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CURRENT = " (now)"
 
 
 class ListDialog(Dialog[ScreenResultType]):
-    """A list over the right of what is shown, and its keys; options may be foreign texts."""
+    """A list at the right of the screen, and its keys; options are never parsed as markup."""
 
     DEFAULT_CSS = """
     ListDialog {
@@ -62,10 +62,7 @@ class ListDialog(Dialog[ScreenResultType]):
 
 
 class ThemesScreen(ListDialog[str]):
-    """A list of themes that opens on the current one; each is seen below as it is gone to.
-
-    It answers with the chosen one, or nothing.
-    """
+    """Previews the highlighted theme; answers with the chosen one, or None."""
 
     def __init__(self, names: Sequence[str], current: str) -> None:
         self._names, self._before = list(names), current

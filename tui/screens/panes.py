@@ -1,4 +1,4 @@
-"""The panes of a screen: each can be shown alone, or be hidden, and then stays so."""
+"""A screen of panes that the user hides, for later starts too, or shows alone."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ PANE_KEYS: tuple[BindingType, ...] = (
 
 
 class PanesScreen(BaseScreen):
-    """A screen of panes. Tab chooses one, Enter shows it alone, and digits hide them."""
+    """A screen of panes: Tab chooses one, Enter shows it alone, and digits hide them."""
 
     AUTO_FOCUS = ""
 
     @property
     def panes(self) -> tuple[str, ...]:
-        """The names of what can be hidden, in the order of the digits."""
+        """The names of the panes that can be hidden, in the order of the digits."""
         raise NotImplementedError
 
     def arrange_panes(self) -> None:
-        """Lay out what is shown now, and draw it."""
+        """Lay out the visible panes, and draw them."""
         raise NotImplementedError
 
     @property
     def hidden_panes(self) -> frozenset[str]:
-        """What is hidden; nothing where nothing would be left."""
+        """The names of the hidden panes; none if all would be hidden."""
         if self._hidden is None:
             self._hidden = frozenset(remembered(_HIDDEN).split())
         hidden_here = self._hidden.intersection(self.panes)
@@ -63,7 +63,7 @@ class PanesScreen(BaseScreen):
         return dict(enumerate(self.panes, 1)).get(number, "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the digits that there are panes for, and to show alone what is chosen."""
+        """Offer only digits that have a pane, and to show a pane alone only if one is chosen."""
         if action == _TOGGLE:
             return parameters[0] in range(1, len(self.panes) + 1)
         if action == "show_alone":
@@ -88,7 +88,7 @@ class PanesScreen(BaseScreen):
         if len(toggled) == len(self.panes):
             self.notify("one pane has to stay", severity="warning")
             return
-        # Another screen, or another dlmon, may have hidden something meanwhile.
+        # Another screen, or another dlmon, may have hidden other panes meanwhile.
         self._hidden = frozenset(remembered(_HIDDEN).split()).difference(self.panes) | toggled
         try:
             remember(_HIDDEN, " ".join(sorted(self._hidden)))

@@ -1,4 +1,4 @@
-"""Go through something recorded: the line that says where it is, and the keys."""
+"""The controls of a replay: the line that says where it is, and the keys."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tui.widgets.lines import (
 from tui.widgets.text_field import TextField
 
 FAST_REFRESH_S = 0.25
-# A person doesn't wait for less than this, so a seek is not shown as reading.
+# A seek that takes less than this shows no progress.
 BRIEF_S = 0.2
 _MARK = Binding.Group("Mark", compact=True)
 _SPEED = Binding.Group("Speed", compact=True)
 
-# With priority, each is done before the next one: what is typed after : is part of the time.
+# With priority, so that the keys after ":" go into its field.
 PLAYBACK_KEYS = [
     replace(binding, priority=True)
     for binding in (
@@ -84,23 +84,23 @@ PLAYBACK_HELP = Path(__file__).with_name("playback.md")
 
 
 class PlaybackLine(Lines):
-    """One row; `show` takes what is played."""
+    """One row; `show` takes the player."""
 
     DEFAULT_CSS = "PlaybackLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, player: Player, note: str) -> list[TextRow]:
-        """Return where it is, and what was just done, which goes where both have no room."""
+        """Return the position, and the note if both fit."""
         note = note or reading_text(player.ahead_share)
-        right: TextRow = ((note, MUTED),) if note else ()
-        left = _left(player, width - row_width(right) - (APART if right else 0))
-        if row_width(left) + row_width(right) + APART > width:
-            return [left]
-        return [joined(left, right, width)]
+        end: TextRow = ((note, MUTED),) if note else ()
+        start = _position(player, width - row_width(end) - (APART if end else 0))
+        if row_width(start) + row_width(end) + APART > width:
+            return [start]
+        return [joined(start, end, width)]
 
     show = shows(rows)
 
 
-def _left(player: Player, room: int) -> TextRow:
+def _position(player: Player, room: int) -> TextRow:
     state = f"replay {speed_text(player.speed)}" if player.is_playing else "replay paused"
     state = "replay ended" if player.is_over else state
     position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
@@ -113,7 +113,7 @@ def _left(player: Player, room: int) -> TextRow:
 
 
 class SeekScreen(FormScreen[float]):
-    """One field; answers with the seconds since the session began, or with nothing."""
+    """One field; answers with the seconds since the session began, or None."""
 
     SUBMIT = "Go to"
 
@@ -124,7 +124,6 @@ class SeekScreen(FormScreen[float]):
         self.set_focus(self.query_one(TextField))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[float | None, str, bool]:
-        """Read the time; while it is typed, it is not wrong yet."""
         try:
             return read_moment(typed["moment"]), HOW_TO_SAY, False
         except ValueError:
@@ -132,7 +131,7 @@ class SeekScreen(FormScreen[float]):
 
 
 class PlaybackControls(BaseScreen):
-    """A screen of something recorded, which says in a line where that is and how fast it plays."""
+    """A screen that plays a recording, with a line for its position and speed."""
 
     _note = ""
     _sought_s = 0.0
@@ -140,26 +139,25 @@ class PlaybackControls(BaseScreen):
 
     @property
     def player(self) -> Player:
-        """What is played."""
+        """The player of the recording."""
         raise NotImplementedError
 
     def go_to_mark(self, forward: bool) -> str | None:
-        """Show the next mark, or the one before, and say what it is; None where there is none."""
+        """Go to the next mark, or to the one before; return its text, or None without one."""
         raise NotImplementedError
 
     def show_moment(self) -> None:
-        """Show what is played where it has been moved to."""
+        """Show the moment that the player has moved to."""
         raise NotImplementedError
 
     def name_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does now, where that differs from its name."""
         if action == "pause" and not self._is_playing:
             return "Play"
         return super().name_of_action(action)
 
     @property
     def is_brief_seek(self) -> bool:
-        """Whether a moment is still read for that was gone to just now."""
+        """Return whether the player is still reading for a seek of just now."""
         return self.player.read_share is not None and time.monotonic() < self._sought_s + BRIEF_S
 
     def paint_playback(self) -> None:
@@ -168,9 +166,9 @@ class PlaybackControls(BaseScreen):
         if plays != self._is_playing:
             self._is_playing = plays
             self.refresh_bindings()
-        # Of the mark that was gone to, it has played on.
-        is_past = player.is_playing and time.monotonic() > self._sought_s + ZOOM_NOTE_S
-        self.query_one(PlaybackLine).show(player, "" if is_past else self._note)
+        # Once the player has moved on from a mark, its note goes.
+        is_outdated = player.is_playing and time.monotonic() > self._sought_s + ZOOM_NOTE_S
+        self.query_one(PlaybackLine).show(player, "" if is_outdated else self._note)
 
     def action_pause(self) -> None:
         if self.player.is_playing and not self.player.is_over:
@@ -189,9 +187,9 @@ class PlaybackControls(BaseScreen):
         forward = direction > 0
         text = self.go_to_mark(forward)
         if text is None:
-            where = "after" if forward else "before"
+            side = "after" if forward else "before"
             unread = forward and self.player.ahead_share is not None
-            text = f"no mark {where} this one{' was found yet' if unread else ''}"
+            text = f"no mark {side} this one{' was found yet' if unread else ''}"
         self._show(text)
 
     def action_seek_start(self) -> None:
@@ -203,7 +201,7 @@ class PlaybackControls(BaseScreen):
         self._show("")
 
     async def action_seek(self) -> None:
-        """Ask for a time, and let no other key come before that is done."""
+        """Ask for a time; awaited, so that no key is handled before the form is there."""
         await self.app.push_screen(SeekScreen(), self._seek_s)
 
     def _seek_s(self, seconds: float | None) -> None:

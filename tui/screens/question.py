@@ -1,4 +1,4 @@
-"""Ask something over a screen: each answer has a button, a key, and says what follows."""
+"""A question over a screen: each answer has a button, a key, and a consequence."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ONCE_MORE = ("Ctrl-C", "once more stops it")
 
 
 class AnswerButton(NamedTuple):
-    """What is answered, its key and button, and what follows from it.
+    """An answer with its key, its button and its consequence.
 
-    `name` stands before what follows, where that is not the button's label.
+    `name` stands before the consequence, in place of the button's label.
     """
 
     value: str
@@ -45,20 +45,20 @@ class QuestionScreen(Dialog[str]):
     """Asks a question; its last answer is `stay`, and changes nothing.
 
     Args:
-        question: what is asked, where that is not always the same.
-        before: lines above what follows from each answer: a name and a text.
+        question: the question, instead of `QUESTION`.
+        before: lines above the consequences: a name and a text.
         after: lines below.
-        follows: what follows from the first answers, where that is not always the same.
+        follows: consequences of the first answers, instead of their own.
     """
 
     fits_any_size = True
-    """It is asked in a terminal that has no room for a screen too."""
+    """The question is shown even if the terminal is too small for other screens."""
 
     QUESTION: ClassVar[str] = ""
     ANSWERS: ClassVar[tuple[AnswerButton, ...]] = ()
     ON_CTRL_C: ClassVar[str] = STAY
     AFTER: ClassVar[tuple[tuple[str, str], ...]] = ()
-    # Whole, for Textual looks for it beside a subclass.
+    # An absolute path: Textual would look for a relative one beside the subclass.
     CSS_PATH = Path(__file__).with_name("question.tcss")
     AUTO_FOCUS = f"#{STAY}"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,7 +72,10 @@ class QuestionScreen(Dialog[str]):
         cls.BINDINGS = [
             *vars(cls).get("BINDINGS", ()),
             Binding("ctrl+c,ctrl+q", f"answer('{cls.ON_CTRL_C}')", show=False),
-            *(Binding(each.key, f"answer('{each.value}')", each.label) for each in cls.ANSWERS),
+            *(
+                Binding(answer.key, f"answer('{answer.value}')", answer.label)
+                for answer in cls.ANSWERS
+            ),
         ]
         super().__init_subclass__()
 
@@ -85,23 +88,24 @@ class QuestionScreen(Dialog[str]):
     ) -> None:
         super().__init__()
         self._question = question or self.QUESTION
-        texts = [*follows, *(each.follows for each in self.ANSWERS[len(follows) :])]
-        names = [each.name or each.label for each in self.ANSWERS]
+        texts = [*follows, *(answer.follows for answer in self.ANSWERS[len(follows) :])]
+        names = [answer.name or answer.label for answer in self.ANSWERS]
         self._lines = [*before, *zip(names, texts, strict=True), *self.AFTER, *after]
 
     def compose(self) -> ComposeResult:
         with Vertical(id="question"):
             yield Label(Content(self._question))
             with Horizontal():
-                for each in self.ANSWERS:
-                    key = "esc" if each.value == STAY else each.key.split(",")[0]
-                    yield Button(f"{each.label} ({key})", id=each.value, variant=each.variant)
+                for answer in self.ANSWERS:
+                    key = "esc" if answer.value == STAY else answer.key.split(",")[0]
+                    text = f"{answer.label} ({key})"
+                    yield Button(text, id=answer.value, variant=answer.variant)
             names = max(_NAMES, *(len(name) + 1 for name, _ in self._lines))
             lines = [
                 Content.assemble((name.ljust(names), "bold"), text) for name, text in self._lines
             ]
             yield Static(Content("\n").join(lines), id="consequences")
-        # Its own keys over those of the session, which do nothing now.
+        # This footer covers the one of the screen below, whose keys do nothing now.
         yield KeyFooter()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

@@ -15,13 +15,13 @@ from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
 
 
 class _Wording(NamedTuple):
-    """How a question names what runs, and what follows for it from each answer."""
+    """The sentences of the questions about a session, and the consequences of each answer."""
 
-    runs: str
+    still_runs: str
     stop: str
-    stopped: str
-    left: str
-    again: str = ""
+    if_stopped: str
+    if_detached: str
+    if_repeated: str = ""
 
 
 _RUN = _Wording(
@@ -66,7 +66,7 @@ class QuitScreen(QuestionScreen):
 
     def __init__(self, header: SessionHeader) -> None:
         words = _wording_of(header)
-        super().__init__(words.runs, follows=(words.stopped, words.left))
+        super().__init__(words.still_runs, follows=(words.if_stopped, words.if_detached))
 
 
 class StopScreen(QuestionScreen):
@@ -77,7 +77,7 @@ class StopScreen(QuestionScreen):
 
     def __init__(self, header: SessionHeader) -> None:
         words = _wording_of(header)
-        super().__init__(words.stop, follows=(words.stopped,))
+        super().__init__(words.stop, follows=(words.if_stopped,))
 
 
 class OutOfQueueScreen(QuestionScreen):
@@ -91,7 +91,7 @@ class OutOfQueueScreen(QuestionScreen):
 
 
 class AgainScreen(QuestionScreen):
-    """Answers `again` or `stay`; one of several runs that follow each other `ends_series`."""
+    """Answers `again` or `stay`; repeating one run of a series `ends_series`."""
 
     ANSWERS = (
         AnswerButton("again", "a", "Stop it and run again", "", "error", "Again"),
@@ -100,34 +100,33 @@ class AgainScreen(QuestionScreen):
 
     def __init__(self, header: SessionHeader, ends_series: bool = False) -> None:
         words = _wording_of(header)
-        after = [("Then", words.again)]
+        after = [("Then", words.if_repeated)]
         if ends_series:
             after.append(("", "once; no other run of this series follows"))
-        super().__init__(words.runs, after=after, follows=(words.stopped,))
+        super().__init__(words.still_runs, after=after, follows=(words.if_stopped,))
 
 
 class SessionControls(BaseScreen):
     """A screen of a session that can be stopped, or left running."""
 
     stop_requested = False
-    """Whether the session was stopped from here."""
+    """The user asked this screen to stop the session."""
     detached = False
-    """Whether the session was left running here."""
+    """The user left the session running."""
     _leave_when_stopped = False
-    _left = False
+    _has_left = False
 
     @property
     def shown_session(self) -> SessionSource:
-        """The session."""
         raise NotImplementedError
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was stopped from here, and is not over yet."""
+        """Return whether this screen asked the session to stop and it still runs."""
         return self.stop_requested and self.shown_session.running
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop or detach only what runs; who only looks on detaches by leaving."""
+        """Offer to stop or detach only a session that runs and is not being stopped."""
         if action in ("stop", "detach"):
             return self.shown_session.running and not self.stop_requested
         return super().check_action(action, parameters)
@@ -140,7 +139,7 @@ class SessionControls(BaseScreen):
             self.stop()
 
     def stop(self) -> bool:
-        """Stop the session after what it is at; return whether it can be."""
+        """Ask the session to stop; return whether that is possible."""
         if self.stop_requested:
             return True
         if not self.shown_session.stop():
@@ -155,13 +154,13 @@ class SessionControls(BaseScreen):
         return NewAlerts()
 
     def take_alert(self) -> None:
-        """Tell the newest alert, unless it is from before the session was shown."""
+        """Notify of the newest alert, unless it is older than this screen."""
         alert = self._new_alerts.take(self.shown_session)
         if alert is not None:
             self.post_message(TellAlert(alert.text))
 
     def take_refusal(self) -> None:
-        """Say why the session was not stopped after all, and offer to stop it again."""
+        """If the stop was refused, say why, and offer to stop again."""
         reason = self.shown_session.why_not_stopped
         if self.is_stopping and reason is not None:
             self.notify(clean(reason), severity="warning", markup=False)
@@ -169,7 +168,7 @@ class SessionControls(BaseScreen):
             self.refresh_bindings()
 
     def forget_stop(self) -> None:
-        """Be as before the session was stopped, and wait for its end no more."""
+        """Forget that the session was asked to stop, and don't wait for its end."""
         self.stop_requested = self._leave_when_stopped = False
 
     def action_detach(self) -> None:
@@ -178,9 +177,9 @@ class SessionControls(BaseScreen):
         self.leave()
 
     def action_leave(self) -> None:
-        """Leave; ask first when the session is ours and still runs.
+        """Leave; ask first if the session is ours and still runs.
 
-        One that is being stopped is waited for, unless asked to leave again.
+        If it is being stopped, leave when it has ended, or at once when asked a second time.
         """
         ours_runs = self.shown_session.running and self.shown_session.is_ours
         if self._leave_when_stopped or not ours_runs:
@@ -192,7 +191,7 @@ class SessionControls(BaseScreen):
 
     def _take_leave_answer(self, answer: str) -> None:
         if not self.shown_session.running:
-            # It ended while we asked: leave as from any session that is over, or stay to see it.
+            # It ended during the question.
             if answer in ("stop", "leave"):
                 self.leave()
         elif answer == "leave":
@@ -202,6 +201,6 @@ class SessionControls(BaseScreen):
 
     def leave(self) -> None:
         """Leave without a question, once."""
-        if not self._left:
-            self._left = True
+        if not self._has_left:
+            self._has_left = True
             self.post_message(GoBack(self))

@@ -1,4 +1,4 @@
-"""What is shown until a session can be: what is on its way, and what is known of it by now."""
+"""The screen that waits for a session to start or to be read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tui.screens.base import HELP, BaseScreen
 
 
 class StartingScreen(BaseScreen):
-    """A line that says what is on its way, for as long as that takes.
+    """A sentence that says what is being waited for.
 
     Args:
-        sentence: what is waited for.
-        work: what is waited for; it puts another screen in place of this one. Whoever takes this
-            one off ends it.
-        exit_code: that of dlmon where a person leaves its first screen meanwhile.
-        known: shows what is known of it by now.
+        sentence: the sentence at first.
+        work: does the work in the background, then replaces this screen; closing the screen
+            cancels it.
+        exit_code: dlmon's exit code if the user leaves this screen and it is the first.
+        details: shows the details of the session that are known already.
     """
 
     DEFAULT_CSS = """
@@ -44,27 +44,26 @@ class StartingScreen(BaseScreen):
     HELP_PAGES = (Path(__file__).with_name("starting.md"),)
 
     take_out_of_queue: Callable[[], object] | None = None
-    """Cancels what waits in Slurm's queue; None for what does not."""
+    """Cancels the job in Slurm's queue; None if the session is not in a queue."""
 
     def __init__(
         self,
         sentence: str,
         work: Callable[[StartingScreen], Coroutine[Any, Any, None]],
         exit_code: int,
-        known: Widget | None = None,
+        details: Widget | None = None,
     ) -> None:
-        """Begin nothing before the screen is painted."""
         super().__init__()
         self.exit_code = exit_code
-        self._sentence, self._work, self._known = sentence, work, known
+        self._sentence, self._work, self._details = sentence, work, details
 
     def compose_parts(self) -> ComposeResult:
-        if self._known is not None:
-            yield self._known
+        if self._details is not None:
+            yield self._details
         yield Static(Content(self._sentence), id="waiting")
 
     def on_mount(self) -> None:
-        # Nothing is painted before the app's own queue is read.
+        # By way of the app's queue: the screen is painted only after that is read.
         self.app.call_later(self.call_after_refresh, self._begin)
 
     def _begin(self) -> None:
@@ -72,7 +71,7 @@ class StartingScreen(BaseScreen):
             self.run_worker(partial(self._work, self))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop only what waits in a queue: all else begins at once."""
+        """Offer to stop only a session that waits in a queue."""
         if action == "stop":
             return self.take_out_of_queue is not None
         return super().check_action(action, parameters)
@@ -87,7 +86,7 @@ class StartingScreen(BaseScreen):
             self.take_out_of_queue()
 
     def show_text(self, sentence: str) -> None:
-        """Show how far it has come, as long as this is shown."""
+        """Show another sentence."""
         for waiting in self.query("#waiting").results(Static):
             waiting.update(Content(sentence), layout=False)
 
@@ -98,21 +97,21 @@ Read = TypeVar("Read")
 async def read_in_thread(
     read: Callable[[Callable[[float], None]], Read], on_read: Callable[[float], None]
 ) -> Read:
-    """Return what `read` does, in a thread.
+    """Run `read` in a thread, and return its result.
 
     Args:
-        read: takes a function that it calls with how much is read, 0 to 1. Where nobody waits any
-            more, that function ends it by an exception.
-        on_read: is called on the loop with the same.
+        read: takes a function to call with the share read so far, 0 to 1; once the caller is
+            cancelled, that function raises an exception, which ends the thread.
+        on_read: is called with the same share, on the event loop.
     """
-    loop, is_left = asyncio.get_running_loop(), threading.Event()
+    loop, is_over = asyncio.get_running_loop(), threading.Event()
 
     def report(share: float) -> None:
-        if is_left.is_set():
+        if is_over.is_set():
             raise asyncio.CancelledError
         loop.call_soon_threadsafe(on_read, share)
 
     try:
         return await asyncio.to_thread(read, report)
     finally:
-        is_left.set()
+        is_over.set()

@@ -1,4 +1,7 @@
-"""Why a workload can't be run with the value of an option: a sentence each, or None."""
+"""Checks of options: each returns a sentence that says why a value is impossible, or None.
+
+`here` is true if the run is to be on this host.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _SHOWN_PATH_LENGTH = 100
 def within(
     subject: str, shortest_s: float, longest_s: float
 ) -> Callable[[float, bool], str | None]:
-    """Return what says why a number of seconds can't be."""
+    """Return a check of a number of seconds."""
 
     def check(seconds: float, here: bool) -> str | None:
         if shortest_s <= seconds <= longest_s:
@@ -37,21 +40,21 @@ def within(
 
 
 def check_device(device: str, here: bool) -> str | None:
-    """Say why no device has such a name; whether this machine has it is checked at the launch."""
+    """Check the name of a device; the launch checks if the host has it."""
     from dlmon.launch.device import check_device_name
 
     return _refusal(check_device_name, device)
 
 
 def check_number_of_devices(devices: int, here: bool) -> str | None:
-    """Say why a batch can't be divided among so many devices."""
+    """Check the number of devices that share a batch."""
     from dlmon.launch.device import check_devices
 
     return _refusal(check_devices, devices)
 
 
 def check_number_of_cpus(cpus: int, here: bool) -> str | None:
-    """Say why a process can't be kept to so many CPUs."""
+    """Check the number of CPUs that a process may use."""
     if not here:
         return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
     if not hasattr(os, "sched_getaffinity"):
@@ -62,12 +65,12 @@ def check_number_of_cpus(cpus: int, here: bool) -> str | None:
 
 
 def check_python(python: str | None, here: bool) -> str | None:
-    """Say why it can't be started; what is installed in it is checked at the launch."""
+    """Check the path of an interpreter; the launch checks its packages."""
     if python is None:
         return NO_KERAS if here and not has_keras() else None
     if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
         return None
-    # Another machine may have what this one lacks.
+    # Another host may have an interpreter that this one lacks.
     if not here and python.strip():
         return None
     return (
@@ -78,17 +81,17 @@ def check_python(python: str | None, here: bool) -> str | None:
 
 @cache
 def has_keras() -> bool:
-    """Return whether our own interpreter has what the workloads are built with."""
+    """Return whether our own interpreter has Keras, which the workloads need."""
     return find_spec("keras") is not None
 
 
 def check_price(price: str, here: bool) -> str | None:
-    """Say why it is no price."""
+    """Check a price."""
     return _refusal(parse_price, price)
 
 
 def _refusal(take: Callable[..., object], *values: object) -> str | None:
-    """Return the sentence with which a function refuses these values."""
+    """Return the message of the `ValueError` that a function raises for these values, if any."""
     try:
         take(*values)
     except ValueError as error:
@@ -97,37 +100,37 @@ def _refusal(take: Callable[..., object], *values: object) -> str | None:
 
 
 def check_name(name: str, here: bool) -> str | None:
-    """Say why no session can be called that."""
+    """Check the name of a session."""
     return refuse_name(name)
 
 
 def check_host(host: str, here: bool) -> str | None:
-    """Say why nothing can be a host of that name."""
+    """Check the name of a host."""
     from dlmon.remote import host_names as hosts
 
     return _refusal(hosts.check_host, host)
 
 
 def check_alert(address: str, here: bool) -> str | None:
-    """Say why nothing can be sent to an address; it may hold a secret, so it is not repeated."""
+    """Check an address for alerts; it may hold a secret, so the message doesn't repeat it."""
     from dlmon.alerts.alert_settings import OFF, address_of
 
     return None if address == OFF else _refusal(partial(address_of, here=here), address)
 
 
 def check_log_dir(log_dir: str, here: bool) -> str | None:
-    """Say why sessions can't be kept in a directory, which need not be there yet."""
+    """Check a log directory, which need not exist yet."""
     if not log_dir.strip():
         return NO_DIRECTORY
     if not here:
         return None
     try:
         directory = log_directory(Path(log_dir))
-        there = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+        existing = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
     except LogError as error:
         return str(error)
-    if not there.is_dir():
-        return f"the log directory can't be there: {there} is not a directory"
-    if not os.access(there, os.W_OK | os.X_OK):
-        return f"the log directory can't be there: {there} is not writable"
+    if not existing.is_dir():
+        return f"the log directory can't be there: {existing} is not a directory"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return f"the log directory can't be there: {existing} is not writable"
     return None

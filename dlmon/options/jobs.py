@@ -23,16 +23,20 @@ def make_job(
     options: RunOptions,
     alerts: AlertSettings | None = None,
 ) -> Job:
-    """Return the job that these options amount to, the workload's defaults filled in.
+    """Return the job for these options, with the workload's defaults filled in.
 
-    Its session is recorded in the `usual` place, unless the options name another.
+    Args:
+        workload: the workload.
+        usual: the log directory, unless the options name another.
+        options: the options.
+        alerts: the settings for alerts.
 
     Raises:
-        LogError: the options name a log directory relative to one that was deleted.
+        LogError: the options name a log directory relative to a deleted one.
     """
-    # By which command a workload is run on another machine, the host knows.
+    # Another host has a command of its own for workloads.
     command = python_command("workloads") if options.host is None else ()
-    # On several devices each has as large a batch; how many those are is known where it runs.
+    # The default holds for each device, whose number is only known where the job runs.
     batch_size = None if options.wants_several else workload.batch_size
     return Job(
         workload=workload.name,
@@ -57,16 +61,19 @@ def make_script_job(
     expected: Mapping[str, int | None] | None = None,
     alerts: AlertSettings | None = None,
 ) -> Job:
-    """Return the job that runs a script of a person's own.
+    """Return the job that runs a user's script.
 
-    Without a directory it runs here, or in the home directory of another machine. What a person
-    says of its training is `expected`, by the names of `dlmon.supervisor.expected`; None is
-    unknown. Its session is recorded in the `usual` place, unless the options name another.
+    Args:
+        command: the command of the script.
+        directory: its working directory; None for the current one, or home on another host.
+        usual: the log directory, unless the options name another.
+        options: the options.
+        expected: the user's data on the training, by the names in `dlmon.supervisor.expected`.
+        alerts: the settings for alerts.
 
     Raises:
-        FileNotFoundError: it would run in a working directory that was deleted; the message is a
-            sentence for a person.
-        LogError: the options name a log directory relative to one that was deleted.
+        FileNotFoundError: the current directory was deleted; the message is for the user.
+        LogError: the options name a log directory relative to a deleted one.
     """
     if options.host is None:
         try:
@@ -83,7 +90,7 @@ def make_script_job(
             "interval": options.interval,
             "pcie": options.pcie,
             "price": options.price,
-            **{name: said for name, said in (expected or {}).items() if said is not None},
+            **{name: value for name, value in (expected or {}).items() if value is not None},
         },
         script=True,
         directory=directory,
@@ -97,7 +104,7 @@ def make_recording(
     for_s: float | None,
     alerts: AlertSettings | None = None,
 ) -> Job:
-    """Return the job that records a machine, for so long or until it is stopped."""
+    """Return the job that records a machine for `for_s`, or until it is stopped."""
     return Job(
         workload="",
         command=(),
@@ -123,15 +130,14 @@ def _of_any_job(usual: Path, options: RunOptions, alerts: AlertSettings | None) 
 
 
 def output_size(columns: int, rows: int) -> tuple[int, int]:
-    """Return the size of the terminal that a script writes to, of the one that it is shown in."""
+    """Return the terminal size for a script whose output is shown in a terminal of this size."""
     return max(40, columns - 4), rows
 
 
 def recorded_options(header: SessionHeader) -> RunOptions | None:
-    """Return the options that a session was launched with; None if a log records invalid ones.
+    """Return the options of a session, as recorded; None if they are invalid.
 
-    The workload's defaults are filled in there, so they come back as numbers.
-    Where it was kept, what it was called, and whether it was detached, is not among them.
+    They include the workload's defaults, but not the log directory, the name and `detach`.
     """
     recorded = {name: value for name, value in header.options.items() if name in SETTINGS}
     return RunOptions(**recorded) if known_options(recorded) == recorded else None

@@ -1,4 +1,4 @@
-"""What an option of `run` is: how it is read, checked, shown and explained. Pure."""
+"""An option of `run`: its parsing, its check, its text in forms and help. Pure."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 from dlmon.records.words import TITLES
 
-# What watches and shows needs no workload: it would be read before the first paint.
+# Most commands need no workload, and would import the catalog before the first paint.
 if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 NONE = "none"
-"""What a person types for an option that is not to be set, whatever config.toml says."""
+"""The text that unsets an option, whatever config.toml says."""
 YES, NO = "yes", "no"
 
 Check = Callable[[Any, bool], str | None]
-"""Says in one sentence why nothing can be run with a value, here or on any machine."""
+"""Takes a value, and true to check it for this host; returns why it is impossible, or None."""
 
 
 class UnreadableOption(ValueError):
-    """A text that says nothing an option could be; the message is a sentence."""
+    """A text is not a value of an option; the message is a sentence."""
 
 
 class Scope(IntEnum):
-    """Where an option may stand; each has the places of those above it too."""
+    """The uses of an option; each level includes the ones before it."""
 
     LAUNCH = 0
     """`run` and its form."""
     SETTING = 1
-    """`config.toml`; from here on, a session records its value."""
+    """A default in `config.toml`; sessions record the value from this level on."""
     SHARED = 2
-    """`sweep`, where one value holds for all runs."""
+    """`sweep`, with one value for all runs."""
     VARIED = 3
-    """`--vary`, for what a run takes another time with."""
+    """`--vary`: the option affects the time of a run."""
 
 
 @record(frozen=True)
 class Option:
-    """One option of `run`, of which every place that offers, reads or explains it is made.
+    """An option of `run`; the command line, the forms, the settings and the docs are made of it.
 
     Attributes:
-        default: its value unless somebody sets it.
-        label: what the form calls it; without one, its name.
+        default: its default value.
         hint: what it is, in a few words.
-        help: what it does, in a sentence, for somebody who has never heard of it.
-        metavar: what stands for its value in `--help`; without one, its choices.
-        choices: words that it can be, the usual one first.
-        read: turns a text without blanks at its ends into a value; raises `UnreadableOption`.
-        check: without one, only the choices are taken, where there are any.
-        checks_unset: whether `check` has something to say of None too.
-        limits: whether the workload itself takes or refuses a value, if there is one.
-        unset: what stands for None: that no value is set.
-        default_words: the default in words, where `unset` doesn't say enough.
-        noun: what it is the number of, if it is one.
-        brief: what a sentence calls it; without one, its name.
-        says_itself: whether a value needs no name beside it, as `cpu`.
-        is_of_workload: without a value, that of the workload holds, under the same name.
-        scope: where it may stand.
-        is_swept: though it is of one launch, a sweep may share and vary it.
-        path: `file` or `dir` where its value is the path of one.
-        yes: what the form shows for yes, where yes or no is the answer.
-        is_secret: whether no sentence repeats its value.
-        hints: what some of its values are, in a few words, where `hint` is of another.
-        name: what the field, `--vary` and config.toml call it.
+        help: what it does, in a sentence for a newcomer.
+        label: its name in the form; empty for `name`.
+        metavar: the placeholder for its value in `--help`; empty for its choices.
+        choices: its possible words, the default first.
+        parse: parses a text without blanks at its ends; raises `UnreadableOption`.
+        check: returns why a value is impossible; None to allow the choices, or all without any.
+        checks_unset: `check` is called for None too.
+        limits: the workload itself has limits for the value.
+        unset: the text for None.
+        default_words: the text for the default, if `unset` is not enough.
+        noun: the noun to count with its value, such as epoch.
+        brief: its name in a sentence; empty for `name`.
+        says_itself: its values, such as `cpu`, need no name beside them.
+        is_of_workload: the default is the workload's attribute of this name.
+        scope: its uses.
+        is_swept: a sweep may share and vary it, although its scope is `LAUNCH`.
+        path: `file` or `dir` if its value is a path; else None.
+        yes: the text for yes in the form.
+        is_secret: messages must not repeat its value.
+        hints: other hints, by value.
+        name: its name as a field, in `--vary` and in config.toml.
     """
 
     default: object
@@ -77,7 +77,7 @@ class Option:
     label: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
-    read: Callable[[str], object] = str
+    parse: Callable[[str], object] = str
     check: Check | None = None
     checks_unset: bool = False
     limits: bool = False
@@ -96,27 +96,26 @@ class Option:
     name: str = ""
 
     def hint_for(self, text: str) -> str:
-        """Say in a few words what it is, or what a text stands for that has a hint of its own."""
+        """Return the hint for a typed text."""
         return self.hints.get(text.partition(":")[0], self.hint)
 
     @property
     def flag(self) -> str:
-        """What the command line calls it."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is on or off, and takes no value on the command line."""
+        """True if it is on or off, and takes no value on the command line."""
         return isinstance(self.default, bool)
 
     @property
     def is_setting(self) -> bool:
-        """Whether config.toml may hold a default for it."""
+        """True if config.toml may have a default for it."""
         return self.scope >= Scope.SETTING
 
     @property
     def values_text(self) -> str:
-        """What stands for its value in a line of help."""
+        """The placeholder for its value in help."""
         return self.metavar or "|".join(self.choices)
 
     @property
@@ -129,11 +128,11 @@ class Option:
 
     @property
     def called(self) -> str:
-        """What a sentence calls it."""
+        """Its name in a sentence."""
         return self.brief or self.name.replace("_", " ")
 
     def words(self, value: object) -> str:
-        """Say what it is set to: `batch 64`, `10 epochs`, `all steps`, `JIT on`, `cpu`."""
+        """Return the words for a value: `batch 64`, `10 epochs`, `all steps`, `JIT on`, `cpu`."""
         text = (self.default_words or self.unset) if value is None else as_text(value)
         if self.noun:
             number = f"{value:,}" if isinstance(value, int) else text
@@ -141,22 +140,22 @@ class Option:
         return TITLES.get(text, text) if self.says_itself else f"{self.called} {text}"
 
     def value_of(self, text: str) -> object:
-        """Read what was typed, without blanks at its ends.
+        """Return the value of a typed text, without blanks at its ends.
 
         Raises:
-            UnreadableOption: it says nothing that the option could be.
+            UnreadableOption: the text is not a value of this option.
         """
         if self.is_switch:
             if text not in (YES, NO):
                 raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
             return text == YES
-        # Where there are no settings, there is nothing to undo.
+        # "none" undoes a setting.
         if self.default is None and self.is_setting and text.lower() == NONE:
             return None
-        return self.read(text)
+        return self.parse(text)
 
     def problem(self, value: object, workload: Workload | None, here: bool) -> str | None:
-        """Say in one sentence why it can't have a value, here or on any machine."""
+        """Return a sentence that says why a value is impossible, here or on any host; else None."""
         if self.limits:
             if workload is None:
                 return None
@@ -167,24 +166,24 @@ class Option:
             return self.check(value, here) if value is not None or self.checks_unset else None
         if not self.choices or value in self.choices:
             return None
-        *others, last = self.choices
-        return f"there is no {self.name} {quoted(f'{value}')}: use {', '.join(others)} or {last}"
+        *first, last = self.choices
+        return f"there is no {self.name} {quoted(f'{value}')}: use {', '.join(first)} or {last}"
 
     def placeholder(self, value: object, workload: Workload) -> str:
-        """Return what an empty field stands for where `value` is configured."""
+        """Return the text of an empty field, for the configured value."""
         if value is None and self.is_of_workload:
             value = getattr(workload, self.name)
         return self.unset if value is None else as_text(value)
 
 
 def option(**described: Any) -> Any:
-    """Describe the field of a dataclass by what `Option` takes, and give it its default."""
-    made = Option(**described)
-    return field(default=made.default, metadata={"option": made})
+    """Return a dataclass field for an `Option` with these attributes, with its default."""
+    option = Option(**described)
+    return field(default=option.default, metadata={"option": option})
 
 
 def as_text(value: object) -> str:
-    """Write an option's value as a person would type it."""
+    """Return the text that users would type for a value."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -195,9 +194,9 @@ def as_text(value: object) -> str:
 
 
 def whole_number_of(subject: str) -> Callable[[str], int]:
-    """Return what reads a whole number."""
+    """Return a parser for whole numbers, whose errors name the subject."""
 
-    def read(text: str) -> int:
+    def parse(text: str) -> int:
         try:
             return whole_number(text)
         except ValueError:
@@ -207,13 +206,13 @@ def whole_number_of(subject: str) -> Callable[[str], int]:
         except OverflowError:
             raise UnreadableOption(f"{subject} can't be as large as {quoted(text)}") from None
 
-    return read
+    return parse
 
 
 def seconds_of(subject: str, example: str) -> Callable[[str], float]:
-    """Return what reads a number of seconds."""
+    """Return a parser for seconds, whose errors name the subject and an example."""
 
-    def read(text: str) -> float:
+    def parse(text: str) -> float:
         try:
             return decimal_number(text)
         except ValueError:
@@ -221,4 +220,4 @@ def seconds_of(subject: str, example: str) -> Callable[[str], float]:
                 f"{subject} must be a number of seconds, such as {example}, not {quoted(text)}"
             ) from None
 
-    return read
+    return parse

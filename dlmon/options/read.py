@@ -1,4 +1,4 @@
-"""Read options, and lengths of time, from what was typed into a form or on a command line. Pure."""
+"""Read options and durations from the texts of a form or a command line. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SHORTEST_S, LONGEST_S = 1, 366 * 86_400
 
 @record(frozen=True)
 class TypedOptions:
-    """The options that a form holds, and a sentence for each text that can't be read."""
+    """The options in a form, and a sentence for each unreadable text."""
 
     options: RunOptions
     unreadable: Mapping[str, str]
 
     def problems(self, workload: Workload) -> dict[str, str]:
-        """Say in one sentence each which options can't be run, in the order of the form."""
+        """Return a sentence for each wrong option, in the order of the form."""
         problems = {**self.options.problems(workload), **self.unreadable}
         return {name: problems[name] for name in OPTIONS if name in problems}
 
 
 def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptions:
-    """Read a form, blanks at the ends aside; an empty text leaves an option as it is configured."""
+    """Read the texts of a form; an empty text leaves the option as configured."""
     values: dict[str, Any] = {}
     unreadable = {}
     for name, text in texts.items():
@@ -48,32 +48,30 @@ def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptio
 
 
 def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> RunOptions:
-    """Read what stands on a command line, by option; None for what does not.
+    """Read the texts of a command line, by option; None for an absent option.
 
     Raises:
-        UnreadableOption: one of the texts says nothing that its option could be.
+        UnreadableOption: a text is not a value of its option.
     """
-    given = {name: text for name, text in texts.items() if text is not None}
-    for name, text in given.items():
+    present = {name: text for name, text in texts.items() if text is not None}
+    for name, text in present.items():
         flag = OPTIONS[name].flag
         if not text.strip():
             raise UnreadableOption(f"{flag} needs a value")
         if text != text.strip():
-            shown = "its value" if OPTIONS[name].is_secret else quoted(text.strip())
-            raise UnreadableOption(f"{flag} has blanks around {shown}: leave them out")
-    typed = read_options(given, configured)
+            value = "its value" if OPTIONS[name].is_secret else quoted(text.strip())
+            raise UnreadableOption(f"{flag} has blanks around {value}: leave them out")
+    typed = read_options(present, configured)
     for problem in typed.unreadable.values():
         raise UnreadableOption(problem)
     return typed.options
 
 
 def read_duration(subject: str, text: str) -> float:
-    """Return how many seconds a length of time has, a number and its unit.
-
-    The sentence that refuses one names its `subject`.
+    """Return the seconds of a duration such as `90s`.
 
     Raises:
-        UnreadableOption: it is none, or shorter or longer than anything here may last.
+        UnreadableOption: the text is no duration, or out of range; the message names the subject.
     """
     length = re.fullmatch(_LENGTH, text)
     if length is None:

@@ -1,8 +1,8 @@
-"""The options of `run`: one table, of which every place that has them is made.
+"""The table of the options of `run`.
 
-Made of it are the command line of `run` and `sweep`, its help and completion, the form of
-the home screen, the keys of config.toml, what a sweep shares and varies, and the tables in
-docs/commands.md and docs/settings.md.
+The command lines of `run` and `sweep` with their help and completion, the form on the home screen,
+the keys of config.toml, the options of sweeps, and the tables in docs/commands.md and
+docs/settings.md are made from it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 ALL = "ALL"
-"""What stands for every workload in a sweep."""
+"""The name that stands for all workloads in a sweep."""
 LEAST_TIME_IN_SWEEP_S = 5.0
-"""The minimum time of steady training in a sweep, unless `--seconds` says otherwise.
-
-A quick network would end before its figure, and the band about that, can be known.
-"""
+"""The least time of steady training in a sweep, without `--seconds`: a small network would end
+before its throughput and the interval of that are known."""
 
 
 @record(frozen=True)
 class RunOptions:
-    """What a person chose; None means the workload's own."""
+    """The options of a run; None for the workload's default."""
 
     device: str = option(
         default="auto",
@@ -63,7 +61,7 @@ class RunOptions:
         "workload's size unless --batch-size says how large all of it is. On the CPU they are "
         "virtual: a way to try it.",
         metavar="N",
-        read=whole_number_of("the number of devices"),
+        parse=whole_number_of("the number of devices"),
         check=check_number_of_devices,
         unset="one",
         default_words="1",
@@ -74,7 +72,7 @@ class RunOptions:
         hint="samples in a batch",
         help="How many samples the network sees before its parameters are adjusted once.",
         metavar="N",
-        read=whole_number_of("the batch size"),
+        parse=whole_number_of("the batch size"),
         limits=True,
         unset="the workload's",
         is_of_workload=True,
@@ -85,7 +83,7 @@ class RunOptions:
         hint="times to train on all samples",
         help="How many times training goes through all samples; in other modes, passes over them.",
         metavar="N",
-        read=whole_number_of("the number of epochs"),
+        parse=whole_number_of("the number of epochs"),
         limits=True,
         unset="the workload's",
         is_of_workload=True,
@@ -97,7 +95,7 @@ class RunOptions:
         help="At most this many batches of training, and of validation, per epoch, to try "
         "something out; the time of a whole epoch is then projected.",
         metavar="N",
-        read=whole_number_of("the number of steps"),
+        parse=whole_number_of("the number of steps"),
         limits=True,
         unset="all",
         is_of_workload=True,
@@ -109,7 +107,7 @@ class RunOptions:
         help="How many seconds to train at least once the speed is steady: more epochs follow "
         "until then. A result takes three; five narrow its uncertainty.",
         metavar="SECONDS",
-        read=seconds_of("the minimum time", "3"),
+        parse=seconds_of("the minimum time", "3"),
         check=within("the minimum time", 0, 86_400),
         unset="no minimum",
         default_words=f"0; in a sweep {LEAST_TIME_IN_SWEEP_S:g}",
@@ -119,7 +117,7 @@ class RunOptions:
         hint="CPU threads of the backend",
         help="How many threads of the processor the backend may compute with at once.",
         metavar="N",
-        read=whole_number_of("the number of threads"),
+        parse=whole_number_of("the number of threads"),
         limits=True,
         unset="automatic",
         default_words="auto",
@@ -130,7 +128,7 @@ class RunOptions:
         hint="CPUs that it may run on",
         help="CPUs that it may run on, to measure the effect of fewer.",
         metavar="N",
-        read=whole_number_of("the number of CPUs"),
+        parse=whole_number_of("the number of CPUs"),
         check=check_number_of_cpus,
         unset="all",
         noun="CPU",
@@ -197,7 +195,7 @@ class RunOptions:
         hint="seconds between hardware samples",
         help="Seconds between hardware samples, from 0.1 to 3,600.",
         metavar="SECONDS",
-        read=seconds_of("the interval", "0.5"),
+        parse=seconds_of("the interval", "0.5"),
         check=within("the interval", 0.1, 3_600),
     )
     pcie: bool = option(
@@ -271,20 +269,18 @@ class RunOptions:
     def problem(
         self, workload: Workload | None, here: bool = True, names: Iterable[str] | None = None
     ) -> str | None:
-        """Say in one sentence why these can't be run, here or anywhere; None when they can."""
+        """Return a sentence that says why these options can't be run; None if they can."""
         return next(iter(self.problems(workload, here, names).values()), None)
 
     def problems(
         self, workload: Workload | None, here: bool = True, names: Iterable[str] | None = None
     ) -> dict[str, str]:
-        """Say in one sentence each which of these can't be run, and why.
-
-        What another machine lacks, it says itself.
+        """Return a sentence for each wrong option, by its name.
 
         Args:
-            workload: what is trained with them; None checks what holds of any.
-            here: whether on this machine.
-            names: those that are of interest; None for all.
+            workload: the workload; None to skip checks that depend on it.
+            here: check what this host has, unless the options name another host.
+            names: the options to check; None for all.
         """
         here = here and self.host is None
         problems = {
@@ -297,14 +293,11 @@ class RunOptions:
 
     @property
     def wants_several(self) -> bool:
-        """Whether a batch is to be divided among devices, as far as that is known before a run."""
+        """True if a batch may be divided among devices, as far as known before a run."""
         return (self.devices or 1) > 1 or "+" in self.device or self.device == "gpu:all"
 
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
-        """Return the command that runs the same, without what is the default anyway.
-
-        The command would follow what is `configured` in the user's config.toml.
-        """
+        """Return the command for these options, without defaults and `configured` values."""
         chosen = {
             name: value
             for name, value in vars(self).items()
@@ -332,16 +325,16 @@ def _of_scope(scope: Scope) -> tuple[str, ...]:
 
 
 SETTINGS, SHARED, VARIED = map(_of_scope, (Scope.SETTING, Scope.SHARED, Scope.VARIED))
-"""The options that config.toml may hold, that runs of a sweep may share, and that it may vary."""
+"""The options for config.toml, those that runs of a sweep share, and those that a sweep varies."""
 
 
 def option_name(name: str) -> str:
-    """Return what a sentence calls an option, which may be one of another version."""
+    """Return the words for an option, which may be that of another version."""
     return OPTIONS[name].called if name in OPTIONS else name.replace("_", " ")
 
 
 def in_words(options: Mapping[str, object]) -> str:
-    """Say what options are set to, as a sentence lists them: `cpu, batch 64, all steps`."""
+    """Return the words for options and their values: `cpu, batch 64, all steps`."""
     return ", ".join(
         OPTIONS[name].words(value) if name in OPTIONS else f"{option_name(name)} {value}"
         for name, value in options.items()
@@ -349,7 +342,7 @@ def in_words(options: Mapping[str, object]) -> str:
 
 
 def as_typed(options: Mapping[str, object]) -> list[str]:
-    """Return the words by which a command line sets options, those of `dlmon exec` too."""
+    """Return the command-line words that set options, also for `dlmon exec`."""
     words = []
     for name, value in options.items():
         flag = name.replace("_", "-")
@@ -364,7 +357,7 @@ _types = cache(partial(get_type_hints, RunOptions))
 
 
 def known_options(options: Mapping[str, object]) -> dict[str, object]:
-    """Return what a log says of options, as far as a run can have that."""
+    """Return the options from a log that this version knows and whose type is right."""
     types = _types()
     return {
         name: value
@@ -374,9 +367,9 @@ def known_options(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def differing(
-    options: Mapping[str, object], others: Mapping[str, object], names: Iterable[str]
+    options: Mapping[str, object], base: Mapping[str, object], names: Iterable[str]
 ) -> dict[str, object]:
-    """Return which of some options are set otherwise than others are; what is not set is usual."""
-    usual = {name: OPTIONS[name].default for name in names}
-    ours, theirs = usual | known_options(options), usual | known_options(others)
-    return {name: ours[name] for name in usual if ours[name] != theirs[name]}
+    """Return the options among `names` whose values differ from those in `base`."""
+    defaults = {name: OPTIONS[name].default for name in names}
+    values, base_values = defaults | known_options(options), defaults | known_options(base)
+    return {name: values[name] for name in defaults if values[name] != base_values[name]}

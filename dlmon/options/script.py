@@ -1,4 +1,4 @@
-"""What a person types to run a script of their own, read into what `dlmon exec` starts."""
+"""Read the form for a user's script into the arguments of `dlmon exec`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """A command, where it runs (None: here), what its sessions are called, and how many follow.
+    """The arguments of `dlmon exec`.
 
-    Alerts go to `alert`; None stands for what the settings say.
+    Attributes:
+        command: the command.
+        directory: its working directory; None for the current one.
+        name: the name of its sessions.
+        repeat: the number of runs, one after another.
+        alert: the address for alerts; None for those in the settings.
     """
 
     command: tuple[str, ...]
@@ -35,12 +40,12 @@ class ScriptRun:
         options = {"directory": self.directory, "name": self.name, "alert": self.alert}
         if self.repeat > 1:
             options["repeat"] = str(self.repeat)
-        given = {name: text for name, text in options.items() if text is not None}
-        return shlex.join(["dlmon", "exec", *as_typed(given), "--", *self.command])
+        present = {name: text for name, text in options.items() if text is not None}
+        return shlex.join(["dlmon", "exec", *as_typed(present), "--", *self.command])
 
 
 class UnreadableScript(Exception):
-    """What is typed can't be run; the message is one sentence, `field` where it was typed."""
+    """The form can't be run; the message is one sentence, `field` the name of the wrong field."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +53,7 @@ class UnreadableScript(Exception):
 
 
 def read_script(typed: Mapping[str, str]) -> ScriptRun | None:
-    """Read the texts of the fields; None without a command.
+    """Read the texts of the form's fields; None without a command.
 
     Raises:
         UnreadableScript: they can't be run here.
@@ -81,7 +86,7 @@ def _command(text: str, directory: Path) -> tuple[str, ...]:
         raise UnreadableScript(
             "command", f"to set {first.partition('=')[0]}, write env in front: env {_brief(text)}"
         )
-    # A tilde is the shell's, which we aren't.
+    # No shell expands a tilde for us.
     words = tuple(_at_home(word) for word in words)
     missing = missing_command(words[0], directory)
     if missing is not None:

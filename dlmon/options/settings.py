@@ -1,4 +1,4 @@
-"""The user's own defaults: `config.toml`, checked key by key, and the theme chosen last."""
+"""The user's settings: `config.toml`, checked key by key, and choices kept for the next start."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from dlmon.system.private_files import write_private
 
 
 class SettingsError(ValueError):
-    """`config.toml` can't be followed; the message is a sentence that says what to fix."""
+    """`config.toml` is wrong; the message is a sentence that says what to fix."""
 
 
 @record(frozen=True)
 class Settings:
-    """What `config.toml` may hold.
+    """The contents of `config.toml`.
 
     Attributes:
-        theme: the theme that dlmon starts with; None for the one chosen last.
-        ascii: draw with plain characters.
+        theme: the theme; None for the one chosen last.
+        ascii: draw with ASCII characters.
         bell: ring the terminal's bell when a run ends.
         notification: send a desktop notification (OSC 9) when a run ends.
-        log_dir: where sessions are kept; None for the platform's state directory.
-        slurm: options of sbatch that stand before those of `--slurm`.
-        hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
-        alerts: the table `alerts`: which alerts are sent, and where.
-        run: the table `run`, defaults for the options of `run`.
+        log_dir: the log directory; None for the platform's state directory.
+        slurm: options of sbatch, placed before those of `--slurm`.
+        hosts: groups of hosts for ssh, by name.
+        alerts: the alerts to send, and their addresses.
+        run: defaults for the options of `run`.
     """
 
     theme: str | None = None
@@ -61,34 +61,34 @@ _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", f
 
 
 def settings_path() -> Path:
-    """Return where `config.toml` is looked for: DLMON_CONFIG, else the platform's own place."""
-    chosen = os.environ.get("DLMON_CONFIG")
-    if chosen:
-        return Path(chosen)
+    """Return the path of `config.toml`: DLMON_CONFIG, else in the platform's directory."""
+    path = os.environ.get("DLMON_CONFIG")
+    if path:
+        return Path(path)
     return Path(platformdirs.user_config_path("dlmon", appauthor=False)) / "config.toml"
 
 
 def read_settings(path: Path | None = None) -> Settings:
-    """Read the user's settings; without a file, the defaults.
+    """Read the user's settings; without a file, return the defaults.
 
     Raises:
-        SettingsError: the file can't be read, is no TOML, or holds a wrong key or value.
+        SettingsError: the file can't be read, is not TOML, or has a wrong key or value.
     """
     try:
         path = path or settings_path()
-    except RuntimeError:  # there is no home directory, so nobody's file either
+    except RuntimeError:  # without a home directory there is no file
         return Settings()
-    shown = clean(str(path), SHOWN_PATH_LENGTH)
+    name = clean(str(path), SHOWN_PATH_LENGTH)
     try:
         text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
     except FileNotFoundError:
         if os.environ.get("DLMON_CONFIG"):
-            raise SettingsError(f"DLMON_CONFIG names {shown}, which does not exist") from None
+            raise SettingsError(f"DLMON_CONFIG names {name}, which does not exist") from None
         return Settings()
     except OSError as error:
-        raise SettingsError(f"{shown} can't be read: {error.strerror}") from None
+        raise SettingsError(f"{name} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{shown} can't be read: {error}") from None
+        raise SettingsError(f"{name} can't be read: {error}") from None
     try:
         return _settings(_parsed(text))
     except SettingsError as error:
@@ -96,7 +96,7 @@ def read_settings(path: Path | None = None) -> Settings:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    # A start without a file needs no parser.
+    # Imported late, as most users have no file.
     import tomllib
 
     try:
@@ -106,7 +106,6 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _settings(table: Mapping[str, Any]) -> Settings:
-    # A start without a file needs no catalog.
     from workloads.catalog import WORKLOADS
 
     run = table.get("run", {})
@@ -117,9 +116,8 @@ def _settings(table: Mapping[str, Any]) -> Settings:
         Settings, names, {key: value for key, value in table.items() if key not in _TABLES}
     )
     options = RunOptions(**_checked(RunOptions, SETTINGS, run, "run."))
-    # What even the largest workload refuses, none can run.
-    # A file may be shared by machines, and most commands run nothing: what only this machine
-    # lacks is reported when something is to be run.
+    # No workload can run a value that the largest one refuses. What only this host lacks is
+    # reported at a launch: hosts may share the file, and most commands run nothing.
     largest = max(WORKLOADS.values(), key=lambda workload: workload.samples)
     problem = options.problem(largest, here=False)
     if problem:
@@ -136,10 +134,10 @@ def _alerts(table: object) -> AlertSettings:
         raise SettingsError("alerts must be a table: write [alerts], and its keys below it")
     lists: dict[str, Any] = {name: _texts(name, table[name]) for name in _LISTS if name in table}
     names = [spec.name for spec in fields(AlertSettings) if spec.name != "host"]
-    others = {key: value for key, value in table.items() if key not in lists}
-    alerts = AlertSettings(**lists, **_checked(AlertSettings, names, others, "alerts."))
+    scalars = {key: value for key, value in table.items() if key not in lists}
+    alerts = AlertSettings(**lists, **_checked(AlertSettings, names, scalars, "alerts."))
     try:
-        # What only this machine lacks is reported when something is to be run.
+        # What only this host lacks is reported at a launch.
         check_settings(alerts, here=False)
     except AddressError as error:
         raise SettingsError(f"in [alerts], {error}") from None
@@ -147,7 +145,7 @@ def _alerts(table: object) -> AlertSettings:
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
-    """Return a text, or a list of them; what is wrong may be a secret, and is not repeated."""
+    """Return a text or a list of texts; errors don't repeat it, as it may be a secret."""
     texts = [value] if isinstance(value, str) and name == "url" else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
         raise SettingsError(f"alerts.{name} must be a list of texts in quotes")
@@ -161,7 +159,6 @@ def _groups(table: object) -> dict[str, tuple[str, ...]]:
 
 
 def _group(name: str, hosts: object) -> tuple[str, ...]:
-    # A start without groups needs nothing that checks them.
     from dlmon.remote.host_names import GROUP_MARK, HostError, hosts_from
 
     if not re.fullmatch(_GROUP, name):
@@ -169,9 +166,9 @@ def _group(name: str, hosts: object) -> tuple[str, ...]:
             f"hosts can't be grouped as {quoted(name)}: name a group with letters, digits, - and _"
         )
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-        shown = clean(repr(hosts), SHOWN_LENGTH)
-        raise SettingsError(f"hosts.{name} must be a list of hosts in quotes, not {shown}")
-    if not hosts:  # is refused where it is asked for
+        value = clean(repr(hosts), SHOWN_LENGTH)
+        raise SettingsError(f"hosts.{name} must be a list of hosts in quotes, not {value}")
+    if not hosts:  # refused only if it is used
         return ()
     try:
         return tuple(hosts_from([f"{GROUP_MARK}{name}"], {name: hosts}))
@@ -182,7 +179,7 @@ def _group(name: str, hosts: object) -> tuple[str, ...]:
 def _checked(
     kind: type[Any], names: Sequence[str], table: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the values of a table whose keys are fields of `kind`, with their types right."""
+    """Return the values of a table after a check of its keys and types against fields of `kind`."""
     types = get_type_hints(kind)
     values = {}
     for key, value in table.items():
@@ -191,36 +188,36 @@ def _checked(
         wanted = next(t for t in _WORDS if t in (types[key], *get_args(types[key])))
         accepted = (int, float) if wanted is float else (wanted,)
         if type(value) not in accepted:
-            shown = clean(repr(value), SHOWN_LENGTH)
-            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {shown}")
+            text = clean(repr(value), SHOWN_LENGTH)
+            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {text}")
         values[key] = wanted(value)
     return values
 
 
 def _unknown_key(key: str, names: Sequence[str], prefix: str) -> str:
     nearest = difflib.get_close_matches(key, names, n=1)
-    known = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
-    return f"there is no key {prefix}{clean(key, SHOWN_LENGTH)}; {known}"
+    hint = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    return f"there is no key {prefix}{clean(key, SHOWN_LENGTH)}; {hint}"
 
 
-def check_theme(name: str, known: Sequence[str]) -> None:
-    """Refuse a theme of `config.toml` that is not among the known ones.
+def check_theme(name: str, themes: Sequence[str]) -> None:
+    """Check that the theme of `config.toml` is one of these.
 
     Raises:
-        SettingsError: there is none of this name.
+        SettingsError: it is not.
     """
-    if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=1)
+    if name not in themes:
+        nearest = difflib.get_close_matches(name, themes, n=1)
         suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists the themes"
         raise SettingsError(f"{settings_path()}: there is no theme {quoted(name)}; {suggestion}")
 
 
 HIDDEN_COLUMNS = "hidden-columns"
-"""By what is kept which columns are out of the list of sessions."""
+"""The name for the hidden columns of the list of sessions, for `remember`."""
 
 
 def remembered(name: str) -> str:
-    """Return what was kept by a name, such as the theme; empty where nothing can be read."""
+    """Return a text that was kept, such as the theme; empty if there is none."""
     try:
         return read_regular(_memory(name), _LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -228,10 +225,10 @@ def remembered(name: str) -> str:
 
 
 def remember(name: str, text: str) -> None:
-    """Keep a choice for the next start.
+    """Keep a text for the next start.
 
     Raises:
-        OSError: it can't be written.
+        OSError: the file can't be written.
     """
     write_private(_memory(name), f"{text}\n".encode())
 

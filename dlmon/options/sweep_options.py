@@ -1,4 +1,4 @@
-"""Turn the arguments of `sweep` into a plan, and a combination into the options of a run."""
+"""Turn the arguments of `sweep` into a plan, and a combination into the job of a run."""
 
 from __future__ import annotations
 
@@ -57,12 +57,19 @@ def make_plan(
     groups: Mapping[str, Sequence[str]] | None = None,
     in_slurm: bool = False,
 ) -> Plan:
-    """Return what is to be run: `vary` is what `--vary` says, each KEY=A,B,...
+    """Return the plan of a sweep.
 
-    Where nodes of Slurm's make the runs, they may have what this machine lacks.
+    Args:
+        workload: its name, or `ALL`.
+        shared: the options of all runs.
+        vary: the values of `--vary`, each KEY=A,B,...
+        repeats: the number of runs of each combination.
+        seed: the seed for the order of runs.
+        groups: the groups of hosts in the settings.
+        in_slurm: Slurm's nodes run it, so that what this host lacks is no reason to refuse.
 
     Raises:
-        SweepError: it can't be, or there is nothing in it that can be run.
+        SweepError: the arguments are wrong, or no combination can be run.
     """
     workloads = _workloads(workload)
     if shared.host is not None and shared.host.startswith(GROUP_MARK):
@@ -83,7 +90,7 @@ def make_plan(
     check_number_of_runs(workloads, variations, repeats)
     chosen = {
         **vars(shared),
-        "python": _from_anywhere(shared.python) if here else shared.python,
+        "python": _absolute(shared.python) if here else shared.python,
         "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
     }
     options = {name: value for name, value in chosen.items() if name in SHARED}
@@ -102,16 +109,16 @@ def make_plan(
 
 
 def check_plan(plan: Plan) -> None:
-    """Check that a plan from a file can be followed.
+    """Check that this version knows the workloads and options of a plan from a file.
 
     Raises:
-        SweepError: it names workloads or options that this version doesn't know.
+        SweepError: it doesn't.
     """
-    known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
+    is_known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
     values = [*plan.options.items()]
     values += [(v.key, value) for v in plan.variations for value in v.values]
-    right = all(name in SHARED and known_options({name: value}) for name, value in values)
-    if not (known and right):
+    is_valid = all(name in SHARED and known_options({name: value}) for name, value in values)
+    if not (is_known and is_valid):
         raise SweepError("this sweep was started by another version of dlmon: resume it with that")
 
 
@@ -122,18 +129,18 @@ def run_options(plan: Plan, combination: Combination) -> RunOptions:
 
 
 def refusal(plan: Plan, combination: Combination, here: bool = True) -> str | None:
-    """Say in one sentence why a combination can't be run, here or anywhere; None where it may."""
+    """Return a sentence that says why a combination can't be run; None if it can."""
     return run_options(plan, combination).problem(WORKLOADS[combination.workload], here)
 
 
 def job_of(
     plan: Plan, combination: Combination, sweep: Path, alerts: AlertSettings | None = None
 ) -> Job:
-    """Return the job of a combination's runs, which are called as their sweep is."""
+    """Return the job of a combination's runs, which have the name of the sweep."""
     workload = WORKLOADS[combination.workload]
     options = replace(run_options(plan, combination), name=read_label(sweep).name)
-    told = None if alerts is None else of_runs(alerts)
-    return make_job(workload, log_directory_of(sweep), options, told)
+    run_alerts = None if alerts is None else of_runs(alerts)
+    return make_job(workload, log_directory_of(sweep), options, run_alerts)
 
 
 def begin_sweep(
@@ -146,12 +153,13 @@ def begin_sweep(
     slurm: str | None = None,
     at_once: int | None = None,
 ) -> SweepRun:
-    """Make the log of a new sweep, and return what makes its runs.
+    """Make the log of a new sweep, and return its runner.
 
-    With `slurm`, what is asked of it for each, they are tasks of a job array, `at_once` at a time.
+    With `slurm`, the options for Slurm, the runs are the tasks of a job array, of which at most
+    `at_once` run at a time.
 
     Raises:
-        LogError: it can't be made, or can't be called that.
+        LogError: the log can't be made, or the name is not allowed.
         SweepError: another sweep of this directory is running.
     """
     writer = SweepWriter.create(
@@ -167,7 +175,7 @@ def begin_sweep(
 
 
 def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun:
-    """Return what makes the runs of a sweep; they begin with its own `run`."""
+    """Return the runner of a sweep; its `run` begins the runs."""
     plan = writer.sweep.plan
     make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
     refuse = partial(refusal, plan, here=writer.header.slurm is None)
@@ -183,10 +191,10 @@ def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun
 
 
 async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
-    """Tell that a sweep is over; return why that could not be sent."""
+    """Send the alert that a sweep is over; return why it could not be sent, if so."""
     writer = run.writer
-    came_to = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
-    counts = ", ".join(f"{count:,} {status}" for status, count in came_to.items())
+    statuses = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
+    counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
     name, took_s = read_label(writer.path).name, time.time() - writer.header.wall
     return await tell_end(alerts, writer.header.id, name, took_s, counts)
 
@@ -215,31 +223,31 @@ def _workloads(name: str) -> tuple[str, ...]:
 
 
 def _varied_key(text: str) -> str:
-    """Return the option that a text of `--vary` names, whether there is one of that name or not."""
+    """Return the name in a text of `--vary`, which may not be that of an option."""
     return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
 
 
 def _variation(
     text: str, workloads: Sequence[str], here: bool, groups: Mapping[str, Sequence[str]]
 ) -> Variation:
-    """Read what `--vary` says, such as batch_size=32,64, with the hosts of a group in its place.
+    """Read a value of `--vary`, such as batch_size=32,64; replace a group by its hosts.
 
     Raises:
-        SweepError: not of that form, no such option, host or group, or a value twice, empty,
-            unreadable or written with a comma in it.
+        SweepError: the form is wrong, the option, host or group unknown, or a value is empty,
+            unreadable, written with a comma or there twice.
     """
-    _, equals, listed = text.partition("=")
+    _, equals, values_text = text.partition("=")
     if not equals:
         raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
     key = _varied_key(text)
     if key not in VARIED:
         raise SweepError(_unknown_key(key))
-    texts = listed.split(",")
+    texts = values_text.split(",")
     if not all(map(str.strip, texts)):
-        said = f"--vary {key}={clean(listed, SHOWN_LENGTH)}"
-        raise SweepError(f"{said} has an empty value: write {key}=A,B")
+        typed = f"--vary {key}={clean(values_text, SHOWN_LENGTH)}"
+        raise SweepError(f"{typed} has an empty value: write {key}=A,B")
     for part in texts:
-        # 1,024 would be 1 and 24.
+        # 1,024 would be read as 1 and 24.
         if part != part.strip() or re.fullmatch(r"0\d+", part, re.ASCII):
             raise SweepError(
                 f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
@@ -258,44 +266,43 @@ def _variation(
 
 def _unknown_key(key: str) -> str:
     nearest = difflib.get_close_matches(key, VARIED, n=1, cutoff=0.5)
-    part = [known for known in VARIED if key and key in known.split("_")]
-    hint = f"use {', '.join(VARIED)}"
-    if part or nearest:
-        hint = f"did you mean {(part or nearest)[0]}?"
+    names_with_word = [name for name in VARIED if key and key in name.split("_")]
+    similar = names_with_word or nearest
+    hint = f"did you mean {similar[0]}?" if similar else f"use {', '.join(VARIED)}"
     return f"there is no option {quoted(key)} to vary; {hint}"
 
 
 def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:
-    """Return one value of an option, for a sweep of these workloads.
+    """Return a value of an option, for a sweep of these workloads.
 
     Raises:
-        SweepError: it can't be read, or no workload could be run with it on any machine. What
-            another workload or machine can run is a combination that can't be here.
+        SweepError: the text can't be read, or no workload can be run with it on any host. A value
+            that only these workloads or this host refuse is an impossible combination instead.
     """
     typed = read_options({key: text}, RunOptions())
     for problem in typed.unreadable.values():
         raise SweepError(problem)
     value = getattr(typed.options, key)
     if key == "python" and here:
-        value = _from_anywhere(value)
+        value = _absolute(value)
     if not isinstance(value, (str, int, float)):
         raise SweepError(f"--vary {key} can't be {quoted(text)}")
-    problems = [typed.options.problem(each, here=False) for each in WORKLOADS.values()]
+    problems = [typed.options.problem(workload, here=False) for workload in WORKLOADS.values()]
     if None not in problems:
         raise SweepError(typed.options.problem(WORKLOADS[workloads[0]], here=False))
     return value
 
 
-def _from_anywhere(python: str | None) -> str | None:
-    """Return an interpreter as `--resume` finds it from another directory; a bare name stays.
+def _absolute(python: str | None) -> str | None:
+    """Make the path of an interpreter absolute, so that `--resume` works from another directory.
 
     Raises:
-        SweepError: its path is relative to a directory that was deleted.
+        SweepError: the path is relative to a deleted directory.
     """
     if python is None or os.sep not in python:
         return python
     try:
-        # Links stay: that of a virtual environment shows Python what it is.
+        # Don't resolve links: Python finds its virtual environment by the link's path.
         return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111
     except OSError:
         raise SweepError(
@@ -304,10 +311,10 @@ def _from_anywhere(python: str | None) -> str | None:
 
 
 def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
-    """Return what the runs of a workload are compared by.
+    """Return the metric for comparing the runs of a workload.
 
-    Where the batch size, the devices or the mode are varied, that is the time of a sample: steps
-    are of different sizes then, and a pass in which nothing is learnt is no epoch.
+    If the batch size, the devices or the mode vary, it is the time of a sample, because steps then
+    have different sizes, and modes other than training have no epochs.
     """
     varied = {variation.key for variation in variations}
     metric = WORKLOADS[workload].metric
@@ -315,6 +322,6 @@ def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) 
         return "ms_per_sample"
     if metric == "step_ms" or shared.mode in WITHOUT_EPOCHS:
         return "step_ms"
-    # A run of more epochs takes longer; that is not what varying them asks.
-    whole_run = metric == "run_seconds" and "epochs" not in varied
-    return "run_seconds" if whole_run else "seconds_per_epoch"
+    # If the number of epochs varies, the times of whole runs differ trivially.
+    is_of_run = metric == "run_seconds" and "epochs" not in varied
+    return "run_seconds" if is_of_run else "seconds_per_epoch"

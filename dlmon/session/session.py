@@ -945,7 +945,7 @@ class Session:
     def _epoch_that_is_over(self) -> Epoch | None:
         """Return the epoch that ended last, as long as a loop of PyTorch has begun no other.
 
-        It is validated then, or the script does something else, and may never begin another.
+        It is validated then, or the script does something else or ends, and may begin no other.
         """
         span = self.phase_spans[-1] if self.phase_spans else None
         if span is None or span.end is not None or not self._epochs:
@@ -955,7 +955,7 @@ class Session:
             return None
         if span.phase == "validating":
             return last if is_script or last.validation is None else None
-        return last if is_script and span.phase == SCRIPT_PHASE else None
+        return last if is_script and span.phase in (SCRIPT_PHASE, "closing") else None
 
     def _validation_steps(self, model: Model) -> int | None:
         """Return how many batches a validation has: as asked for, else as the last one had."""

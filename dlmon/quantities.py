@@ -36,6 +36,7 @@ class Quantity:
             says nothing.
         is_compared: whether two sides of runs are compared by it.
         is_reported: whether it is a column of the table of sessions, and a figure of JSON.
+        is_listed: whether it has a column in the list of sessions.
         parts: what more of its value is reported, such as its band.
         readings: for what is read of the machine in steady training, the mean or the most of it.
         gpu: for a reading of the GPUs that train, its field in `Gpu`, and what those of several
@@ -51,6 +52,7 @@ class Quantity:
     has_ratio: bool = True
     is_compared: bool = True
     is_reported: bool = False
+    is_listed: bool = False
     parts: tuple[str, ...] = ()
     readings: Literal["", "mean", "max"] = ""
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
@@ -90,6 +92,7 @@ QUANTITIES = (
         unit="samples/s",
         less_is_better=False,
         is_reported=True,
+        is_listed=True,
         parts=("band",),
     ),
     Quantity(

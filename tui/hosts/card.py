@@ -13,6 +13,7 @@ from dlmon.figures import units
 from dlmon.figures.machine import host_rows as words
 from dlmon.figures.machine.host_rows import ORDERS, in_order, matching
 from dlmon.figures.machine.readings import BUSY_PCT, LEVELS, Level, cpu_figures, memory_figures
+from dlmon.figures.report.columns import Column
 from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
 from tui.drawing.time_axis import TimeAxis
@@ -36,7 +37,7 @@ from tui.widgets.lines import (
     joined,
     wrapped,
 )
-from tui.widgets.tables import Column, SortedTable
+from tui.widgets.tables import SortedTable
 
 MOST_GPUS = 16
 STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
@@ -227,8 +228,8 @@ class HostTable(SortedTable[HostSnapshot]):
     def is_reversed(self) -> bool:
         return self._reversed
 
-    def columns(self, width: int) -> Sequence[Column]:
-        return [Column(order, lambda host: None) for order in ORDERS]
+    def columns(self, width: int) -> Sequence[Column[HostSnapshot]]:
+        return [Column(order, lambda host: "") for order in ORDERS]
 
     def matching_rows(self) -> list[HostSnapshot]:
         hosts, times = self.all_rows or (), self._times_shown // _SORTED_EVERY

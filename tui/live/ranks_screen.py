@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +10,8 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.figures.session.ranks import CELLS, RankRow, rank_rows, rank_unit
+from dlmon.figures.report.columns import Column
+from dlmon.figures.session.ranks import COLUMNS, RankRow, columns_in, rank_rows, rank_unit
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
 from tui.screens.filtered import (
@@ -23,29 +23,15 @@ from tui.screens.filtered import (
     SORT_KEYS,
     FilteredScreen,
 )
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, TextRow, fit, wrapped
-from tui.widgets.tables import Column, SortedTable, in_order
-
-COLUMNS = (
-    Column("rank", attrgetter("order"), cells=18),
-    Column("machine", attrgetter("host"), cells=14),
-    Column("GPU", lambda row: row.gpus or None, cells=7),
-    Column("rate", attrgetter("per_second"), False, 11, is_text=False),
-    Column("step", attrgetter("step_ms"), True, 8, is_text=False),
-    Column("data wait", attrgetter("wait_ms"), True, 9, is_text=False),
-    Column("own work", attrgetter("work_ms"), True, 9, is_text=False),
-    Column("GPU memory", attrgetter("memory_mib"), True, 10, is_text=False),
-    Column("share", attrgetter("share"), False, 7, is_text=False),
-)
-_OF_GPUS = ("GPU", "GPU memory")
-_FIRST_TO_GO = ("share", "GPU", "rate", "GPU memory")
+from tui.widgets.lines import BAD, MUTED, PLAIN, TextRow, wrapped
+from tui.widgets.tables import SortedTable, in_order, without_dropped
 
 
 class RankList(SortedTable[RankRow]):
     """The ranks; the one that the others wait for stands out."""
 
     FRONT = 2
-    _columns: tuple[Column, ...] = COLUMNS
+    _columns: tuple[Column[RankRow], ...] = COLUMNS
     _unit = ""
     _holds_up = ""
     _by = "rank"
@@ -54,29 +40,21 @@ class RankList(SortedTable[RankRow]):
         """Take the ranks as they are now, the unit of their rates, and who holds them up."""
         if (rows, unit, holds_up) != (self.all_rows, self._unit, self._holds_up):
             self.all_rows, self._unit, self._holds_up = rows, unit, holds_up
-            empty = () if any(row.gpus for row in rows) else _OF_GPUS
+            empty = set() if any(row.gpus for row in rows) else {"GPU", "GPU memory"}
             if all(row.work_ms is None for row in rows):
-                empty = (*empty, "own work")
-            shown = (one for one in COLUMNS if one.name not in empty)
+                empty.add("own work")
+            shown = (column for column in columns_in(unit) if column.name not in empty)
             self._columns = tuple(map(self._fitted, shown))
             self.rearrange()
 
-    def _fitted(self, column: Column) -> Column:
-        """Return a column under its unit; one of names as wide as these need, up to its width."""
-        if column.name == "rate":
-            return replace(column, title=self._unit)
-        if not column.is_text:
-            return column
-        texts = (f"▲{column.name}", *map(CELLS[column.name], self.all_rows or ()))
-        return replace(column, cells=min(column.cells, max(map(cell_len, texts))))
+    def _fitted(self, column: Column[RankRow]) -> Column[RankRow]:
+        """Return a column of names as wide as these need, up to its width."""
+        texts = (f"▲{column.name}", *map(column.text, self.all_rows or ()))
+        cells = min(column.cells, max(map(cell_len, texts)))
+        return column if column.is_number else replace(column, cells=cells)
 
-    def columns(self, width: int) -> list[Column]:
-        """Return those that there is room for, what matters least gone first."""
-        kept = list(self._columns)
-        for name in _FIRST_TO_GO:
-            if self.FRONT + sum(one.cells + self.GAP for one in kept) - self.GAP > width:
-                kept = [one for one in kept if one.name != name]
-        return kept
+    def columns(self, width: int) -> list[Column[RankRow]]:
+        return without_dropped(self._columns, width - self.FRONT, self.GAP)
 
     def matching_rows(self) -> list[RankRow]:
         """Return the ranks of which the name and the machine have what is typed."""
@@ -102,13 +80,8 @@ class RankList(SortedTable[RankRow]):
 
     def row_of(self, index: int, width: int) -> TextRow:
         row = self.shown_rows[index]
-        runs = [("▸ " if index == self.index else "  ", PLAIN)]
-        for column in self.columns(width):
-            text = CELLS[column.name](row)
-            text = text if column.is_text else text.rjust(column.cells)
-            style = STRONG if column.name == self.sorted_by else PLAIN
-            runs.append((fit(text, column.cells) + " " * self.GAP, BAD if row.holds_up else style))
-        return tuple(runs)
+        runs = [("▸ " if index == self.index else "  ", PLAIN), *self.cells_of(row, width)]
+        return tuple((text, BAD if row.holds_up else style) for text, style in runs)
 
 
 class RanksScreen(FilteredScreen, TickingScreen):

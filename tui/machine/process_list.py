@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
 
-from rich.cells import cell_len
 from textual import events
 
 from dlmon.figures.machine.processes import (
-    cell_text,
-    command_text,
+    columns_at,
     gpus_text,
     matching,
     running_for,
-    without_folder,
 )
+from dlmon.figures.report.columns import Column
 from dlmon.records import MAX_BUSIEST, Process
 from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
 from tui.widgets import tables
@@ -24,53 +21,33 @@ from tui.widgets.lines import (
     BAD,
     MUTED,
     PLAIN,
-    STRONG,
     Lines,
     TextRow,
     TextRun,
-    fit,
     fitting,
     shows,
     wrapped,
 )
-from tui.widgets.tables import MARGIN, Column, SortedTable
+from tui.widgets.tables import MARGIN, SortedTable
 
 # The cells of a border that hold no text.
 _BORDER = 6
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
 
 
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
-
-
-def _largest_first(name: str, cells: int, title: str = "") -> Column:
-    return Column(name, attrgetter(name), True, cells, is_text=False, title=title)
-
-
-COLUMNS = (
-    Column("pid", lambda p: p.pid, cells=7, is_text=False),
-    Column("user", lambda p: _lower(p.user), cells=8),
-    Column("gpus", lambda p: p.gpus or None, cells=5, title="GPU"),
-    _largest_first("gpu_memory_mib", 9, "GPU mem"),
-    _largest_first("cpu_pct", 6, "CPU %"),
-    _largest_first("rss_mib", 9, "memory"),
-    _largest_first("threads", 8),
-    Column("started", lambda p: p.started, cells=8, is_text=False, title="running"),
-    Column("command", lambda p: _lower(without_folder(p.command))),
-)
+COLUMNS = columns_at(None)
 BY_NAME = {column.name: column for column in COLUMNS}
 _GPU_COLUMNS = ("gpus", "gpu_memory_mib")
 # A column is left out of a table narrower than this.
 _LEAST_WIDTHS = {"threads": 95, "started": 84, "user": 64, "rss_mib": 52, "gpus": 44}
 
 
-def columns_for(width: int, with_gpus: bool) -> list[Column]:
+def columns_for(width: int, with_gpus: bool, wall: float | None = None) -> list[Column[Process]]:
     """Return the columns that fit, without those of GPUs unless `with_gpus`."""
     left_out = () if with_gpus else _GPU_COLUMNS
     return [
         column
-        for column in COLUMNS
+        for column in columns_at(wall)
         if width >= _LEAST_WIDTHS.get(column.name, 0) and column.name not in left_out
     ]
 
@@ -143,8 +120,8 @@ class ProcessList(SortedTable[Process]):
         # If no process is on a GPU, the order is that by CPU.
         return self._by or ("gpu_memory_mib" if self._with_gpus else "cpu_pct")
 
-    def columns(self, width: int) -> list[Column]:
-        return columns_for(width + MARGIN, self._with_gpus)
+    def columns(self, width: int) -> list[Column[Process]]:
+        return columns_for(width + MARGIN, self._with_gpus, self.wall)
 
     def matching_rows(self) -> list[Process]:
         return in_order(matching(self.all_rows or (), self._typed), self.sorted_by, self._reversed)
@@ -202,17 +179,10 @@ class ProcessList(SortedTable[Process]):
         dot = "●" if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
         # If the command and all columns before it are unknown, one reason replaces them.
-        unknown = [column.value(process) is None for column in columns]
-        for number, column in enumerate(columns):
-            if not column.cells or all(unknown[number:]):
-                style = MUTED if process.command is None else PLAIN
-                runs.append((command_text(process), style))
-                break
-            text = cell_text(column.name, process, self.wall)
-            if not column.is_text:
-                text = " " * (column.cells - cell_len(text)) + text
-            style = STRONG if column.name == self.sorted_by else PLAIN
-            runs.append((fit(text, column.cells) + " " * self.GAP, style))
+        known = [number for number, one in enumerate(columns) if one.order(process) is not None]
+        first_unknown = min(max(known, default=-1) + 1, len(columns) - 1)
+        runs += self.cells_of(process, width)[:first_unknown]
+        runs.append((columns[-1].text(process), MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
 
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from rich.cells import cell_len
 
 from dlmon.figures import units
+from dlmon.figures.report.columns import Column
+from dlmon.figures.session.session_columns import COLUMNS, COLUMNS_BY_NAME
 from dlmon.figures.session.session_list import (
     Recorded,
     RunOfSweep,
-    batch_size_of,
     device_of,
-    device_order,
-    epochs_of,
     grouped,
-    lowered,
     matching,
     outcome,
-    rate_of,
     runs_of_sweeps,
     sweep_outcome,
-    time_order,
-    workload_of,
 )
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
@@ -41,10 +35,9 @@ from tui.widgets.lines import (
     STRONG,
     TextRow,
     TextRun,
-    fit,
     wrapped,
 )
-from tui.widgets.tables import Column, SortedTable
+from tui.widgets.tables import SortedTable
 
 _STATUS_STYLES = {
     Status.QUEUED: MUTED,
@@ -53,49 +46,18 @@ _STATUS_STYLES = {
     Status.STOPPED: PLAIN,
     Status.UNKNOWN: MUTED,
 }
-_LONGEST = {"started": 16, "name": 24, "workload": 20, "device": 28, "status": 11, "host": 20}
 _SHORT_NAME, _WIDTH_FOR_LONG_NAME = 12, 100
-_LONGEST_NUMBER = 14
-_YEAR = len("2026-")
 _LEAST_TIME = len("10.17 s ± 0.01 per epoch")
-_DROPPED = (
-    "host", "device's name", "year", "epochs", "batch", "loss", "throughput", "device",
-)  # fmt: skip
-"""What is left out, one after the other, until the rest has room beside the time."""
-
 
 STARTED = "started"
 """The column in whose order the runs of a sweep stand below it."""
-
 TIME = "time"
 """The column that takes what room is left, and is always shown."""
-
-
-def _of_session(value: Callable[[SessionEntry], Any]) -> Callable[[Recorded], Any]:
-    """Return what sorts sessions by a value, which sweeps don't have."""
-    return lambda entry: None if isinstance(entry, SweepEntry) else value(entry)
-
-
-def _finite_loss(entry: SessionEntry) -> float | None:
-    return entry.loss if entry.loss is not None and math.isfinite(entry.loss) else None
-
-
-COLUMNS = {
-    column.name: column
-    for column in (
-        Column(STARTED, lambda entry: entry.header.wall, largest_first=True),
-        Column("name", lambda entry: lowered(entry.label.name)),
-        Column("workload", lambda entry: lowered(workload_of(entry))),
-        Column("batch", _of_session(batch_size_of), largest_first=True, is_text=False),
-        Column("epochs", _of_session(epochs_of), largest_first=True, is_text=False),
-        Column("device", _of_session(device_order)),
-        Column("status", lambda entry: entry.status),
-        Column("host", lambda entry: lowered(entry.header.host)),
-        Column("throughput", _of_session(rate_of), True, is_text=False, title="samples/s"),
-        Column("loss", _of_session(_finite_loss), is_text=False),
-        Column(TIME, _of_session(time_order)),
-    )
+_SHORTER: dict[str, tuple[int, Callable[[Recorded], str]]] = {
+    "device": (2, lambda entry: "" if isinstance(entry, SweepEntry) else device_of(entry)[0]),
+    STARTED: (3, lambda entry: units.day_and_time(entry.header.wall)[len("2026-") :]),
 }
+"""A shorter text of a column, and when it takes the place of the other, as columns are dropped."""
 
 
 def in_order(
@@ -112,7 +74,7 @@ def in_order(
     if by == STARTED:
         return grouped(entries, runs, oldest_first=reverse)
     newest_first = sorted(entries, key=lambda entry: entry.header.wall, reverse=True)
-    return tables.in_order(newest_first, COLUMNS[by], reverse)
+    return tables.in_order(newest_first, COLUMNS_BY_NAME[by], reverse)
 
 
 class SessionList(SortedTable[Recorded]):
@@ -128,8 +90,7 @@ class SessionList(SortedTable[Recorded]):
     _runs: Mapping[str, RunOfSweep] = {}
     _by = STARTED
     _marked: frozenset[Path] = frozenset()
-    _columns: tuple[int, Sequence[Column]] = (-1, ())
-    _year_cells, _names_devices = _YEAR, True
+    _columns: tuple[int, Sequence[Column[Recorded]]] = (-1, ())
     hidden: frozenset[str] = frozenset()
     """The columns that a person took out."""
 
@@ -220,10 +181,7 @@ class SessionList(SortedTable[Recorded]):
             "host": MUTED,
         }
         for column in columns:
-            text = self._text(column.name, entry)
-            text = text if column.is_text else text.rjust(column.cells)
-            text = fit(text, column.cells) + " " * self.GAP
-            runs.append((text, styles.get(column.name, PLAIN)))
+            runs.append((self._cell(column, entry), styles.get(column.name, PLAIN)))
         if isinstance(entry, SweepEntry):
             return (*runs, (sweep_outcome(entry), STRONG))
         result = outcome(entry)
@@ -253,65 +211,39 @@ class SessionList(SortedTable[Recorded]):
         lines = [line for text in texts for line in wrapped(text, width - 2, height)]
         return [((f" {line}", MUTED if n else PLAIN),) for n, line in enumerate(lines[:height])]
 
-    def columns(self, width: int) -> Sequence[Column]:
+    def columns(self, width: int) -> Sequence[Column[Recorded]]:
         """Return the columns that have room, as wide as these sessions need them."""
         if self._columns[0] != width:
             self._columns = width, self._columns_for(width)
         return self._columns[1]
 
-    def _columns_for(self, width: int) -> list[Column]:
-        self._year_cells, self._names_devices = _YEAR, True
-        widths = {name: self._widest(name) for name in COLUMNS if name not in self.hidden | {TIME}}
-        if width < _WIDTH_FOR_LONG_NAME and "name" in widths:
-            widths["name"] = min(widths["name"], _SHORT_NAME)
-        for name in _DROPPED:
-            taken = sum(cells + self.GAP for cells in widths.values() if cells)
+    def _columns_for(self, width: int) -> list[Column[Recorded]]:
+        most = _SHORT_NAME if width < _WIDTH_FOR_LONG_NAME else COLUMNS_BY_NAME["name"].cells
+        of_name = replace(COLUMNS_BY_NAME["name"], text=self._name_of, cells=most)
+        *columns, time = COLUMNS
+        fitted = (
+            self._fitted(of_name if column.name == "name" else column)
+            for column in columns
+            if column.name not in self.hidden
+        )
+        kept = {column.name: column for column in fitted if column.cells}
+        shorter = ((order, name, text) for name, (order, text) in _SHORTER.items())
+        dropped = ((column.dropped, column.name, None) for column in columns if column.dropped)
+        for _, name, text in sorted((*shorter, *dropped), key=itemgetter(0)):
+            taken = sum(column.cells + self.GAP for column in kept.values())
             if self.FRONT + taken + _LEAST_TIME <= width:
                 break
-            if name == "year" and STARTED in widths:
-                self._year_cells, widths[STARTED] = 0, widths[STARTED] - _YEAR
-            elif name == "device's name" and "device" in widths:
-                self._names_devices = False
-                widths["device"] = self._widest("device")
-            else:
-                widths.pop(name, None)
-        shown = [replace(COLUMNS[name], cells=cells) for name, cells in widths.items() if cells]
-        return [*shown, COLUMNS[TIME]]
+            if text is None:
+                kept.pop(name, None)
+            elif name in kept:
+                kept[name] = self._fitted(replace(kept[name], text=text))
+        return [*kept.values(), time]
 
-    def _widest(self, name: str) -> int:
-        """Return the cells that a column needs; 0 where no session has anything there."""
-        texts = [self._text(name, entry) for entry in self.all_rows or ()]
-        widest = max(map(cell_len, texts), default=0)
-        most = _LONGEST.get(name, _LONGEST_NUMBER)
-        return min(most, max(widest, cell_len(COLUMNS[name].heading))) if widest else 0
-
-    def _text(self, column: str, entry: Recorded) -> str:
-        match column:
-            case "started":
-                return units.day_and_time(entry.header.wall)[_YEAR - self._year_cells :]
-            case "name":
-                return self._name_of(entry)
-            case "workload":
-                return workload_of(entry)
-            case "status":
-                return entry.status
-            case "host":
-                return entry.header.host
-        return "" if isinstance(entry, SweepEntry) else self._text_of_session(column, entry)
-
-    def _text_of_session(self, column: str, entry: SessionEntry) -> str:
-        value = entry.loss if column == "loss" else COLUMNS[column].value(entry)
-        if value is None:
-            return ""
-        if column == "device":
-            device, name = device_of(entry)
-            return (units.device(name) if self._names_devices else "") or device
-        if column == "loss":
-            return units.metric(value)
-        if column == "throughput":
-            counts_steps = entry.result is not None and bool(entry.result.counts_steps)
-            return units.rate(value) + " steps" * counts_steps
-        return f"{value:,d}"
+    def _fitted(self, column: Column[Recorded]) -> Column[Recorded]:
+        """Return a column with the cells that it needs: 0 if no session has anything there."""
+        widest = max(map(cell_len, map(column.text, self.all_rows or ())), default=0)
+        needed = max(widest, cell_len(column.heading)) if widest else 0
+        return replace(column, cells=min(column.cells, needed))
 
     def _name_of(self, entry: Recorded) -> str:
         """Return what a person calls it; a run that is called as its sweep stands below that."""

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from dlmon.figures import units
+from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
 from dlmon.figures.session.session_list import Recorded, called, can_be_resumed, sides_of
 from dlmon.log import label
 from dlmon.log.directory import SessionEntry
@@ -47,7 +48,7 @@ from tui.screens.form import Field, FormScreen
 from tui.screens.list_dialog import ListDialog
 from tui.screens.question import AnswerButton, QuestionScreen, stay
 from tui.sessions.session_details import SessionDetails
-from tui.sessions.session_list import COLUMNS, TIME, SessionList
+from tui.sessions.session_list import TIME, SessionList
 
 _READING = "reading"
 _LONGEST_QUESTION = 60
@@ -84,14 +85,14 @@ class ColumnsScreen(ListDialog[frozenset[str]]):
     ]
 
     def __init__(self, hidden: frozenset[str]) -> None:
-        self._names = [name for name in COLUMNS if name != TIME]
+        self._names = [name for name in COLUMNS_BY_NAME if name != TIME]
         self._hidden = set(hidden)
         # The stock list of selections tells what is selected by its colour alone.
         options = list(map(self._prompt, self._names))
         super().__init__("Columns", options, below="those that have room are shown")
 
     def _prompt(self, name: str) -> str:
-        return f"{' ' if name in self._hidden else '●'} {COLUMNS[name].heading}"
+        return f"{' ' if name in self._hidden else '●'} {COLUMNS_BY_NAME[name].heading}"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Show or hide what was clicked."""

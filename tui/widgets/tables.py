@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Generic
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from dlmon.figures.report.columns import Column, Row
 from dlmon.figures.report.sections import Section
-from dlmon.records.record import record
 from dlmon.render.lines import lines_of
 from tui.widgets.lines import (
     BAD,
@@ -194,40 +194,21 @@ class RowList(ScrollingLines):
         return ((fit(text, width), CHOSEN),)
 
 
-Row = TypeVar("Row")
-
-
-@record(frozen=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        name: its name, by which it is chosen for sorting.
-        value: returns a row's sort key; None if unknown.
-        largest_first: the first sort puts the largest value on top.
-        cells: its width; 0 for the rest of the row.
-        is_text: it is aligned left, as text is; numbers are aligned right.
-        title: its heading, if that is not its name.
-    """
-
-    name: str
-    value: Callable[[Any], Any]
-    largest_first: bool = False
-    cells: int = 0
-    is_text: bool = True
-    title: str = ""
-
-    @property
-    def heading(self) -> str:
-        return self.title or self.name
-
-
-def in_order(rows: Iterable[Row], column: Column, reverse: bool = False) -> list[Row]:
+def in_order(rows: Iterable[Row], column: Column[Row], reverse: bool = False) -> list[Row]:
     """Return rows sorted by a column, stable; rows without a value come last."""
-    pairs = [(column.value(row), row) for row in rows]
+    pairs = [(column.order(row), row) for row in rows]
     with_value = [(value, row) for value, row in pairs if value is not None]
     with_value.sort(key=lambda pair: pair[0], reverse=column.largest_first != reverse)
     return [row for _, row in with_value] + [row for value, row in pairs if value is None]
+
+
+def without_dropped(columns: Sequence[Column[Row]], room: int, gap: int) -> list[Column[Row]]:
+    """Return the columns that have room, those gone that are dropped first."""
+    kept = list(columns)
+    for column in sorted((c for c in columns if c.dropped), key=lambda c: c.dropped):
+        if sum(each.cells + gap for each in kept) - gap > room:
+            kept.remove(column)
+    return kept
 
 
 def next_column(by: str, step: int, names: Sequence[str]) -> str:
@@ -249,7 +230,7 @@ class SortedTable(RowList, Generic[Row]):
     _by = ""
     _reversed = False
 
-    def columns(self, width: int) -> Sequence[Column]:
+    def columns(self, width: int) -> Sequence[Column[Row]]:
         """Return the columns that fit a width."""
         raise NotImplementedError
 
@@ -330,9 +311,22 @@ class SortedTable(RowList, Generic[Row]):
                 name, style = arrow + name, "bold underline"
             # An arrow may take a cell of the gap.
             room = column.cells + self.GAP - cell_len(name)
-            after = max(0, room if column.is_text else min(room, self.GAP))
+            after = max(0, min(room, self.GAP) if column.is_number else room)
             runs += [(" " * max(0, room - after), MUTED), (name, style), (" " * after, MUTED)]
         return tuple(runs)
+
+    def cells_of(self, row: Row, width: int) -> list[TextRun]:
+        """Return a row's cells in the columns that fit; the sorted one stands out."""
+        return [
+            (self._cell(column, row), STRONG if column.name == self.sorted_by else PLAIN)
+            for column in self.columns(width)
+        ]
+
+    def _cell(self, column: Column[Row], row: Row) -> str:
+        text = column.text(row)
+        if column.is_number:
+            text = " " * (column.cells - cell_len(text)) + text
+        return fit(text, column.cells) + " " * self.GAP if column.cells else text
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the clicked column; the base class handles a click on a row."""

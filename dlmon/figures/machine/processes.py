@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from dlmon.figures import units
+from dlmon.figures.report.columns import Column
 from dlmon.records import MAX_ON_GPUS, Gpu, Machine, MachineFacts, Process
 from dlmon.session.framework_memory import amount
+
+
+def lowered(text: str | None) -> str | None:
+    """Return a text as it is sorted by; None for none."""
+    return text.lower() if text else None
 
 
 def memory_text(mib: int | None) -> str:
@@ -40,27 +47,6 @@ def running_for(process: Process, wall: float | None) -> str:
     return units.counted(days, "day") if days else units.clock(running_s)
 
 
-def cell_text(name: str, process: Process, wall: float | None) -> str:
-    """Write a column of a process at a time of the machine's clock, where that is known."""
-    match name:
-        case "pid":
-            return str(process.pid)
-        case "gpus" if "gpus" not in process.why:
-            return gpus_text(process.gpus)
-        case "gpu_memory_mib":
-            return _gpu_memory(process)
-        case "rss_mib":
-            return memory_text(process.rss_mib)
-        case "started":
-            return running_for(process, wall)
-        case "command":
-            return command_text(process)
-        case "user":
-            return process.user or "–"
-    number = None if name == "gpus" else getattr(process, name)
-    return "–" if number is None else f"{number:,.0f}"
-
-
 def gpus_text(gpus: Iterable[int]) -> str:
     """Write the numbers of GPUs: 0, or 0-3,6."""
     numbers = sorted(set(gpus))
@@ -77,6 +63,44 @@ def command_text(process: Process) -> str:
     if command is not None:
         return command
     return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
+
+
+def columns_at(wall: float | None) -> tuple[Column[Process], ...]:
+    """Return the columns of processes at a time of the machine's clock, if that is known."""
+    return (
+        Column("pid", lambda row: str(row.pid), lambda row: row.pid, is_number=True, cells=7),
+        Column("user", lambda row: row.user or "–", lambda row: lowered(row.user), cells=8),
+        Column("gpus", _gpus, lambda row: row.gpus or None, title="GPU", cells=5),
+        _largest_first("gpu_memory_mib", 9, "GPU mem", _gpu_memory),
+        _largest_first("cpu_pct", 6, "CPU %"),
+        _largest_first("rss_mib", 9, "memory", lambda row: memory_text(row.rss_mib)),
+        _largest_first("threads", 8, "threads"),
+        Column(
+            "started",
+            lambda row: running_for(row, wall),
+            lambda row: row.started,
+            is_number=True,
+            title="running",
+            cells=8,
+        ),
+        Column("command", command_text, lambda row: lowered(without_folder(row.command))),
+    )
+
+
+def _gpus(process: Process) -> str:
+    return "–" if "gpus" in process.why else gpus_text(process.gpus)
+
+
+def _largest_first(
+    name: str, cells: int, title: str, text: Callable[[Process], str] | None = None
+) -> Column[Process]:
+    order = attrgetter(name)
+
+    def number(process: Process) -> str:
+        value = order(process)
+        return "–" if value is None else f"{value:,.0f}"
+
+    return Column(name, text or number, order, True, True, title=title, cells=cells)
 
 
 def matching(processes: Sequence[Process], typed: str) -> list[Process]:

@@ -18,6 +18,7 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import identity
+from dlmon.figures.report.columns import Column, number_column, table_of
 from dlmon.figures.report.curves import Mark, MetricCurves, epoch_marks
 from dlmon.figures.report.redact import Redaction
 from dlmon.figures.report.sections import (
@@ -375,24 +376,15 @@ def _under(heading: str, rows: Sequence[Row]) -> Figures | None:
 
 def _processes(snapshot: Snapshot) -> Table | None:
     rows: Sequence[Process] = (snapshot.machine and snapshot.machine.processes) or ()
-    if not rows:
-        return None
-    return Table(
-        ("pid", "user", "of the run", "CPU", "memory", "command"),
-        tuple(
-            (
-                str(row.pid),
-                row.user or "–",
-                "yes" if row.of_run else "",
-                units.percent(row.cpu_pct),
-                units.gibibytes(row.rss_mib),
-                row.command or "–",
-            )
-            for row in rows
-        ),
-        (True, False, False, True, True, False),
-        heading="Processes at the end",
+    columns: tuple[Column[Process], ...] = (
+        number_column("pid", lambda row: str(row.pid)),
+        Column("user", lambda row: row.user or "–"),
+        Column("of the run", lambda row: "yes" if row.of_run else ""),
+        number_column("CPU", lambda row: units.percent(row.cpu_pct)),
+        number_column("memory", lambda row: units.gibibytes(row.rss_mib)),
+        Column("command", lambda row: row.command or "–"),
     )
+    return table_of(columns, rows, "Processes at the end") if rows else None
 
 
 def environment_rows(

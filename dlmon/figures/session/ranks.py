@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.figures.machine.processes import gpus_text
+from dlmon.figures.report.columns import Column, table_of
 from dlmon.figures.report.sections import Table
 from dlmon.figures.session.tokens import UNIT
 from dlmon.quantities import rate_unit
@@ -110,22 +113,46 @@ def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> flo
     return sum(each or 0 for each in known) if known and None not in known else None
 
 
-def _text(write: Callable[[float], str], value: float | None) -> str:
-    return "–" if value is None else write(value)
+def _measured(
+    name: str,
+    field: str,
+    write: Callable[[float], str],
+    cells: int,
+    dropped: int = 0,
+    largest_first: bool = True,
+) -> Column[RankRow]:
+    """Return the column of a number that may be unknown."""
+    order: Callable[[RankRow], float | None] = attrgetter(field)
+
+    def text(row: RankRow) -> str:
+        value = order(row)
+        return "–" if value is None else write(value)
+
+    return Column(name, text, order, largest_first, True, dropped, cells=cells)
 
 
-CELLS: dict[str, Callable[[RankRow], str]] = {
-    "rank": lambda row: row.name.removeprefix("rank "),
-    "machine": lambda row: row.host,
-    "GPU": lambda row: gpus_text(row.gpus) or "–",
-    "rate": lambda row: _text(units.rate, row.per_second),
-    "step": lambda row: _text(units.step_time, row.step_ms),
-    "data wait": lambda row: _text(units.step_time, row.wait_ms),
-    "own work": lambda row: _text(units.step_time, row.work_ms),
-    "GPU memory": lambda row: _text(units.gibibytes, row.memory_mib),
-    "share": lambda row: _text(units.share, row.share),
-}
-"""What stands under each heading."""
+COLUMNS: tuple[Column[RankRow], ...] = (
+    Column("rank", lambda row: row.name.removeprefix("rank "), lambda row: row.order, cells=18),
+    Column("machine", lambda row: row.host, lambda row: row.host, cells=14),
+    Column(
+        "GPU",
+        lambda row: gpus_text(row.gpus) or "–",
+        lambda row: row.gpus or None,
+        cells=7,
+        dropped=2,
+    ),
+    _measured("rate", "per_second", units.rate, 11, dropped=3, largest_first=False),
+    _measured("step", "step_ms", units.step_time, 8),
+    _measured("data wait", "wait_ms", units.step_time, 9),
+    _measured("own work", "work_ms", units.step_time, 9),
+    _measured("GPU memory", "memory_mib", units.gibibytes, 10, dropped=4),
+    _measured("share", "share", units.share, 7, dropped=1, largest_first=False),
+)
+
+
+def columns_in(unit: str) -> tuple[Column[RankRow], ...]:
+    """Return the columns of ranks, the rates under their unit."""
+    return tuple(replace(one, title=unit) if one.name == "rate" else one for one in COLUMNS)
 
 
 def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
@@ -133,16 +160,12 @@ def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
     rows = rank_rows(session, snapshot)
     if not rows:
         return None
-    unit = rank_unit(snapshot)
-    cells = {unit if name == "rate" else name: of for name, of in CELLS.items()}
     # The one that the others wait for is always among them.
     shown = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
-    return Table(
-        tuple(cells),
-        tuple(tuple(of(row) for of in cells.values()) for row in shown),
-        (False, False, False, *(True,) * (len(cells) - 3)),
-        left_out=len(rows) - len(shown),
+    return table_of(
+        columns_in(rank_unit(snapshot)),
+        shown,
         heading="Ranks",
+        left_out=len(rows) - len(shown),
         levels=tuple("bad" if row.holds_up else "" for row in shown),
-        dropped=("GPU memory", "GPU"),
     )

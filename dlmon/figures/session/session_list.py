@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlmon.comparison.compared_run import pace_of
 from dlmon.comparison.conditions import compiled_by
 from dlmon.figures import units
 from dlmon.figures.comparison.earlier_runs import (
@@ -24,6 +23,7 @@ from dlmon.figures.comparison.earlier_runs import (
     unusual_settings,
 )
 from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
+from dlmon.figures.report.columns import Column, number_column, table_of
 from dlmon.figures.report.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
 from dlmon.log.directory import SessionEntry
@@ -297,21 +297,23 @@ _LONGEST_ID = 255
 def describe_workloads(workloads: Sequence[Workload]) -> Iterator[Section]:
     """Yield one row a workload, and where they come from."""
     sources = list(dict.fromkeys(workload.source for workload in workloads))
-    headings = ("name", "parameters", "FLOP/sample", "batch", "runs for", "source", "what it is")
-    rows = tuple(
-        (
-            workload.name,
-            f"{workload.parameters:,}",
-            units.count(workload.train_flops),
-            str(workload.batch_size),
-            f"{workload.epochs} epochs" if workload.steps is None else f"{workload.steps} steps",
-            f"[{sources.index(workload.source) + 1}]",
-            workload.title,
-        )
-        for workload in workloads
+    columns: tuple[Column[Workload], ...] = (
+        Column("name", lambda workload: workload.name),
+        number_column("parameters", lambda workload: f"{workload.parameters:,}"),
+        number_column("FLOP/sample", lambda workload: units.count(workload.train_flops)),
+        number_column("batch", lambda workload: str(workload.batch_size)),
+        number_column("runs for", _length_of),
+        Column("source", lambda workload: f"[{sources.index(workload.source) + 1}]"),
+        Column("what it is", lambda workload: workload.title),
     )
-    yield Table(headings, rows, (False, True, True, True, True, False, False))
+    yield table_of(columns, workloads)
     yield Note(tuple(f"[{number}] {source}" for number, source in enumerate(sources, 1)))
+
+
+def _length_of(workload: Workload) -> str:
+    if workload.steps is None:
+        return f"{workload.epochs} epochs"
+    return f"{workload.steps} steps"
 
 
 def describe_recorded(
@@ -348,48 +350,53 @@ def _sessions(
 ) -> Iterator[Table | Note]:
     results = (entry.result for entry in entries)
     of_all = doubts_of_all([result.against or {} for result in results if result is not None])
-    rows = []
-    for entry in entries:
+
+    def device_text(entry: SessionEntry) -> str:
         device, name = device_of(entry)
+        return name or device
+
+    def text_in_sweep(entry: SessionEntry) -> str:
         run = runs.get(entry.header.id)
-        named = (
-            entry.label.name or "",
-            workload_of(entry),
-            entry.status,
-            name or device,
-            "" if run is None else run.text,
-        )
-        rows.append(
-            (
-                clean(entry.header.id, _LONGEST_ID),
-                units.day_and_time(entry.header.wall),
-                *(clean(text, _LONGEST_NAME) for text in named),
-                clean(outcome(entry, unsaid=of_all), _LONGEST_OUTCOME),
-            )
-        )
-    names = ("session", "started", "name", "workload", "status", "device", "in a sweep", "result")
-    dropped = ("started", "workload", "device", "in a sweep", "name")
-    yield Table(names, tuple(rows), dropped=dropped, is_cut=True).filled()
+        return "" if run is None else run.text
+
+    columns: tuple[Column[SessionEntry], ...] = (
+        Column("session", _id_of),
+        *_COLUMNS,
+        _named("device", device_text, 3),
+        _named("in a sweep", text_in_sweep, 4),
+        Column("result", lambda entry: clean(outcome(entry, unsaid=of_all), _LONGEST_OUTCOME)),
+    )
+    yield table_of(columns, entries, is_cut=True).filled()
     if of_all:
         yield Note((f"each run shown: {'; '.join(of_all.values())}",))
 
 
 def _sweeps(sweeps: Sequence[SweepEntry]) -> Table:
-    rows = []
-    for entry in sweeps:
-        named = (
-            entry.label.name or "",
-            workload_of(entry),
-            entry.status,
-            f"{done_text(entry)} done",
-            varied_text(entry.plan) or f"{entry.plan.repeats} times each",
-        )
-        id = clean(entry.header.id, _LONGEST_ID)
-        started = units.day_and_time(entry.header.wall)
-        rows.append((id, started, *(clean(text, _LONGEST_NAME) for text in named)))
-    names = ("sweep", "started", "name", "workload", "status", "combinations", "varied")
-    dropped = ("started", "workload", "name", "combinations")
-    return Table(names, tuple(rows), dropped=dropped, is_cut=True).filled()
+    columns: tuple[Column[SweepEntry], ...] = (
+        Column("sweep", _id_of),
+        *_COLUMNS,
+        _named("combinations", lambda entry: f"{done_text(entry)} done", 6),
+        _named("varied", lambda e: varied_text(e.plan) or f"{e.plan.repeats} times each"),
+    )
+    return table_of(columns, sweeps, is_cut=True).filled()
+
+
+def _id_of(entry: Recorded) -> str:
+    return clean(entry.header.id, _LONGEST_ID)
+
+
+def _named(name: str, text: Callable[[Any], str], dropped: int = 0) -> Column[Any]:
+    """Return a column of what others called something."""
+    return Column(name, lambda entry: clean(text(entry), _LONGEST_NAME), dropped=dropped)
+
+
+_COLUMNS: tuple[Column[Any], ...] = (
+    Column("started", lambda entry: units.day_and_time(entry.header.wall), dropped=1),
+    _named("name", lambda entry: entry.label.name or "", 5),
+    _named("workload", lambda entry: workload_of(entry), 2),
+    _named("status", lambda entry: entry.status),
+)
+"""What lists of sessions and of sweeps have alike."""
 
 
 def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
@@ -486,48 +493,6 @@ def _moment(wall: float, other: float) -> str:
     day = units.day_and_time(wall)
     same = day.split()[0] == units.day_and_time(other).split()[0]
     return units.time_of_day(wall) if same else day
-
-
-def lowered(text: str | None) -> str | None:
-    """Return a text as it is sorted by; None for none."""
-    return text.lower() if text else None
-
-
-def device_order(entry: SessionEntry) -> str | None:
-    """Return what a session is sorted by among devices."""
-    device, name = device_of(entry)
-    return lowered(name or device)
-
-
-def batch_size_of(entry: SessionEntry) -> int | None:
-    """Return the batch size that a session was launched with, where that is known."""
-    return _whole(entry.header.options, "batch_size")
-
-
-def epochs_of(entry: SessionEntry) -> int | None:
-    """Return how many epochs a session has ended; before it is over, how many were asked for."""
-    asked = _whole(entry.header.options, "epochs")
-    return asked if entry.result is None else entry.result.epochs
-
-
-def _whole(options: Mapping[str, object], name: str) -> int | None:
-    value = options.get(name)
-    return value if type(value) is int else None
-
-
-def rate_of(entry: SessionEntry) -> float | None:
-    """Return the samples per second of a session; the steps, where its samples aren't known."""
-    measured = None if entry.result is None else entry.result.samples_per_second
-    return None if measured is None else measured.mean
-
-
-def time_order(entry: SessionEntry) -> float | None:
-    """Return what a session is sorted by among times."""
-    # Where it failed, its error stands in place of a time.
-    if entry.result is None or entry.result.error:
-        return None
-    timing = timing_of_result(entry.result, entry.header.workload)
-    return None if timing is None else pace_of(timing)
 
 
 def matching(

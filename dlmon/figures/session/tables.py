@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlmon.figures import units
+from dlmon.figures.report.columns import Column, number_column, table_of
 from dlmon.figures.report.sections import Note, Section, Table
 from dlmon.figures.session.epochs import steps_asked_for, validation_time
 from dlmon.quantities import throughputs_of
-from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Profile
+from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Operation, Profile
+from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import LOSS, Metric, MetricFigure
 from dlmon.session.snapshot import Snapshot
 
@@ -47,40 +49,38 @@ def loop_table(snapshot: Snapshot, most: int = MOST_LOOPS) -> Table | None:
     if len(snapshot.loops) < 2:
         return None
     shown = snapshot.longest_loops(most)
-    headings = ("", "loop", "epochs", "steps", "time in steps", "per epoch", "throughput")
-    numeric = (False, False, True, True, True, True, True)
     left = len(snapshot.loops) - len(shown)
-    return Table(headings, tuple(map(_loop_row, shown)), numeric, left, "Loops")
+    return table_of(_LOOPS, shown, "Loops", left)
 
 
-def _loop_row(loop: LoopResult) -> tuple[str, ...]:
-    epoch = loop.seconds_per_epoch
-    return (
-        "▶" if loop.headline else "",
-        what_trains(loop),
-        f"{loop.epochs:,}" if loop.epochs else "–",
-        f"{loop.batches:,}",
-        units.seconds(loop.train_s),
-        "–" if epoch is None else units.band(epoch),
-        ", ".join(map(units.throughput, throughputs_of(loop))) or "–",
-    )
+_LOOPS: tuple[Column[LoopResult], ...] = (
+    Column("", lambda loop: "▶" if loop.headline else ""),
+    Column("loop", what_trains),
+    number_column("epochs", lambda loop: f"{loop.epochs:,}" if loop.epochs else "–"),
+    number_column("steps", lambda loop: f"{loop.batches:,}"),
+    number_column("time in steps", lambda loop: units.seconds(loop.train_s)),
+    number_column(
+        "per epoch",
+        lambda loop: units.band(loop.seconds_per_epoch) if loop.seconds_per_epoch else "–",
+    ),
+    number_column(
+        "throughput", lambda loop: ", ".join(map(units.throughput, throughputs_of(loop))) or "–"
+    ),
+)
 
 
 def metric_table(figures: Sequence[MetricFigure], each: str) -> Table | None:
     """Return one row per metric, of what it came to; `each` is what an epoch is called."""
-    if not figures:
-        return None
-    rows = tuple(
-        (
-            figure.name,
-            value_text(figure.final, figure.why),
-            "–" if figure.best is None else units.metric(figure.best),
-            "–" if figure.best_epoch is None else str(figure.best_epoch + 1),
-        )
-        for figure in figures
+    columns: tuple[Column[MetricFigure], ...] = (
+        Column("metric", lambda figure: figure.name),
+        number_column("last", lambda figure: value_text(figure.final, figure.why)),
+        number_column("best", lambda figure: value_text(figure.best, "")),
+        number_column(
+            f"best in {each}",
+            lambda figure: "–" if figure.best_epoch is None else str(figure.best_epoch + 1),
+        ),
     )
-    headings = ("metric", "last", "best", f"best in {each}")
-    return Table(headings, rows, (False, True, True, True), heading="Metrics")
+    return table_of(columns, figures, "Metrics") if figures else None
 
 
 def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
@@ -89,25 +89,34 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
         return None
     metrics = list(dict.fromkeys(name for one in epochs for name in one.metrics))[:_METRICS]
     has_tokens = any(epoch.tokens is not None for epoch in epochs)
-    rows = []
-    for epoch in epochs[:MOST_EPOCHS]:
-        cut = not epoch.whole and not steps_asked_for(epoch, model)
-        values = (epoch.metrics.get(name) for name in metrics)
-        counted = (epoch.samples, epoch.tokens) if has_tokens else (epoch.samples,)
-        rows.append(
-            (
-                f"{epoch.epoch + 1}{' (cut)' if cut else ''}",
-                units.seconds((epoch.end - epoch.begin) / 1e9),
-                units.seconds((epoch.train_end - epoch.begin) / 1e9),
-                validation_time(epoch),
-                *("–" if count is None else f"{count:,}" for count in counted),
-                *("–" if value is None else units.metric(value) for value in values),
-            )
-        )
-    counts = ("samples", "tokens") if has_tokens else ("samples",)
-    headings = ("epoch", "in all", "training", "validation", *counts, *metrics)
+    counted = ("samples", "tokens") if has_tokens else ("samples",)
+
+    def number_text(epoch: Epoch) -> str:
+        is_cut = not epoch.whole and not steps_asked_for(epoch, model)
+        return f"{epoch.epoch + 1}{' (cut)' if is_cut else ''}"
+
+    def count_column(name: str) -> Column[Epoch]:
+        def text(epoch: Epoch) -> str:
+            count = getattr(epoch, name)
+            return "–" if count is None else f"{count:,}"
+
+        return number_column(name, text)
+
+    def metric_column(name: str) -> Column[Epoch]:
+        return number_column(name, lambda epoch: value_text(epoch.metrics.get(name), ""))
+
+    columns: tuple[Column[Epoch], ...] = (
+        number_column("epoch", number_text),
+        number_column("in all", lambda epoch: units.seconds(seconds_of(epoch))),
+        number_column(
+            "training", lambda epoch: units.seconds((epoch.train_end - epoch.begin) / 1e9)
+        ),
+        number_column("validation", validation_time),
+        *map(count_column, counted),
+        *map(metric_column, metrics),
+    )
     left_out = max(0, len(epochs) - MOST_EPOCHS)
-    return Table(headings, tuple(rows), (True,) * len(headings), left_out, "Epochs")
+    return table_of(columns, epochs[:MOST_EPOCHS], "Epochs", left_out)
 
 
 def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
@@ -117,19 +126,17 @@ def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
         why = profile.why.get("operations") or profile.why.get("file")
         said = f"{said}: {why or 'no operation is known'}"
     yield Note((said,), heading=heading)
-    headings = ("share", "calls", "host", "device", "operation")
-    rows = tuple(
-        (
-            f"{100 * each.share:.1f} %",
-            f"{each.calls:,}",
-            _time(each.host_us),
-            _time(each.device_us),
-            each.name,
-        )
-        for each in profile.operations or ()
-    )
-    if rows:
-        yield Table(headings, rows, (True, True, True, True, False), is_cut=True)
+    if profile.operations:
+        yield table_of(_OPERATIONS, profile.operations, is_cut=True)
+
+
+_OPERATIONS: tuple[Column[Operation], ...] = (
+    number_column("share", lambda operation: f"{100 * operation.share:.1f} %"),
+    number_column("calls", lambda operation: f"{operation.calls:,}"),
+    number_column("host", lambda operation: _time(operation.host_us)),
+    number_column("device", lambda operation: _time(operation.device_us)),
+    Column("operation", lambda operation: operation.name),
+)
 
 
 def _profile_text(profile: Profile) -> str:

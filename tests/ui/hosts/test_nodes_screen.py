@@ -9,7 +9,7 @@ from fakes.screens import OneScreen, screen_text
 from fakes.scripts import script_session
 from rich.cells import cell_len
 
-from dlmon.figures.session.ranks import CELLS, RankRow, why_no_ranks
+from dlmon.figures.session.ranks import COLUMNS, RankRow, why_no_ranks
 from dlmon.records import Batches, Machine, Model, Node, Trainer
 from dlmon.session.follower import SessionFollower
 from tui.hosts.nodes_screen import NodesScreen
@@ -132,7 +132,7 @@ def rank(number, **changes):
     [
         (57, True, ["rank", "machine", "step", "data wait", "own work"]),
         (77, True, ["rank", "machine", "rate", "step", "data wait", "own work", "GPU memory"]),
-        (117, True, [*CELLS]),
+        (117, True, [column.name for column in COLUMNS]),
         (57, False, ["rank", "machine", "step", "data wait", "own work"]),
         (77, False, ["rank", "machine", "rate", "step", "data wait", "own work", "share"]),
     ],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.machine.processes import cell_text, command_text, gpus_text, matching
+from dlmon.figures.machine.processes import columns_at, command_text, gpus_text, matching
 from dlmon.records import Process
 from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order, reasons
 
@@ -63,7 +63,7 @@ def test_it_is_sorted_by_any_column_and_the_unknown_comes_last(by, expected):
 def test_an_order_loses_nothing_and_reversed_keeps_the_unknown_last(some, by, reverse):
     found = in_order(some, by, reverse)
     assert sorted(pids(found)) == sorted(pids(some))
-    values = [BY_NAME[by].value(process) for process in found]
+    values = [BY_NAME[by].order(process) for process in found]
     known = [value for value in values if value is not None]
     assert values == known + [None] * (len(values) - len(known))
     descends = BY_NAME[by].largest_first != reverse
@@ -138,7 +138,8 @@ def test_numbers_of_gpus_are_written_short(gpus, text):
     ],
 )
 def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, process, text):
-    assert cell_text(name, process, NOW) == text
+    (column,) = (one for one in columns_at(NOW) if one.name == name)
+    assert column.text(process) == text
 
 
 def test_in_place_of_an_unknown_command_stands_the_reason():
@@ -173,5 +174,5 @@ def test_a_command_is_shown_without_the_folder_of_its_program(command, text):
     process = Process(1, command=command)
     assert command_text(process) == text
     # It stands where one looks for what is seen, and is found by all of it.
-    assert BY_NAME["command"].value(process) == text.lower()
+    assert BY_NAME["command"].order(process) == text.lower()
     assert matching([process], command.split()[0]) == [process]

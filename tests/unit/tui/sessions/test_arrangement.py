@@ -9,12 +9,13 @@ from fakes.sweeps import plan_of, sweep_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
 from dlmon.figures.session.session_list import matching, sides_of
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry, new_header
-from tui.sessions.session_list import COLUMNS, in_order
+from tui.sessions.session_list import in_order
 from tui.widgets.tables import next_column
 
 HEADER, *_, RESULT = recorded_session()
@@ -63,7 +64,7 @@ def test_an_error_is_no_time():
     assert ids(in_order([failed, *THREE], {}, "time"))[:2] == ["c", "a"]
 
 
-@given(st.permutations(THREE), st.sampled_from([*COLUMNS]))
+@given(st.permutations(THREE), st.sampled_from([*COLUMNS_BY_NAME]))
 def test_no_order_loses_a_session_or_depends_on_how_they_come(entries, by):
     assert in_order(entries, {}, by) == in_order(THREE, {}, by)
     assert sorted(ids(in_order(entries, {}, by))) == ["a", "b", "c"]

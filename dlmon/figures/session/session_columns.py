@@ -1,0 +1,138 @@
+"""The columns of the list of sessions on a screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dlmon.comparison.compared_run import pace_of
+from dlmon.figures import units
+from dlmon.figures.comparison.earlier_runs import timing_of_result
+from dlmon.figures.machine.processes import lowered
+from dlmon.figures.quantity_text import number_of
+from dlmon.figures.report.columns import Column
+from dlmon.figures.session.session_list import Recorded, device_of, outcome, workload_of
+from dlmon.log.directory import SessionEntry
+from dlmon.quantities import QUANTITIES, Quantity, value_of
+from dlmon.sweep.log import SweepEntry
+
+_NUMBER_CELLS = 14
+
+
+def _of_sessions(
+    name: str,
+    text: Callable[[SessionEntry], str],
+    order: Callable[[SessionEntry], Any],
+    **more: Any,
+) -> Column[Recorded]:
+    """Return a column in which sweeps have nothing."""
+    return Column(
+        name,
+        lambda entry: "" if isinstance(entry, SweepEntry) else text(entry),
+        lambda entry: None if isinstance(entry, SweepEntry) else order(entry),
+        **more,
+    )
+
+
+def _numbers(
+    name: str,
+    value: Callable[[SessionEntry], float | None],
+    write: Callable[[SessionEntry, Any], str] = lambda entry, number: f"{number:,d}",
+    **more: Any,
+) -> Column[Recorded]:
+    def text(entry: SessionEntry) -> str:
+        number = value(entry)
+        return "" if number is None else write(entry, number)
+
+    return _of_sessions(name, text, value, is_number=True, cells=_NUMBER_CELLS, **more)
+
+
+def _quantity(quantity: Quantity) -> Column[Recorded]:
+    """Return the column of a quantity: one without a name of its own is a throughput."""
+
+    def write(entry: SessionEntry, number: float) -> str:
+        if quantity.name:
+            return number_of(quantity, number)
+        counts_steps = entry.result is not None and bool(entry.result.counts_steps)
+        return units.rate(number) + " steps" * counts_steps
+
+    return _numbers(
+        quantity.name or "throughput",
+        lambda entry: value_of(entry.result, quantity.key),
+        write,
+        title=quantity.title,
+        largest_first=not quantity.less_is_better,
+        dropped=7,
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _epochs_of(entry: SessionEntry) -> int | None:
+    """Return how many epochs a session has ended; before it is over, how many were asked for."""
+    result = entry.result
+    return _whole(entry.header.options.get("epochs")) if result is None else result.epochs
+
+
+def _device_text(entry: SessionEntry) -> str:
+    device, name = device_of(entry)
+    return units.device(name) or device
+
+
+def _device_order(entry: SessionEntry) -> str | None:
+    device, name = device_of(entry)
+    return lowered(name or device)
+
+
+def _loss_of(entry: SessionEntry) -> float | None:
+    return entry.loss if entry.loss is not None and math.isfinite(entry.loss) else None
+
+
+def _time_order(entry: SessionEntry) -> float | None:
+    # An error stands in place of a time.
+    if entry.result is None or entry.result.error:
+        return None
+    timing = timing_of_result(entry.result, entry.header.workload)
+    return None if timing is None else pace_of(timing)
+
+
+COLUMNS: tuple[Column[Recorded], ...] = (
+    Column(
+        "started",
+        lambda entry: units.day_and_time(entry.header.wall),
+        lambda entry: entry.header.wall,
+        largest_first=True,
+        cells=16,
+    ),
+    Column(
+        "name",
+        lambda entry: entry.label.name or "",
+        lambda entry: lowered(entry.label.name),
+        cells=24,
+    ),
+    Column("workload", workload_of, lambda entry: lowered(workload_of(entry)), cells=20),
+    _numbers(
+        "batch",
+        lambda entry: _whole(entry.header.options.get("batch_size")),
+        largest_first=True,
+        dropped=5,
+    ),
+    _numbers("epochs", _epochs_of, largest_first=True, dropped=4),
+    _of_sessions("device", _device_text, _device_order, dropped=8, cells=28),
+    Column("status", lambda entry: entry.status, lambda entry: entry.status, cells=11),
+    Column(
+        "host",
+        lambda entry: entry.header.host,
+        lambda entry: lowered(entry.header.host),
+        dropped=1,
+        cells=20,
+    ),
+    *(_quantity(quantity) for quantity in QUANTITIES if quantity.is_listed),
+    _numbers("loss", _loss_of, lambda entry, loss: units.metric(loss), dropped=6),
+    _of_sessions("time", outcome, _time_order),
+)
+"""The last one takes the room that is left, and is always shown."""
+COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""Bring what the other machines of a run recorded into the log of the session."""
+"""Copy the records of a run's other hosts into the log of the session."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ from dlmon.records.changes import Changes, merge
 from dlmon.supervisor.joined_batches import JoinedBatches
 
 READ_S = 0.5
-# So long part 0 waits for the last of the others once its own script has ended, while they write.
+# The time that part 0 waits for the other parts' results once its own script has ended.
 END_S = 10.0
-# Clocks of machines that are set by a server agree better than this.
+# Clocks of hosts that a time server sets agree better than this.
 AGREE_NS = 2_000_000_000
 MOST_AT_ONCE = 4 << 20
+# With up to this many hosts, every sample is written.
 FEW_MACHINES = 16
+# With up to this many ranks, batches are written as they come; with more, they are joined, so
+# that this many records a second are written, but at least one of every rank in SELDOM_S.
 FEW_RANKS = 32
-"""The batches of no more processes are written as they come."""
 RANKS_A_SECOND = 48
-"""Of more, each is written so seldom that so many are written in a second."""
 SELDOM_S = 15.0
 
 
 class Parts:
-    """Reads the logs of the other parts as they grow, and writes what they hold as of one session.
+    """Reads the logs of the other parts as they grow, and writes their records to the session's.
 
-    Times become those of the session's own clock by the wall clocks of both machines; where these
-    differ, by the ends of the first epoch that both have, and a notice says by how much.
+    Times are converted to the session's own clock by the wall clocks of both hosts. If these
+    differ, they are aligned at the end of the first common epoch, with a notice.
 
     Args:
-        folder: that of the session.
-        header: that of the session's own log.
-        write: takes the records.
-        trains_here: takes the pid of a process of another part that trains on this machine.
+        folder: the folder of the session.
+        header: the header of the session's log.
+        write: is called with the records.
+        trains_here: is called with the pid of another part's training process on this host.
     """
 
     def __init__(
@@ -74,32 +75,32 @@ class Parts:
         self._trains_here = trains_here
         self._parts: dict[int, _Part] = {}
         self._sampled_by: dict[str, _Part] = {}
-        """One machine may have several parts: it is shown by the first that has samples."""
+        """The part whose samples are written, by host: the first part that sends any."""
         self._epoch_ends: dict[int, int] = {}
         self._joined: defaultdict[int, JoinedBatches] = defaultdict(JoinedBatches)
-        """What is held of each process, by its number."""
+        """The batches that wait, by the number of their process."""
         self._memory: dict[tuple[int, int], FrameworkMemory] = {}
-        """What was written last of each process and GPU."""
+        """The last written record by process and GPU."""
         self._unwritten: dict[tuple[int, int], FrameworkMemory] = {}
-        """What came since; it stands for what came before it."""
+        """The newest record since, which replaces those in between."""
         self._ranks = 0
-        """How many processes train, as far as one of them has said it."""
+        """The number of ranks, as reported by the processes."""
 
     def take_epoch(self, epoch: Epoch) -> None:
-        """Note when an epoch of the session's own log ended."""
+        """Note the end of an epoch in the session's own log."""
         self._epoch_ends.setdefault(epoch.epoch, epoch.end)
 
     async def follow(self) -> None:
-        """Read them again and again until this is cancelled."""
+        """Read the logs repeatedly until this is cancelled."""
         while True:
             await self.read()
             await asyncio.sleep(READ_S)
 
     async def read(self) -> int:
-        """Take what is new; return how many records that were."""
-        # A disk that is shared may take its time.
-        found = await asyncio.to_thread(lambda: list(self._new()))
-        for part, record in found:
+        """Take the new records; return their number."""
+        # A shared disk may be slow.
+        new = await asyncio.to_thread(lambda: list(self._new()))
+        for part, record in new:
             if isinstance(record, Trainer) and part.is_here:
                 self._trains_here(record.pid)
             if isinstance(record, (Machine, Facts)) and (
@@ -108,15 +109,15 @@ class Parts:
                 continue
             if isinstance(record, Machine) and not part.shows(record, len(self._sampled_by)):
                 continue
-            for written in part.of_session(record, self._epoch_ends):
-                self._take(written)
+            for converted in part.of_session(record, self._epoch_ends):
+                self._take(converted)
         for joined in self._joined.values():
-            # Of a process that stands still nothing is kept back.
+            # If a process stands still, its last batches are written.
             self._write_all(joined.take_old())
-        return len(found)
+        return len(new)
 
     def _take(self, record: Record) -> None:
-        """Write a record, behind the batches of its process; of many, these wait for more."""
+        """Write a record after the batches of its process; with many ranks, these wait for more."""
         ranks = max(self._ranks, len(self._joined))
         every_ns = 0.0 if ranks <= FEW_RANKS else 1e9 * min(ranks / RANKS_A_SECOND, SELDOM_S)
         if isinstance(record, Batches):
@@ -126,13 +127,13 @@ class Parts:
                 self._write_all(joined.take())
             return
         if isinstance(record, FrameworkMemory):
-            place = (record.trainer or 0, record.device)
-            before = self._memory.get(place)
+            gpu = (record.trainer or 0, record.device)
+            before = self._memory.get(gpu)
             if before is not None and record.t - before.t < every_ns:
-                self._unwritten[place] = record
+                self._unwritten[gpu] = record
                 return
-            self._memory[place] = record
-            self._unwritten.pop(place, None)
+            self._memory[gpu] = record
+            self._unwritten.pop(gpu, None)
             self._write(record)
             return
         number: Any = getattr(record, "trainer", None)
@@ -141,8 +142,8 @@ class Parts:
             self._ranks = max(self._ranks, record.world_size or 0)
         if number in self._joined:
             self._write_all(self._joined[number].take())
-        for place in [place for place in self._unwritten if place[0] == number]:
-            self._write(self._unwritten.pop(place))
+        for gpu in [gpu for gpu in self._unwritten if gpu[0] == number]:
+            self._write(self._unwritten.pop(gpu))
         self._write(record)
 
     def _write_all(self, records: Iterable[Record]) -> None:
@@ -150,7 +151,7 @@ class Parts:
             self._write(record)
 
     async def finish(self, deadline_s: float = END_S) -> None:
-        """Take the rest, as long as more comes, until all have a result."""
+        """Take the remaining records until all parts have a result, or the time is up."""
         until = time.monotonic() + deadline_s
         while time.monotonic() < until:
             await self.read()
@@ -159,9 +160,9 @@ class Parts:
             await asyncio.sleep(READ_S)
 
     def close(self) -> None:
-        """Write what is held, and let go of the logs."""
-        for held in self._joined.values():
-            self._write_all(held.take())
+        """Write the waiting records, and close the logs."""
+        for joined in self._joined.values():
+            self._write_all(joined.take())
         self._write_all(self._unwritten.values())
         for part in self._parts.values():
             part.follower.close()
@@ -169,7 +170,7 @@ class Parts:
     def _new(self) -> Iterator[tuple[_Part, Record]]:
         for number, path in sorted(parts_in(self._folder)):
             if number not in self._parts:
-                # Its first line may not be whole yet.
+                # Its first line may not be finished yet.
                 with contextlib.suppress(LogError):
                     self._parts[number] = _Part(number, LogFollower(path), self._header)
         for part in self._parts.values():
@@ -178,47 +179,42 @@ class Parts:
                     yield part, record
 
 
-def node_of(header: SessionHeader) -> str:
-    """Return what the machine of a part is called."""
-    return header.node or header.host
-
-
 class _Part:
     """One of the other parts.
 
     Args:
-        number: which.
-        follower: of its log.
-        header: that of the session's own log.
+        number: its number.
+        follower: the follower of its log.
+        header: the header of the session's own log.
     """
 
     def __init__(self, number: int, follower: LogFollower, header: SessionHeader) -> None:
         self.follower, self._number = follower, number
-        own = follower.header
-        self.host = node_of(own)
-        self.is_here = self.host == node_of(header)
-        """Whether it is of the machine whose log the session's own is."""
+        part = follower.header
+        self.host = part.node or part.host
+        self.is_here = self.host == (header.node or header.host)
+        """True if it runs on the session's own host."""
         self.has_ended = False
-        same_boot = own.host == header.host and own.boot_id == header.boot_id
-        by_wall = header.t - own.t + round((own.wall - header.wall) * 1e9)
-        self._offset_ns = 0 if same_boot else by_wall
+        same_boot = part.host == header.host and part.boot_id == header.boot_id
+        by_wall_ns = header.t - part.t + round((part.wall - header.wall) * 1e9)
+        self._offset_ns = 0 if same_boot else by_wall_ns
         self._is_aligned = same_boot
-        self._facts: MachineFacts | None = own.machine
+        self._facts: MachineFacts | None = part.machine
         self._machine: Machine | None = None
         self._changes = Changes()
-        self._is_left_out = False
+        self._is_skipped = False
 
     def shows(self, sample: Machine, machines: int) -> bool:
-        """Return whether a sample is to be written; of very many machines, every other one is.
+        """Return whether to write a sample: with very many hosts, only every other one.
 
-        What changed in one that is left out is in the next.
+        The next sample contains the changes of a skipped one.
         """
         self._machine = merge(self._machine, sample)
-        self._is_left_out = machines > FEW_MACHINES and not self._is_left_out
-        return not self._is_left_out
+        self._is_skipped = machines > FEW_MACHINES and not self._is_skipped
+        return not self._is_skipped
 
     def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
-        """Yield what a record of its log is in the log of the session."""
+        """Yield the records of the session's log for a record of the part's log."""
         if isinstance(record, Trainer):
             number = NUMBERS_OF_A_PART * self._number + record.number
             host = None if self.is_here else self.host
@@ -262,15 +258,15 @@ class _Part:
         return replace(record, **moved)
 
     def _align(self, epoch: Epoch, end_ns: int) -> Iterator[Notice]:
-        """Set its clock by the end of an epoch that was one for both, unless it is right."""
+        """Correct the part's clock by the end of a common epoch, once, if it is wrong."""
         if self._is_aligned:
             return
         self._is_aligned = True
-        apart_ns = end_ns - self._time(epoch.end)
-        if abs(apart_ns) > AGREE_NS:
-            self._offset_ns += apart_ns
-            way = "behind" if apart_ns > 0 else "ahead"
-            text = f"the clock of {self.host} is {abs(apart_ns) / 1e9:,.0f} s {way}"
+        difference_ns = end_ns - self._time(epoch.end)
+        if abs(difference_ns) > AGREE_NS:
+            self._offset_ns += difference_ns
+            way = "behind" if difference_ns > 0 else "ahead"
+            text = f"the clock of {self.host} is {abs(difference_ns) / 1e9:,.0f} s {way}"
             yield Notice(
                 end_ns, f"{text}: its times are moved by the end of epoch {epoch.epoch + 1:,}"
             )

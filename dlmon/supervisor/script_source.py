@@ -1,4 +1,4 @@
-"""Which code a script was: its file with its hash, and the git repository and commit it is in."""
+"""The version of a script: the hash of its file, its git repository and the commit."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _LONGEST_REASON = 200
 def script_source(
     command: tuple[str, ...], directory: str | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return which code a command runs, as fields of a session's header, and why one is unknown.
+    """Return a script's version as fields of the session's header, and why some are unknown.
 
     Args:
-        command: its words.
-        directory: where it runs.
+        command: the words of the command that runs it.
+        directory: the command's working directory.
     """
     folder, why = Path(directory or "."), dict[str, str]()
     sha256 = commit = repository = path_in_repository = file = None
     try:
         named, content = _script(command, folder)
         file, sha256 = named.resolve(), hashlib.sha256(content).hexdigest()
-    except _NOT_KNOWN as error:
+    except _ERRORS as error:
         why["script_sha256"] = _reason(error)
-    around = folder if file is None else file.parent
+    folder = folder if file is None else file.parent
     try:
-        # They run nothing that a repository's settings name, so that it may be anybody's.
-        top, home = _git(around, "rev-parse", "--show-toplevel", "--git-common-dir").split("\n")
-        repository = _repository(_git(around, "config", "--default", "", "remote.origin.url"))
-        repository = repository or str((around / home).resolve())
+        # The repository may be anybody's: these git commands run no program that its settings name.
+        top, git_dir = _git(folder, "rev-parse", "--show-toplevel", "--git-common-dir").split("\n")
+        repository = _repository(_git(folder, "config", "--default", "", "remote.origin.url"))
+        repository = repository or str((folder / git_dir).resolve())
         if file is not None:
             path_in_repository = clean(str(file.relative_to(Path(top).resolve())))
-        commit = _git(around, "rev-parse", "--verify", "HEAD")
-    except _NOT_KNOWN as error:
+        commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    except _ERRORS as error:
         why["git_commit"] = _reason(error)
     fields = {
         "script_sha256": sha256,
@@ -59,11 +59,11 @@ def script_source(
 
 
 class _Unknown(Exception):
-    """What is asked for isn't there; the message says why."""
+    """Raised if a script or repository has no version; the message says why."""
 
 
-# A name that no file can have is a ValueError.
-_NOT_KNOWN = (OSError, ValueError, _Unknown, subprocess.TimeoutExpired)
+# An impossible file name raises ValueError.
+_ERRORS = (OSError, ValueError, _Unknown, subprocess.TimeoutExpired)
 
 
 def _reason(error: Exception) -> str:
@@ -71,7 +71,7 @@ def _reason(error: Exception) -> str:
 
 
 def _script(command: tuple[str, ...], folder: Path) -> tuple[Path, bytes]:
-    """Return the file of a command's script, or of a command that is one, and what it holds.
+    """Return the file of a command's script, which may be the command itself, and its content.
 
     Raises:
         OSError, ValueError: it can't be read.
@@ -81,7 +81,7 @@ def _script(command: tuple[str, ...], folder: Path) -> tuple[Path, bytes]:
     if named is not None:
         file = _file_of(named, folder)
         return file, read_regular(file, MOST_BYTES)
-    # Not such as the Python of `python -c`.
+    # The command itself may be a script, unless it is a program such as Python.
     if command and os.sep in command[0]:
         file = folder / command[0]
         content = read_regular(file, MOST_BYTES)
@@ -101,15 +101,15 @@ def _file_of(named: NamedScript, folder: Path) -> Path:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """Return what git says of the repository around a folder.
+    """Return the output of a git command in a folder.
 
     Raises:
-        OSError, TimeoutExpired: it can't be asked.
-        _Unknown: there is none, or it has nothing to say.
+        OSError, TimeoutExpired: git can't be run.
+        _Unknown: the folder is in no repository, or git fails.
     """
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", folder, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -118,19 +118,19 @@ def _git(folder: Path, *words: str) -> str:
         )
     except FileNotFoundError:
         raise _Unknown("git is not installed") from None
-    errors = asked.stderr.decode("utf-8", "replace").strip()
-    if asked.returncode:
+    errors = result.stderr.decode("utf-8", "replace").strip()
+    if result.returncode:
         if "not a git repository" in errors:
             raise _Unknown("not in a git repository")
         unborn = "Needed a single revision" in errors
         raise _Unknown("nothing was committed yet" if unborn else errors)
-    return "\n".join(map(clean, asked.stdout.decode("utf-8", "replace").splitlines()))
+    return "\n".join(map(clean, result.stdout.decode("utf-8", "replace").splitlines()))
 
 
 def _repository(url: str) -> str | None:
-    """Return where a repository was cloned from, without a user and a password.
+    """Return the host and path of a remote's URL, without protocol, user and password.
 
-    The same host and path are one repository, by whichever protocol it was cloned.
+    The path of a local remote is returned as it is.
     """
     remote = _REMOTE.fullmatch(url)
     if url.startswith("/") or remote is None:

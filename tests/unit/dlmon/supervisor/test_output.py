@@ -22,7 +22,7 @@ def lines_of(*chunks, final=True):
     ended = [line for chunk in chunks for line in lines.feed(chunk, 0)]
     if final:
         ended += lines.feed(b"", 0, final=True)
-        ended += lines.standing(0, final=True)
+        ended += lines.unfinished_lines(0, final=True)
     return ended
 
 
@@ -110,8 +110,8 @@ def test_a_bar_of_two_lines_is_reported_once_a_second(bar, first, last):
         ended = lines.feed(bar(tick), t)
         # When it begins, nobody knows that it is one.
         assert ended == (first if tick == 0 else [])
-        reported += lines.standing(t)
-    reported += lines.standing(10 * SECOND, final=True)
+        reported += lines.unfinished_lines(t)
+    reported += lines.unfinished_lines(10 * SECOND, final=True)
     assert 10 <= len(reported) <= 20
     assert set(last) <= set(reported)
 
@@ -154,13 +154,13 @@ def test_no_character_of_plain_text_is_lost(lines, size):
 def test_a_prompt_is_reported_once_it_has_stood_for_a_second():
     lines = OutputLines()
     assert lines.feed(b"Continue? ", 0) == []
-    assert lines.standing(SECOND - 1) == []
-    assert lines.standing(SECOND) == ["Continue? "]
-    assert lines.standing(9 * SECOND) == []
+    assert lines.unfinished_lines(SECOND - 1) == []
+    assert lines.unfinished_lines(SECOND) == ["Continue? "]
+    assert lines.unfinished_lines(9 * SECOND) == []
     # It isn't said again when its newline comes, unless it was added to.
     assert lines.feed(b"\n", 10 * SECOND) == []
     lines.feed(b"Continue? ", 11 * SECOND)
-    assert lines.standing(12 * SECOND) == ["Continue? "]
+    assert lines.unfinished_lines(12 * SECOND) == ["Continue? "]
     assert lines.feed(b"yes\n", 13 * SECOND) == ["Continue? yes"]
 
 
@@ -170,7 +170,7 @@ def test_a_bar_that_rewrites_itself_is_reported_once_a_second():
     for tick in range(100):
         t = tick * SECOND // 10
         assert lines.feed(f"\r{tick} %".encode(), t) == []
-        reported += [(tick, state) for state in lines.standing(t)]
+        reported += [(tick, state) for state in lines.unfinished_lines(t)]
     assert all(later - earlier in (10, 11) for (earlier, _), (later, _) in pairwise(reported))
     assert [state for _, state in reported] == [f"{tick} %" for tick, _ in reported]
     assert len(reported) == 9

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from dlmon.supervisor import trace
-from dlmon.supervisor.trace import Ran, TraceError, of_xspace, read, sum_up
+from dlmon.supervisor.trace import Event, TraceError, of_xspace, read, sum_up
 from dlmon.system.children import answer_in
 
 
 def ran(name, start, took, line=1, on_device=False):
-    return Ran((0, line), name, start, took, on_device)
+    return Event((0, line), name, start, took, on_device)
 
 
 def operations(summary):

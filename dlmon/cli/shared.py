@@ -40,7 +40,7 @@ def user_errors() -> tuple[type[Exception], ...]:
     from dlmon.log.directory import NoSuchLog
     from dlmon.protocol.control import NotControlled
     from dlmon.remote.host_names import HostError
-    from dlmon.remote.ssh import RefusedRequest, SshError
+    from dlmon.remote.ssh import HostRefusal, SshError
     from dlmon.render.files import ReportError
     from dlmon.render.script import ScriptRefused
     from dlmon.slurm.commands import SlurmError
@@ -48,7 +48,7 @@ def user_errors() -> tuple[type[Exception], ...]:
     from workloads.catalog import UnknownWorkload
 
     of_logs = (LogError, NoSuchLog, NotComparable, PublishedError, ReportError)
-    of_processes = (SshError, RefusedRequest, NotControlled, ScriptRefused, SlurmError)
+    of_processes = (SshError, HostRefusal, NotControlled, ScriptRefused, SlurmError)
     of_values = (UnreadableOption, UnknownWorkload, SettingsError, HostError, AddressError)
     return (UserError, SweepError, *of_logs, *of_processes, *of_values)
 
@@ -159,7 +159,7 @@ def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False)
 
     Raises:
         SshError: the host can't be reached.
-        RefusedRequest: none is meant there.
+        HostRefusal: none is meant there.
         LogError: the copies can't be kept.
     """
     from dlmon.remote.host_requests import copy_remote
@@ -198,7 +198,7 @@ def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = No
     Raises:
         NoSuchLog: none is meant by one of the texts.
         SshError: the host can't be reached.
-        RefusedRequest: none is meant there.
+        HostRefusal: none is meant there.
     """
     from dlmon.log.directory import find_sessions
 

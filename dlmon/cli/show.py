@@ -67,7 +67,7 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
     Raises:
         UserError: it could not be started.
         SshError: the host can't be reached.
-        RefusedRequest: the host can't start it.
+        HostRefusal: the host can't start it.
     """
     if host is not None:
         return _start_on_host(job, view, host)
@@ -107,7 +107,7 @@ def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> 
     Raises:
         SlurmError: there is no Slurm here, or it refuses the job.
         SshError: the host can't be reached.
-        RefusedRequest: the Slurm of the host refuses the job.
+        HostRefusal: the Slurm of the host refuses the job.
     """
     from dlmon.slurm.submit import read_slurm_options
 

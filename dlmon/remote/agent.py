@@ -54,7 +54,7 @@ from dlmon.records import (
     encode,
     to_json,
 )
-from dlmon.remote.ssh import RefusedRequest
+from dlmon.remote.ssh import HostRefusal
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.slurm.commands import SlurmError
@@ -83,7 +83,7 @@ JOB_LOOK_S = 5.0
 # connection looks alive.
 SILENCE_S = 120.0
 LONGEST_REQUEST_BYTES = 1 << 20
-_REFUSALS = (RefusedRequest, NoSuchLog, LogError, SlurmError)
+_REFUSALS = (HostRefusal, NoSuchLog, LogError, SlurmError)
 
 
 class Agent:
@@ -122,13 +122,13 @@ class Agent:
     async def _answer(self, number: int, ask: str, request: dict[str, Any]) -> None:
         try:
             if ask not in _ASKS:
-                raise RefusedRequest(f'this version of dlmon knows no "{ask}"')
+                raise HostRefusal(f'this version of dlmon knows no "{ask}"')
             async for answer in _ASKS[ask](**request):
                 await self._send({"id": number, **answer})
             await self._send({"id": number, "end": True})
         except (*_REFUSALS, OSError, TypeError, ValueError) as error:
             code = getattr(error, "exit_code", WRONG_ARGUMENTS)
-            permanent = isinstance(error, RefusedRequest) and error.permanent
+            permanent = isinstance(error, HostRefusal) and error.permanent
             answer = {"error": str(error), "code": code, "permanent": permanent}
             with contextlib.suppress(ConnectionError):
                 await self._send({"id": number, **answer})
@@ -286,9 +286,7 @@ async def _sweeps(log_dir: str | None = None) -> Answers:
 def _logs_named(text: str, directory: Path, where: str = "") -> list[Path]:
     """Return the logs of the sessions that a name fits; a viewer can't name them by a path."""
     if os.sep in text or text.endswith(".jsonl"):
-        raise RefusedRequest(
-            f"a session of {host_name()} is named by its id or name, not by a path"
-        )
+        raise HostRefusal(f"a session of {host_name()} is named by its id or name, not by a path")
     try:
         return find_sessions(text, directory, where)
     except NoSuchLog:
@@ -368,7 +366,7 @@ async def _queued(waiting: Waiting) -> Answers:
     sent: Answer = {}
     while waiting.poll() is None:
         if waiting.failure is not None:
-            raise RefusedRequest(waiting.failure, FAILED)
+            raise HostRefusal(waiting.failure, FAILED)
         now = {"queued": to_json(waiting.queued)}
         if now != sent:
             sent = now
@@ -394,7 +392,7 @@ async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
     elif new_job.workload:
         is_here = slurm is None and new_job.options.get("python") is None
         if is_here and importlib.util.find_spec("keras") is None:
-            raise RefusedRequest(
+            raise HostRefusal(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
                 "with --python PATH",
                 permanent=True,
@@ -414,7 +412,7 @@ async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
         supervisor.release()
         raise
     if isinstance(answer, Refused):
-        raise RefusedRequest(answer.reason, answer.exit_code, answer.permanent)
+        raise HostRefusal(answer.reason, answer.exit_code, answer.permanent)
     supervisor.send("detach")
     supervisor.release()
     yield asdict(answer)
@@ -429,7 +427,7 @@ async def _stop(session: str, log_dir: str | None = None) -> Answers:
         else:
             stop_session(entry, BY_OTHER_SCREEN)
     except NotControlled as error:
-        raise RefusedRequest(str(error)) from None
+        raise HostRefusal(str(error)) from None
     yield {"session": entry.header.id, "said": phrase}
 
 
@@ -440,7 +438,7 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
         for record in await ask_session(read_entry(path), request):
             yield {"record": encode(record)}
     except NotControlled as error:
-        raise RefusedRequest(str(error)) from None
+        raise HostRefusal(str(error)) from None
 
 
 async def _traces(
@@ -484,7 +482,7 @@ async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
             end_group(process.pid, signal.SIGKILL)
     if process.returncode != 0:
         last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise RefusedRequest(f"the doctor failed: {' '.join(last)}", FAILED)
+        raise HostRefusal(f"the doctor failed: {' '.join(last)}", FAILED)
     for finding in answer_in(output):
         yield {"finding": finding}
 

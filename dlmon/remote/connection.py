@@ -29,8 +29,8 @@ from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.host_names import HostError
 from dlmon.remote.ssh import (
+    HostRefusal,
     JobEnded,
-    RefusedRequest,
     SshError,
     agent_command,
     bootstrap_line,
@@ -401,7 +401,7 @@ class Connection:
         """Yield the answers to a request.
 
         Raises:
-            RefusedRequest: the host refuses the request.
+            HostRefusal: the host refuses the request.
             SshError: there is no connection, or it was lost.
         """
         answers: asyncio.Queue[Answer] = asyncio.Queue()
@@ -414,7 +414,7 @@ class Connection:
                 if "error" in answer:
                     message, code = f"{self.host}: {answer['error']}", answer.get("code")
                     code = code if isinstance(code, int) else FAILED
-                    raise RefusedRequest(message, code, answer.get("permanent") is True)
+                    raise HostRefusal(message, code, answer.get("permanent") is True)
                 if "lost" in answer:
                     raise self._failure or SshError(f"{self.host}: the connection was closed")
                 if "end" in answer:

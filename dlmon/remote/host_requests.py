@@ -1,6 +1,6 @@
 """Single requests to a host, for commands: each opens a connection of its own.
 
-They raise `SshError` if the host can't be reached, and `RefusedRequest` if it refuses the request.
+They raise `SshError` if the host can't be reached, and `HostRefusal` if it refuses the request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dlmon.remote.session_follower import (
     listed_sessions,
     listed_sweeps,
 )
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.system.private_files import replace_private
 
 Answer = TypeVar("Answer")
@@ -48,7 +48,7 @@ async def ask_each(
     answers = await asyncio.gather(*(ask(host) for host in hosts), return_exceptions=True)
     by_host: dict[str, Answer | Exception] = {}
     for host, answer in zip(hosts, answers, strict=True):
-        if isinstance(answer, BaseException) and not isinstance(answer, SshError | RefusedRequest):
+        if isinstance(answer, BaseException) and not isinstance(answer, SshError | HostRefusal):
             raise answer
         by_host[host] = answer
     return by_host
@@ -160,7 +160,7 @@ async def launch_remote(link: Connection, job: Job, slurm: str | None = None) ->
     answer = await link.ask_one("launch", job=asdict(job), slurm=slurm)
     session = answer.get("session")
     if not isinstance(session, str):
-        raise RefusedRequest(f"{link.host} did not say which session it started", FAILED)
+        raise HostRefusal(f"{link.host} did not say which session it started", FAILED)
     return session
 
 
@@ -178,7 +178,7 @@ async def copy_traces(
 
     Raises:
         LogError: a copy can't be written.
-        RefusedRequest: the host sends no traces that can be copied.
+        HostRefusal: the host sends no traces that can be copied.
         SshError: the connection was lost.
     """
     paths = folder.iterdir()  # noqa: ASYNC240
@@ -191,14 +191,14 @@ async def copy_traces(
         except ValueError:
             size = None
         if not is_trace(file) or type(size) is not int or len(copied) > MOST_TRACES:
-            raise RefusedRequest(f"{link.host} sent no traces that can be copied", FAILED)
+            raise HostRefusal(f"{link.host} sent no traces that can be copied", FAILED)
         if size > MOST_TRACE_BYTES:
             raise LogError(
                 f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
                 f"{MOST_TRACE_BYTES // MIB} are copied"
             )
         if len(data) > size:
-            raise RefusedRequest(f"{link.host} did not send {file} as it is there", FAILED)
+            raise HostRefusal(f"{link.host} did not send {file} as it is there", FAILED)
         copied[file] = data
         if len(data) == size:
             try:
@@ -208,4 +208,4 @@ async def copy_traces(
                 raise LogError(f"{file} can't be copied to {folder}: {why}") from None
             copied[file] = b""
     if any(copied.values()):
-        raise RefusedRequest(f"{link.host} did not send all of the traces", FAILED)
+        raise HostRefusal(f"{link.host} did not send all of the traces", FAILED)

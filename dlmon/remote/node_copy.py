@@ -19,7 +19,7 @@ from dlmon.log.submitted import read_submitted, write_submitted
 from dlmon.records import Status
 from dlmon.remote.connection import Connection, connected
 from dlmon.remote.session_follower import LogCopy, find_remote
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.slurm.commands import SlurmError, run_slurm
 from dlmon.slurm.queue import host_names, read_job
 from dlmon.slurm.step import job_node, step_command
@@ -61,7 +61,7 @@ async def copy_log(job: str, node: str, log: Path) -> None:
             try:
                 listed = await find_remote(link, id_of(log), log_dir)
                 break
-            except (NoSuchLog, RefusedRequest):
+            except (NoSuchLog, HostRefusal):
                 # The supervisor has yet to begin the log.
                 await asyncio.sleep(POLL_S)
         copy = LogCopy(link, listed, log_dir, log.parent)

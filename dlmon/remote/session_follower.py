@@ -32,7 +32,7 @@ from dlmon.records import (
     read_record,
 )
 from dlmon.remote.connection import Answer, Connection, StandingRequest
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.queue import Queued
 from dlmon.system.private_files import FILE_MODE, own_private_folder
@@ -69,7 +69,7 @@ async def listed_sessions(
         directory: the directory for copies of their logs.
 
     Raises:
-        RefusedRequest: the name fits no session, or is a prefix of several.
+        HostRefusal: the name fits no session, or is a prefix of several.
         SshError: the connection was lost.
     """
     entries = []
@@ -92,7 +92,7 @@ async def listed_sweeps(
     """Return the sweeps of a host, by their ids.
 
     Raises:
-        RefusedRequest: the host can't list them.
+        HostRefusal: the host can't list them.
         SshError: the connection was lost.
     """
     listed: list[ListedSweep] = []
@@ -238,7 +238,7 @@ class LogCopy:
             show_queued: is called with the state of the session's job until the log begins.
 
         Raises:
-            RefusedRequest: the log can't be copied.
+            HostRefusal: the log can't be copied.
             SshError: the connection was lost, and the user has to do something.
         """
         while (share := self.share) is not None:
@@ -250,7 +250,7 @@ class LogCopy:
                 show_queued(self.queued)
             await asyncio.sleep(POLL_S)
         if self.problem is not None:
-            raise RefusedRequest(self.problem, FAILED)
+            raise HostRefusal(self.problem, FAILED)
         return self.path
 
     def _fields(self) -> dict[str, Any]:
@@ -369,7 +369,7 @@ class RemoteFollower(SessionFollower):
         try:
             session = self.session.header.id
             return await asked_records(self.link, session, request, self.log_dir_there)
-        except (RefusedRequest, SshError) as error:
+        except (HostRefusal, SshError) as error:
             raise NotControlled(f"{self.host}: {error}") from None
 
     @property
@@ -411,7 +411,7 @@ async def asked_records(
     """Return the records with which a running session of a host answers a request.
 
     Raises:
-        RefusedRequest: the session refuses the request, or can't be asked.
+        HostRefusal: the session refuses the request, or can't be asked.
         SshError: there is no connection, or it was lost.
     """
     answers = link.ask("control", session=session, request=request, log_dir=log_dir)
@@ -424,7 +424,7 @@ async def find_remote(link: Connection, meant: str, log_dir: str | None = None) 
 
     Raises:
         NoSuchLog: the name fits several sessions, or none that can be copied.
-        RefusedRequest: the name fits no session.
+        HostRefusal: the name fits no session.
         SshError: the connection was lost.
     """
     where = location_options(log_dir, link.host)
@@ -455,7 +455,7 @@ async def follow_remote(
 
     Raises:
         NoSuchLog: the name fits several sessions, or none that can be copied.
-        RefusedRequest: the name fits no session, or the log can't be copied.
+        HostRefusal: the name fits no session, or the log can't be copied.
         LogError: the copy can't be written, or is no log.
         SshError: the connection was lost.
     """

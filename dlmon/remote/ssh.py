@@ -85,7 +85,7 @@ class JobEnded(SshError):
     """The job that the node belonged to is over: no attempt will succeed."""
 
 
-class RefusedRequest(Exception):
+class HostRefusal(Exception):
     """A host refuses a request, for this reason and with this exit code.
 
     `permanent` is true if the host lacks something, so that it would refuse again.

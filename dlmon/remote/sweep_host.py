@@ -15,7 +15,7 @@ from dlmon.records import Status
 from dlmon.remote.connection import Connection
 from dlmon.remote.host_requests import launch_remote
 from dlmon.remote.session_follower import RemoteFollower, follow_remote, listed_sessions
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.session.follower import SessionFollower
 
 POLL_S = 0.2
@@ -65,7 +65,7 @@ class RemoteHost:
         """Start a session, unless an earlier request whose answer was lost did; return its id.
 
         Raises:
-            RefusedRequest: the host can't start it.
+            HostRefusal: the host can't start it.
             SshError: the connection was lost.
         """
         if self._launching is not None:
@@ -78,7 +78,7 @@ class RemoteHost:
         try:
             # If we are cancelled, `close` still needs the session's id to stop it.
             session = await asyncio.shield(self._launching)
-        except RefusedRequest:
+        except HostRefusal:
             self._launching = None
             raise
         self._launching = None
@@ -105,7 +105,7 @@ class RemoteHost:
                         asking = None
                         await asyncio.sleep(POLL_S)
                         continue
-                    except (RefusedRequest, NoSuchLog) as error:
+                    except (HostRefusal, NoSuchLog) as error:
                         permanent = getattr(error, "permanent", False)
                         return Refused(str(error), getattr(error, "exit_code", FAILED), permanent)
                 if self.lost is not None:
@@ -155,7 +155,7 @@ class RemoteHost:
         launching, self._launching = self._launching, None
         session, self._session = self._session, None
         if launching is not None and session is None:
-            with contextlib.suppress(asyncio.TimeoutError, RefusedRequest, SshError):
+            with contextlib.suppress(asyncio.TimeoutError, HostRefusal, SshError):
                 session = await asyncio.wait_for(launching, CLOSE_S)
         if session is not None:
             await self._stop_session(session)
@@ -166,7 +166,7 @@ class RemoteHost:
     async def _stop_session(self, session: str) -> None:
         try:
             # A session that is over refuses this.
-            with contextlib.suppress(RefusedRequest):
+            with contextlib.suppress(HostRefusal):
                 await asyncio.wait_for(self._link.ask_one("stop", session=session), CLOSE_S)
         except (asyncio.TimeoutError, SshError):
             self.left_running = session

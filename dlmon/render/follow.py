@@ -78,7 +78,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
 
     Raises:
         SshError: the host can't be reached.
-        RefusedRequest: it can't show, or start, what is asked for.
+        HostRefusal: it can't show, or start, what is asked for.
         LogError: the copy of the log can't be kept.
     """
     from dlmon.remote.connection import connected

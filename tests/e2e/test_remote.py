@@ -28,7 +28,7 @@ from dlmon.remote import connection as connections
 from dlmon.remote.connection import connect, connected, packed, sent_files
 from dlmon.remote.host import WatchedHost
 from dlmon.remote.session_follower import find_remote, follow_remote, listed_sessions
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.system.children import end_process
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
@@ -578,7 +578,7 @@ async def test_a_run_outlives_the_connection_and_is_stopped_over_another(trainer
         assert follower.stop()
         await soon(lambda: poll_status(follower) == Status.STOPPED, "its end")
         assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
-        with pytest.raises(RefusedRequest, match=f"{session} is not running: it is stopped"):
+        with pytest.raises(HostRefusal, match=f"{session} is not running: it is stopped"):
             await link.ask_one("stop", session=session)
         follower.close()
 
@@ -605,13 +605,13 @@ async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_files, mon
 
 async def test_what_a_box_refuses_is_a_sentence_that_names_it(box):
     async with connected(box.name) as link:
-        with pytest.raises(RefusedRequest, match=f"^{box.name}: .* has no Keras: name a Python"):
+        with pytest.raises(HostRefusal, match=f"^{box.name}: .* has no Keras: name a Python"):
             await start_run(link)
-        with pytest.raises(RefusedRequest, match=f"^{box.name}: there are no sessions in "):
+        with pytest.raises(HostRefusal, match=f"^{box.name}: there are no sessions in "):
             await find_remote(link, "last")
-        with pytest.raises(RefusedRequest, match="is named by its id or name, not by a path"):
+        with pytest.raises(HostRefusal, match="is named by its id or name, not by a path"):
             await find_remote(link, "/etc/passwd")
-        with pytest.raises(RefusedRequest, match='this version of dlmon knows no "dance"'):
+        with pytest.raises(HostRefusal, match='this version of dlmon knows no "dance"'):
             await link.ask_one("dance")
         # And the connection goes on.
         assert (await link.ask_one("ping"))["t"] > 0

@@ -134,13 +134,13 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
 
     async def connect(waiting: StartingScreen) -> None:
         from dlmon.log.directory import NoSuchLog
-        from dlmon.remote.ssh import RefusedRequest, SshError
+        from dlmon.remote.ssh import HostRefusal, SshError
 
         connection = app.sources.link(start.host)
         app.connections.append(connection)
         try:
             follower = await _session_of(app, connection, start, waiting)
-        except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
+        except (SshError, HostRefusal, NoSuchLog, LogError) as error:
             await close_connection(app, connection)
             exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
             refuse_waiting(app, waiting, str(error), exit_code)

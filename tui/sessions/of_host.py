@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.sweep.log import SweepEntry
 from tui.messages import ShowHostSession
 from tui.screens.base import topics_of
@@ -87,7 +87,7 @@ class HostSessionsScreen(SessionsScreen):
         """Show what the host lists, or say why it doesn't."""
         try:
             entries, sweeps = await self._ask()
-        except (SshError, RefusedRequest, LogError) as error:
+        except (SshError, HostRefusal, LogError) as error:
             self.notify(clean(str(error)), severity="error", markup=False)
         else:
             self._list.show(entries, sweeps)

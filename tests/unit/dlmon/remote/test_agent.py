@@ -18,7 +18,7 @@ from dlmon.records import Batches, Machine, Model, Status, StopCause, read_objec
 from dlmon.records.codec import encode
 from dlmon.remote import agent
 from dlmon.remote.agent import running_logs
-from dlmon.remote.ssh import RefusedRequest
+from dlmon.remote.ssh import HostRefusal
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm import job_follower as watch
 from dlmon.slurm import standing
@@ -268,7 +268,7 @@ def test_a_session_in_the_queue_is_said_to_wait_and_then_followed_and_then_what_
 def test_one_whose_job_is_cancelled_never_begins(tmp_path, queue):
     submit(tmp_path)
     queue.becomes(JobState.CANCELLED)
-    with pytest.raises(RefusedRequest, match="job 12 was cancelled before the session began"):
+    with pytest.raises(HostRefusal, match="job 12 was cancelled before the session began"):
         ask(agent._follow, session="last", file="session.jsonl", log_dir=str(tmp_path))
 
 

@@ -15,7 +15,7 @@ from dlmon.remote import connection as connections
 from dlmon.remote.connection import (
     LONGEST_LINE_BYTES,
     Connection,
-    RefusedRequest,
+    HostRefusal,
     SshProcess,
     packed,
     sent_files,
@@ -104,7 +104,7 @@ async def test_a_request_that_is_refused_is_an_error_with_its_exit_code(opened):
     refusals = ['{"id": @, "error": "no", "code": 2}'], ['{"id": @, "error": "no", "code": "x"}']
     connection = await opened(answers=dict(zip("ab", refusals, strict=True)))
     for ask, code in (("a", 2), ("b", FAILED)):
-        with pytest.raises(RefusedRequest, match="box: no") as caught:
+        with pytest.raises(HostRefusal, match="box: no") as caught:
             await connection.ask_one(ask)
         assert caught.value.exit_code == code
 

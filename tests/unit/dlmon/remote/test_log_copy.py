@@ -16,7 +16,7 @@ from dlmon.log.index import LogPosition, position_after
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.remote.session_follower import LogCopy, copies_directory
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 
 HEADER, *_ = recorded_session()
 LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
@@ -213,7 +213,7 @@ async def test_who_waits_hears_when_all_is_copied_or_why_nothing_is(make):
     assert shown[0] == 0
     copy, _, waiting = await begin()
     answer(copy, {"error": "there is no such session", "code": 2})
-    with pytest.raises(RefusedRequest, match="box: there is no such session"):
+    with pytest.raises(HostRefusal, match="box: there is no such session"):
         await waiting
     copy, _, waiting = await begin()
     copy.link.problem, copy.link.needs_person = "box lets nobody in: run ssh-add first", True

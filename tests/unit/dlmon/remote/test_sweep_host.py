@@ -15,7 +15,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.records import Status
 from dlmon.remote import sweep_host
-from dlmon.remote.ssh import RefusedRequest, SshError
+from dlmon.remote.ssh import HostRefusal, SshError
 from dlmon.remote.sweep_host import RemoteHost
 
 JOB = Job(workload=SMALL, command=(), options={"batch_size": 32}, log_dir="")
@@ -109,7 +109,7 @@ async def test_what_was_started_is_known_by_its_id(box, link):
 
 @pytest.mark.parametrize("permanent", [True, False])
 async def test_what_the_machine_refuses_is_refused_for_good_or_for_now(box, link, permanent):
-    link.answers["launch"] = RefusedRequest("box: there is no GPU here", 2, permanent)
+    link.answers["launch"] = HostRefusal("box: there is no GPU here", 2, permanent)
     assert await box.launch(JOB) == Refused("box: there is no GPU here", 2, permanent)
     await box.finish_run()
     await box.close()
@@ -200,7 +200,7 @@ async def test_a_run_that_is_being_launched_is_stopped_once_it_is_known(box, lin
     ("answer", "left_running"),
     [
         ({"session": "one"}, None),
-        (RefusedRequest("box: one is not running: it is completed", 2), None),
+        (HostRefusal("box: one is not running: it is completed", 2), None),
         (CUT, "one"),
     ],
     ids=["stopped", "ended meanwhile", "can't be stopped"],

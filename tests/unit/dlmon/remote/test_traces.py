@@ -9,7 +9,7 @@ from fakes.recorded import recorded_session, write_log
 from dlmon.log.folder import MOST_TRACE_BYTES, LogError
 from dlmon.remote import agent
 from dlmon.remote import host_requests as traces
-from dlmon.remote.ssh import RefusedRequest
+from dlmon.remote.ssh import HostRefusal
 
 TRACE = bytes(range(256)) * 40
 NAME = "profile-1.json.gz"
@@ -69,13 +69,13 @@ def piece(data=b"x", file=NAME, size=9):
 @pytest.mark.parametrize(
     ("replies", "error"),
     [
-        ([piece(file="../x")], RefusedRequest),
-        ([piece(size="1")], RefusedRequest),
+        ([piece(file="../x")], HostRefusal),
+        ([piece(size="1")], HostRefusal),
         ([piece(size=MOST_TRACE_BYTES + 1)], LogError),
-        ([{"file": NAME, "size": 9}], RefusedRequest),
-        ([{"file": NAME, "size": 9, "text": "§"}], RefusedRequest),
-        ([piece(b"x" * 8)], RefusedRequest),
-        ([piece(b"x" * 10)], RefusedRequest),
+        ([{"file": NAME, "size": 9}], HostRefusal),
+        ([{"file": NAME, "size": 9, "text": "§"}], HostRefusal),
+        ([piece(b"x" * 8)], HostRefusal),
+        ([piece(b"x" * 10)], HostRefusal),
     ],
 )
 def test_what_is_no_trace_leaves_nothing_here(copy, replies, error):

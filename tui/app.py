@@ -352,8 +352,8 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
         source.host = next(iter(start.replayed_hosts), None)
         return partial(flows.recordings.replay_screen, app, source)
     if start.replayed:
-        fleet = app.sources.fleet(start.replayed, start.replayed_hosts or None)
-        return partial(flows.recordings.fleet_screen, fleet)
+        replay = app.sources.host_replay(start.replayed, start.replayed_hosts or None)
+        return partial(flows.recordings.host_replay_screen, replay)
     if start.started is not None:
         return partial(flows.runs.starting_screen, app, flows.runs.Starting(start.started))
     if start.remote is not None:

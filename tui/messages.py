@@ -13,8 +13,8 @@ from textual.screen import Screen
 if TYPE_CHECKING:
     from dlmon.log.label import Label
     from dlmon.options.run_options import RunOptions
-    from dlmon.remote.fleet import Fleet, RecordedHost
     from dlmon.remote.host import WatchedHost
+    from dlmon.remote.host_replay import HostReplay, RecordedHost
     from dlmon.session.source import SessionSource
     from workloads.catalog import Workload
 
@@ -134,7 +134,7 @@ class Replay(Request):
 class ReplayHost(Request):
     """Play one of several machines in full."""
 
-    fleet: Fleet
+    replay: HostReplay
     host: RecordedHost
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from dlmon.protocol.job import Job, RemoteStart
     from dlmon.remote.connection import Connection
-    from dlmon.remote.fleet import Fleet
     from dlmon.remote.host import WatchedHost
+    from dlmon.remote.host_replay import HostReplay
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
@@ -55,7 +55,9 @@ class Sources:
 
     follow: Callable[..., SessionFollower] = _follow
     replay: Callable[[Path], ReplaySource] = _later("session.replay", "ReplaySource")
-    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _later("remote.fleet", "Fleet")
+    host_replay: Callable[[Sequence[Path], Sequence[str] | None], HostReplay] = _later(
+        "remote.host_replay", "HostReplay"
+    )
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
     hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
     launch: Callable[[Job], Lifeline] = _later("launch.lifeline", "launch")

@@ -53,8 +53,8 @@ TOGGLES = {
 REPLAYED = {
     ("ReplayScreen", "p"): "processes",
     ("ReplayScreen", "n"): "back",
-    ("FleetScreen", "p"): "processes",
-    ("FleetScreen", "n"): "back",
+    ("HostReplayScreen", "p"): "processes",
+    ("HostReplayScreen", "n"): "back",
 }
 # In a question that has letters for its answers, those are of the answers.
 EXPORTED = {

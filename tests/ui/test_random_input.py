@@ -26,7 +26,7 @@ STARTS = (
     *(("live", "1000-epochs"), ("live", "recording"), ("compare", "earlier-runs")),
     *(("gpus", "8-gpus-in-depth"), ("replay", "completed"), ("processes", "in-depth")),
     *(("home", "earlier-runs"), ("sessions", "earlier-runs"), ("watch", "2-gpus")),
-    *((view, "earlier-runs") for view in ("hosts", "sweep", "fleet")),
+    *((view, "earlier-runs") for view in ("hosts", "sweep", "host_replay")),
 )
 
 
@@ -52,7 +52,7 @@ def start_of(view, folder):
     """Return what the app is started with for a view that needs more than its session."""
     if view == "hosts":
         return {"hosts": ("gpu1", "gpu2", "gpu3")}
-    if view == "fleet":
+    if view == "host_replay":
         return {"replayed": tuple(recorded_host(folder, f"gpu{n}", gpus=n) for n in (1, 2))}
     if view == "sweep":
         header = new_header(plan_of({"batch_size": [32, 64, 128]}, 2), 1, 1_795_186_560.0)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from dlmon.figures.report.report import Report
-    from dlmon.remote.fleet import Fleet
+    from dlmon.remote.host_replay import HostReplay
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.session.run_figures import OnRead
     from tui.app import DlmonApp
-    from tui.hosts.hosts_screen import FleetScreen
+    from tui.hosts.hosts_screen import HostReplayScreen
     from tui.live.replay_screen import ReplayScreen
 
 
@@ -34,7 +34,7 @@ def replay(app: DlmonApp, request: Replay) -> None:
         if len(request.logs) == 1:
             screen = replay_screen(app, app.sources.replay(request.logs[0]))
         else:
-            screen = fleet_screen(app.sources.fleet(request.logs, None))
+            screen = host_replay_screen(app.sources.host_replay(request.logs, None))
     except LogError as error:
         app.show_error(str(error))
     else:
@@ -51,18 +51,18 @@ def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
     return screen
 
 
-def fleet_screen(fleet: Fleet) -> FleetScreen:
+def host_replay_screen(replay: HostReplay) -> HostReplayScreen:
     """Return the screen that plays several machines at once."""
-    from tui.hosts.hosts_screen import FleetScreen
+    from tui.hosts.hosts_screen import HostReplayScreen
 
-    return FleetScreen(fleet)
+    return HostReplayScreen(replay)
 
 
 def replay_host(app: DlmonApp, request: ReplayHost) -> None:
     """Play one of several machines in full; the others wait for it."""
     from tui.live.replay_screen import ReplayScreen
 
-    app.push_screen(ReplayScreen(request.fleet.lend(request.host), closes=False))
+    app.push_screen(ReplayScreen(request.replay.lend(request.host), closes=False))
 
 
 def compare(app: DlmonApp, request: Compare) -> None:

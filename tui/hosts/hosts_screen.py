@@ -21,8 +21,8 @@ from dlmon.figures.machine import host_rows as words
 from dlmon.figures.machine.readings import identity
 from dlmon.figures.session.phases import reading_text
 from dlmon.figures.session.playback import mark_text
-from dlmon.remote.fleet import Fleet
 from dlmon.remote.host import HostSnapshot, HostState, RunningSession, WatchedHost
+from dlmon.remote.host_replay import HostReplay
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
 from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions
@@ -416,11 +416,11 @@ class HostScreen(TickingScreen, WatchScreen):
 _CARD_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
 
-class FleetScreen(CardsScreen, PlaybackControls):
+class HostReplayScreen(CardsScreen, PlaybackControls):
     """A replay of several hosts.
 
     Args:
-        fleet: the recordings.
+        replay: the recordings.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -441,11 +441,11 @@ class FleetScreen(CardsScreen, PlaybackControls):
         hidden("ctrl+end", "move_to(0, 1000000)", "Last host"),
     ]
 
-    HELP_PAGES = (Path(__file__).with_name("fleet.md"),)
+    HELP_PAGES = (Path(__file__).with_name("host_replay.md"),)
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, replay: HostReplay) -> None:
         super().__init__()
-        self._fleet = fleet
+        self._replay = replay
         self._second = -1
         self._catching_up: Worker[None] | None = None
 
@@ -457,8 +457,8 @@ class FleetScreen(CardsScreen, PlaybackControls):
         return (hosts, *topics_of(PLAYBACK_HELP), *more)
 
     @property
-    def player(self) -> Fleet:
-        return self._fleet
+    def player(self) -> HostReplay:
+        return self._replay
 
     def compose_parts(self) -> ComposeResult:
         yield from super().compose_parts()
@@ -471,35 +471,35 @@ class FleetScreen(CardsScreen, PlaybackControls):
         self.run_worker(self._read_ahead)
 
     def on_unmount(self) -> None:
-        self._fleet.close()
+        self._replay.close()
 
     async def _read_ahead(self) -> None:
         """Read the logs to their ends, to find their marks."""
-        while self.is_attached and self._fleet.ahead_share is not None:
-            self._fleet.read_ahead(SLICE_S)
-            await self._fleet.pause()
+        while self.is_attached and self._replay.ahead_share is not None:
+            self._replay.read_ahead(SLICE_S)
+            await self._replay.pause()
 
     def timer_fired(self) -> None:
-        second = self._fleet.second()
+        second = self._replay.second()
         if second != self._second:
             self._second = second
             self.tick()
 
     def on_screen_resume(self) -> None:
         """Continue at the moment at which the screen of a host was left."""
-        self._fleet.take_back()
+        self._replay.take_back()
 
     def tick(self) -> None:
         """Read the logs up to the moment of the replay, and paint if the screen is visible."""
         if not self.is_attached:
             return
-        if self._fleet.ahead_share is None:
-            self._fleet.read_ahead(SLICE_S)
-        self._fleet.poll()
-        if self._fleet.read_share is not None:
+        if self._replay.ahead_share is None:
+            self._replay.read_ahead(SLICE_S)
+        self._replay.poll()
+        if self._replay.read_share is not None:
             self._catch_up()
         if self.is_showing and not self.is_brief_seek:
-            self.show_hosts(self._fleet.snapshots())
+            self.show_hosts(self._replay.snapshots())
             self.paint_playback()
 
     def _catch_up(self) -> None:
@@ -508,16 +508,16 @@ class FleetScreen(CardsScreen, PlaybackControls):
             self._catching_up = self.run_worker(self._read_on)
 
     async def _read_on(self) -> None:
-        while self.is_attached and self._fleet.read_share is not None:
-            await self._fleet.pause()
-            self._fleet.poll(SLICE_S)
+        while self.is_attached and self._replay.read_share is not None:
+            await self._replay.pause()
+            self._replay.poll(SLICE_S)
         self.tick()
 
     @property
     def remark(self) -> str:
         """The order of the hosts, and the day and time of the replay."""
-        time = units.day_and_second(self._fleet.now() / 1e9)
-        parts = (super().remark, reading_text(self._fleet.read_share), time)
+        time = units.day_and_second(self._replay.now() / 1e9)
+        parts = (super().remark, reading_text(self._replay.read_share), time)
         return "   ".join(part for part in parts if part)
 
     def show_moment(self) -> None:
@@ -525,7 +525,7 @@ class FleetScreen(CardsScreen, PlaybackControls):
         self.tick()
 
     def go_to_mark(self, forward: bool) -> str | None:
-        host_mark = self._fleet.seek_mark(forward, SEEKING_S)
+        host_mark = self._replay.seek_mark(forward, SEEKING_S)
         if host_mark is None:
             return None
         host, mark = host_mark
@@ -534,6 +534,6 @@ class FleetScreen(CardsScreen, PlaybackControls):
     def action_open(self) -> None:
         """Open the highlighted host in full."""
         chosen = self.chosen_host
-        for host in self._fleet.hosts:
+        for host in self._replay.hosts:
             if chosen is not None and host.name == chosen.name:
-                self.post_message(ReplayHost(self._fleet, host))
+                self.post_message(ReplayHost(self._replay, host))

@@ -10,9 +10,9 @@ from fakes.recorded import recorded_host
 from fakes.screens import Clock, Shown, dlmon_app_with, screen_text, until
 
 from dlmon.cli.start import Sources
-from dlmon.remote.fleet import Fleet
+from dlmon.remote.host_replay import HostReplay
 from dlmon.session.replay import ReplaySource
-from tui.hosts.hosts_screen import FleetScreen
+from tui.hosts.hosts_screen import HostReplayScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.sessions.sessions_screen import SessionsScreen
 
@@ -30,7 +30,7 @@ def clock():
     return Clock(10**12)
 
 
-def write_fleet(log_dir, count, **more):
+def write_recordings(log_dir, count, **more):
     """Write recordings of so many hosts, each begun two seconds after the one before."""
     kinds = (2, 8, 0, 1)
     return [
@@ -42,16 +42,16 @@ def write_fleet(log_dir, count, **more):
 
 
 class Played(Shown):
-    def __init__(self, fleet, clock):
-        super().__init__(FleetScreen(fleet))
-        self.fleet, self.clock = fleet, clock
+    def __init__(self, replay, clock):
+        super().__init__(HostReplayScreen(replay))
+        self.replay, self.clock = replay, clock
 
     async def begin(self):
-        await until(self.pilot, lambda: self.fleet.ahead_share is None)
+        await until(self.pilot, lambda: self.replay.ahead_share is None)
         await self.settle()
 
     async def settle(self):
-        await until(self.pilot, lambda: self.fleet.read_share is None)
+        await until(self.pilot, lambda: self.replay.read_share is None)
         for _ in range(2):
             self.screen.tick()
             await self.pilot.pause()
@@ -61,7 +61,7 @@ class Played(Shown):
 def play(tmp_path, clock):
     @asynccontextmanager
     async def begin(hosts=4, size=(120, 40), **more):
-        played = Played(Fleet(write_fleet(tmp_path, hosts, **more), clock=clock), clock)
+        played = Played(HostReplay(write_recordings(tmp_path, hosts, **more), clock=clock), clock)
         async with played.on(size):
             yield played
 
@@ -93,10 +93,10 @@ async def test_arrows_move_the_highlight_and_home_and_end_the_moment(play):
     async with play(4) as played:
         await played.press("space", "right", "down", "end")
         assert played.screen.chosen_host.name == "gpu4"
-        assert played.fleet.now() == played.fleet.end_ns
+        assert played.replay.now() == played.replay.end_ns
         await played.press("home")
         assert played.screen.chosen_host.name == "gpu4"
-        assert played.fleet.now() == played.fleet.start_ns
+        assert played.replay.now() == played.replay.start_ns
         await played.press("ctrl+home")
         assert played.screen.chosen_host.name == "gpu1"
 
@@ -109,7 +109,7 @@ def app_of(tmp_path, clock):
     """Return what makes the app whose replays are played by the clock of the test."""
     sources = Sources(
         replay=partial(ReplaySource, clock=clock),
-        fleet=lambda logs, names: Fleet(logs, names, clock),
+        host_replay=lambda logs, names: HostReplay(logs, names, clock),
     )
     return lambda **more: dlmon_app_with(sources)(tmp_path, **more)
 
@@ -117,9 +117,9 @@ def app_of(tmp_path, clock):
 async def test_a_host_opens_in_full_at_that_moment_and_the_cards_go_on_where_it_was_left(
     app_of, tmp_path
 ):
-    app = app_of(replayed=tuple(write_fleet(tmp_path, 2)))
+    app = app_of(replayed=tuple(write_recordings(tmp_path, 2)))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, FleetScreen))
+        await until(pilot, lambda: isinstance(app.screen, HostReplayScreen))
         cards = app.screen
         await pilot.press("space", "colon", "1", "2", "enter")
         await until(pilot, lambda: "00:12" in screen_text(app).splitlines()[-2])
@@ -147,13 +147,13 @@ async def test_a_host_opens_in_full_at_that_moment_and_the_cards_go_on_where_it_
 
 
 async def test_marked_recordings_are_played_together_from_the_sessions(app_of, tmp_path):
-    write_fleet(tmp_path, 2)
+    write_recordings(tmp_path, 2)
     app = app_of()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "2 recorded" in screen_text(app))
         await pilot.press("space", "space", "v")
-        await until(pilot, lambda: isinstance(app.screen, FleetScreen))
+        await until(pilot, lambda: isinstance(app.screen, HostReplayScreen))
         await until(pilot, lambda: "2 hosts" in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))

@@ -79,7 +79,7 @@ class RecordedHost:
         )
 
 
-class Fleet(Player):
+class HostReplay(Player):
     """The recordings of several hosts, all shown at the same moment.
 
     Times are the time of day in nanoseconds, by the clock of each host at the start of its

@@ -1,4 +1,4 @@
-"""How a session ended: its status, why in words, what it cost, and the result record."""
+"""Make the result record of a session: its status, the reason in words, and its cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import signal
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dlmon.comparison.compared_run import cpus_of
@@ -27,7 +27,6 @@ from dlmon.records import (
     Status,
     StopCause,
 )
-from dlmon.records.sanitize import clean
 from dlmon.session.effective import Effective
 from dlmon.session.machine_history import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 from dlmon.session.reasons import (
@@ -40,10 +39,11 @@ from dlmon.session.reasons import (
     TOO_SHORT,
 )
 from dlmon.session.snapshot import Snapshot
+from dlmon.supervisor.exception_line import find_error
 
 MOST_LOOPS = 100
-# What Python, PyTorch, TensorFlow, JAX and C++ call it in an exception, or before they crash.
-# The allocator's own line may be all that a crash leaves time for.
+# Messages of Python, PyTorch, TensorFlow, JAX and C++ in an exception or before a crash. The
+# allocator's own line may be the only one.
 _OUT_OF_MEMORY = re.compile(
     r"MemoryError\b|std::bad_alloc|out of memory|resource_?exhausted|failed to allocate"
     r"|OOM when allocating|not enough memory",
@@ -69,15 +69,17 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 @dataclass(frozen=True)
 class Ending:
-    """How the workload's process ended.
+    """The end of the workload's process.
 
-    `exit_code` is negative for a signal, None when it never started.
-    `stopped_by` says who had asked it to end, None where nobody had. `failure`
-    is the reason that it reported itself. `out_of_memory` says that the kernel
-    had just killed something for want of memory, `last_output` are the last
-    lines that it printed. `is_script` says that it was a person's own, and
-    `why_nothing_trained` why no training was seen in it, whatever ended it. Of
-    one that ran already, how it ended can't be known: it `was_not_ours`.
+    Attributes:
+        exit_code: negative for a signal; None if it never started.
+        stopped_by: who asked it to end; None if nobody did.
+        failure: the reason that it reported itself.
+        out_of_memory: true if the kernel had just killed a process because memory ran out.
+        last_output: the last lines that it printed.
+        is_script: true for a person's own script.
+        why_nothing_trained: why no training was seen in it; None if some was.
+        was_not_ours: true if dlmon did not start it, and so can't know how it ended.
     """
 
     exit_code: int | None
@@ -100,9 +102,9 @@ def make_result(
     wall: float,
     nodes: Mapping[str, EnergyMeter] | None = None,
 ) -> Result:
-    """Return the result record of a session that has ended, with what it cost by then.
+    """Return the result record of a session that has ended.
 
-    Of a run on several machines, `nodes` has the energy of the others, by their names.
+    In a run on several hosts, `nodes` has the energy of the other hosts, by their names.
     """
     header, model, validity = snapshot.header, snapshot.measured_model, snapshot.validity
     batch_size = model.batch_size if model is not None else job.options.get("batch_size")
@@ -180,7 +182,7 @@ def make_result(
 
 
 def why_nothing_trained(ending: Ending) -> str | None:
-    """Return why no training was seen in a script; None where an exception says it."""
+    """Return why no training was seen in a script; None if it ended by an exception."""
     code = ending.exit_code
     if code is not None and code > 0 and find_error(ending.last_output, code) is not None:
         return None
@@ -188,20 +190,19 @@ def why_nothing_trained(ending: Ending) -> str | None:
 
 
 def _options(job: Job, model: Model | None, last: Model | None) -> dict[str, Any]:
-    """Return what a run was asked for; of a script, as what it trains turned out to be.
+    """Return the options of a run, with the measured ones of a script.
 
-    Only the `last` of its loops says how many epochs all of them are to have.
+    Only the model of the `last` loop has the number of epochs of all loops.
     """
     if model is None:
         return job.options
     if not job.script:
-        # On several devices it follows from how many there are.
+        # The batch size depends on the number of devices.
         return {**job.options, "batch_size": model.batch_size}
-    names = ("batch_size", "precision", "backend")
-    seen = {name: getattr(model, name) for name in names}
-    # What was read elsewhere may be wrong.
-    seen["epochs"] = None if last is None or last.length_from is not None else last.epochs
-    return {**job.options, **{name: value for name, value in seen.items() if value is not None}}
+    measured = {name: getattr(model, name) for name in ("batch_size", "precision", "backend")}
+    # A number of epochs that is not from the script itself may be wrong.
+    measured["epochs"] = None if last is None or last.length_from is not None else last.epochs
+    return {**job.options, **{name: value for name, value in measured.items() if value is not None}}
 
 
 def make_machine_result(
@@ -231,24 +232,24 @@ def make_machine_result(
 
 
 def _too_short(snapshot: Snapshot, status: Status) -> str:
-    """Say why a run that is over has no figure, and about how long its batches took."""
+    """Return why a run was too short for a steady state, with the rough time of its batches."""
     if not snapshot.batches:
         return NOTHING_RECORDED
     why, step_ms = NEVER_STEADY, snapshot.rough_step_ms
     if step_ms is not None:
         about = f"{step_ms:.3g} ms" if step_ms < 999.5 else f"{step_ms / 1000:.3g} s"
         why = f"{TOO_SHORT}, about {about} per batch: {STEADY_TAKES}"
-    # Two batches more than it takes: the first is left out.
+    # The time of 12 batches: two more than needed, because the first is not counted.
     seconds = max(5, math.ceil((step_ms or 0.0) * 12 / 1000))
-    of_ours = status == Status.COMPLETED and not snapshot.header.is_script
-    return f"{why}; --seconds {seconds} trains that long" if of_ours else why
+    is_workload = status == Status.COMPLETED and not snapshot.header.is_script
+    return f"{why}; --seconds {seconds} trains that long" if is_workload else why
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
-    """Return completed, stopped or failed; and of what failed why, in words and as a code."""
+    """Return completed, stopped or failed, and the reason of a failure in words and as a code."""
     code = ending.exit_code
     if ending.stopped_by in _BY_SLURM and code is not None:
-        # A script that saves its state then ends as if all were done.
+        # A script that saves its state on a signal may then exit with 0.
         return Status.STOPPED, None, None
     if code == 0 or (ending.was_not_ours and ending.stopped_by is None):
         return Status.COMPLETED, None, None
@@ -258,26 +259,26 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         return Status.FAILED, ending.failure.text, ending.failure.kind
     who = "the script" if ending.is_script else "the workload"
     if code is None or code >= 0:
-        found = None if code is None else find_error(ending.last_output, code)
+        error = None if code is None else find_error(ending.last_output, code)
         is_refusal = code == _REFUSED and not ending.is_script
         kind = FailureKind.REFUSED if is_refusal else FailureKind.UNKNOWN
-        if found is not None and code == 1:
-            is_memory = _OUT_OF_MEMORY.search(found)
+        if error is not None and code == 1:
+            is_memory = _OUT_OF_MEMORY.search(error)
             kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION
-        why = "" if found is None else f": {found}"
+        why = "" if error is None else f": {error}"
         return Status.FAILED, f"{who} ended with exit code {code}{why}", kind
-    # What a script wrote before a crash may be of another of its processes.
-    said = () if ending.is_script or -code not in _CRASHES else ending.last_output
+    # A script's lines before a crash may be of another of its processes.
+    lines = () if ending.is_script or -code not in _CRASHES else ending.last_output
     kind = FailureKind.KILLED if -code == signal.SIGKILL else FailureKind.SIGNAL
-    what = ""
+    memory = ""
     if -code == signal.SIGKILL and ending.out_of_memory:
-        what = "memory ran out"
-    elif line := next((line.text for line in said if _OUT_OF_MEMORY.search(line.text)), None):
-        what = "GPU memory ran out" if "GPU" in line else "memory ran out"
-    if what:
+        memory = "memory ran out"
+    elif line := next((line.text for line in lines if _OUT_OF_MEMORY.search(line.text)), None):
+        memory = "GPU memory ran out" if "GPU" in line else "memory ran out"
+    if memory:
         kind = FailureKind.OUT_OF_MEMORY
-        what += f" (batch size {batch_size:,}): " if isinstance(batch_size, int) else ": "
-    return Status.FAILED, f"{what}{who} ended by {signal_name(-code)}", kind
+        memory += f" (batch size {batch_size:,}): " if isinstance(batch_size, int) else ": "
+    return Status.FAILED, f"{memory}{who} ended by {signal_name(-code)}", kind
 
 
 def _device_name(snapshot: Snapshot) -> str | None:
@@ -286,93 +287,8 @@ def _device_name(snapshot: Snapshot) -> str | None:
         return None
     if model.device_name is not None and len(model.gpus) > 1:
         return f"{len(model.gpus)} × {model.device_name}"
-    of_cpu = snapshot.header.machine.cpu_model if model.device == "cpu" else None
-    return model.device_name or of_cpu
-
-
-LONGEST_LINE = 240
-
-_TRACEBACK = "Traceback (most recent call last):"
-_OF_AN_EXCEPTION = 1
-"""The exit code that Python gives a script that an exception ended."""
-# Whatever an exception is called, it is one after a traceback; without one, its name has to say so.
-_AFTER_TRACEBACK = re.compile(r"[^\W\d][\w.]*(?::.*)?")
-_EXCEPTION = re.compile(r"(?:[^\W\d]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Exit): \S.*")
-_PROGRESS = re.compile(
-    r"\W*(?:epoch|step|iter\w*|batch|(?:train\w*\W+)?loss)\b.*\d.* | \s*\d+/\d+\s.*",
-    re.VERBOSE | re.IGNORECASE,
-)
-# Of a process that torchrun started; and of torchrun, which says no more than that one failed.
-_RANK = re.compile(r"(\[(?:rank|default)\d+\]): ?(?!\[[IWEF]\d)")
-_CHILD_FAILED = re.compile(r"[\w.]*\.ChildFailedError:?\s*")
-# Python itself, where there is no such script.
-_NO_SCRIPT = re.compile(r"\S*python[\d.]*: (can't open file .*|No module named .*)")
-
-
-def find_error(output: Sequence[Output], exit_code: int) -> str | None:
-    """Return the exception of the last line, or of the last traceback; None where there is none.
-
-    What follows a traceback belongs to its message, or was said while the script ended. Where
-    training went on, the script has handled it, and so has one with an exit code of its own.
-
-    Args:
-        output: the last lines that it wrote.
-        exit_code: what it ended with.
-    """
-    lines = _of_one_process([replace(one, text=one.text.rstrip()) for one in output])
-    last = lines[-1].text if lines else ""
-    begin = _last_traceback(lines)
-    if no_script := _NO_SCRIPT.fullmatch(last):
-        return _said(no_script[1])
-    if begin is not None and exit_code != _OF_AN_EXCEPTION:
-        return None
-    if begin is None or _EXCEPTION.fullmatch(last):
-        return _said(last) if _EXCEPTION.fullmatch(last) else None
-    line, after = _exception(lines, begin)
-    # What another stream holds may have been written before: into a pipe it comes late.
-    stream = lines[begin].stream
-    went_on = any(one.stream == stream and _PROGRESS.fullmatch(one.text) for one in after)
-    return None if went_on or not _AFTER_TRACEBACK.fullmatch(line) else _said(line)
-
-
-def _of_one_process(lines: Sequence[Output]) -> list[Output]:
-    """Return what the first process of several says that has a traceback, and what none says.
-
-    What torchrun says last is left out: that one of them failed.
-    """
-    ranks = [_RANK.match(line.text) for line in lines]
-    kept = [replace(line, text=_RANK.sub("", line.text, count=1)) for line in lines]
-    of_ranks = list(zip(ranks, kept, strict=True))
-    failed = [rank[1] for rank, line in of_ranks if rank and line.text.strip() == _TRACEBACK]
-    found = [
-        line
-        for rank, line in of_ranks
-        if line.text and (rank is None or not failed or rank[1] == failed[0])
-    ]
-    last = _last_traceback(found)
-    if last is not None and _CHILD_FAILED.fullmatch(_exception(found, last)[0]):
-        before = found[:last]
-        return before if _last_traceback(before) is not None else found
-    return found
-
-
-def _last_traceback(lines: Sequence[Output]) -> int | None:
-    begins = [number for number, line in enumerate(lines) if line.text.strip() == _TRACEBACK]
-    return begins[-1] if begins else None
-
-
-def _exception(lines: Sequence[Output], begin: int) -> tuple[str, Sequence[Output]]:
-    """Return what stands after the indented frames of a traceback, and the lines that follow it."""
-    stream = lines[begin].stream
-    for number in range(begin + 1, len(lines)):
-        line = lines[number]
-        if line.stream == stream and not line.text.startswith(" "):
-            return line.text, lines[number + 1 :]
-    return "", ()
-
-
-def _said(line: str) -> str:
-    return clean(line, LONGEST_LINE).rstrip(":")
+    cpu_model = snapshot.header.machine.cpu_model if model.device == "cpu" else None
+    return model.device_name or cpu_model
 
 
 def measure(
@@ -384,16 +300,16 @@ def measure(
     price: str | None,
     cpus: int | None,
 ) -> dict[str, Any]:
-    """Return what a run that has ended cost, as fields of its `Result`; `why` has the reasons.
+    """Return energy, cost and operations of a run as fields of its `Result`, with `why`.
 
     Args:
-        model: what runs.
-        energy: of each machine that trained.
-        epochs: that have ended.
+        model: the model that trained.
+        energy: the energy of every host that trained.
+        epochs: the epochs that have ended.
         effective: the operations per second.
         wall_s: the run's wall time.
-        price: as it was typed.
-        cpus: how many a price per CPU counts: those that the run may use.
+        price: the price as typed.
+        cpus: the number of CPUs that the run may use, for a price per CPU.
     """
     cost, why_no_cost = _cost_usd(price, wall_s, cpus)
     energy_j_per_epoch, why = _energy_by_device(model, energy, epochs)
@@ -407,7 +323,7 @@ def measure(
 
 
 MachineEnergy = tuple[EnergyMeter, Sequence[int]]
-"""What has folded a machine's samples, and the GPUs that were trained on, by NVML's numbers."""
+"""The energy meter of a host, and NVML's numbers of the GPUs that trained."""
 
 _Figure = tuple[float | None, str | None]
 """A figure, or None and why it is unknown."""
@@ -418,8 +334,8 @@ def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:
         return None, NO_PRICE
     try:
         cost = parse_price(price).cost_usd(wall_s, cpus)
-    except ValueError as refused:
-        return None, str(refused)
+    except ValueError as error:
+        return None, str(error)
     if cost is None:
         return None, "the price is per CPU, and the number of CPUs is not known"
     return cost, None
@@ -429,9 +345,9 @@ def _of_other_machines(
     snapshot: Snapshot, nodes: Mapping[str, EnergyMeter]
 ) -> Iterator[MachineEnergy]:
     gpus: defaultdict[str, set[int]] = defaultdict(set)
-    for one in snapshot.trainers:
-        if one.trainer.host is not None:
-            gpus[one.trainer.host].update(one.gpus)
+    for rank in snapshot.trainers:
+        if rank.trainer.host is not None:
+            gpus[rank.trainer.host].update(rank.gpus)
     for host, numbers in gpus.items():
         yield nodes.get(host) or EnergyMeter(), sorted(numbers)
 
@@ -439,7 +355,7 @@ def _of_other_machines(
 def _energy_by_device(
     model: Model | None, energy: Sequence[MachineEnergy], epochs: Sequence[Epoch]
 ) -> tuple[dict[str, float] | None, dict[str, str]]:
-    """Return joules per epoch by device, and why those that are missing are unknown."""
+    """Return joules per epoch by device, and the reasons of missing ones."""
     if model is not None and model.why_no_epochs is not None:
         return None, {"energy_j_per_epoch": model.why_no_epochs}
     whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
@@ -447,13 +363,13 @@ def _energy_by_device(
         return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
     counters = {"cpu": [meter.cpu for meter, _ in energy]}
     if model is not None and model.device is not None and model.device.startswith("gpu"):
-        of_gpus = [meter.gpu(number) for meter, gpus in energy for number in gpus or (None,)]
-        counters = {"gpu": of_gpus, **counters}
+        gpu_counters = [meter.gpu(number) for meter, gpus in energy for number in gpus or (None,)]
+        counters = {"gpu": gpu_counters, **counters}
     measured: dict[str, float] = {}
     reasons: dict[str, str] = {}
-    for name, each in counters.items():
+    for name, device_counters in counters.items():
         try:
-            measured[name] = sum(counter.per_epoch(whole) for counter in each)
+            measured[name] = sum(counter.per_epoch(whole) for counter in device_counters)
         except NotMeasured as reason:
             reasons[name] = str(reason)
     if measured:

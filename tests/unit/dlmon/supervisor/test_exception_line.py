@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Output
-from dlmon.supervisor.verdict import LONGEST_LINE, find_error
+from dlmon.supervisor.exception_line import LONGEST_LINE, find_error
 
 TRACEBACK = [
     "epoch 3",

@@ -1,8 +1,8 @@
 """Run one session, as the only writer of its log.
 
-The supervisor merges the workload's records, the sensors' samples and the
-workload's output into the log; where a machine alone is recorded, there are only
-samples. It touches neither NVML nor Keras, so it can't hang or crash with them.
+The supervisor writes the workload's records and output, and the sensors' samples, to the log; a
+recording of the machine has only samples. It uses neither NVML nor Keras, so it can't hang or
+crash with them.
 """
 
 from __future__ import annotations
@@ -99,39 +99,38 @@ from dlmon.system.this_host import boot_id, host_name
 
 WORKLOADS = "workloads"
 _T = TypeVar("_T")
-# Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
-# So long a viewer waits for a full disk at the end; nobody waits for a session that is detached.
+# At the end, a session waits this long for room on a full disk; a detached one without limit.
 FULL_DISK_S = 300.0
-# So long the parts of a run on several machines wait for the first one to make the session.
+# The other parts of a run on several hosts wait this long for part 0 to make the session.
 ANNOUNCED_S = 30.0
 _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, AddressError)
-# Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
+# The last lines of output, which explain a crash: a traceback may have a hundred lines.
 LAST_OUTPUT_LINES = 200
-# The index of a long log is written again each time that so much was added: it is read at once.
+# The index of a long log is written whenever the log has grown by this much.
 INDEX_EVERY_BYTES = 2 << 20
-# Slurm kills what it ends after half a minute (KillWait), as a site may have it sooner.
+# By default Slurm sends SIGKILL 30 s after SIGTERM (KillWait); a site may set less.
 END_OF_JOB_S = 20.0
-# So long the start of a session waits for what its job was given.
+# The time limit for asking Slurm, at the start, for the job's resources.
 ASK_QUEUE_S = 3.0
-# Before the end of its time: for what is left to write.
+# The time for the last records before the job's time is up.
 LAST_S = 15.0
 
 
 async def every_second(
     do: Callable[[], None], notice: Callable[[str], None], period_s: float = 1.0
 ) -> None:
-    """Do something again and again until this is cancelled.
+    """Call `do` every `period_s` until this is cancelled.
 
-    An error of dlmon's own in it is noticed once, and ends nothing: what is recorded goes on.
+    An exception, which is a bug of dlmon, is noticed once; the recording goes on.
     """
     noticed: set[str] = set()
     while True:
         await asyncio.sleep(period_s)
         try:
             do()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the session goes on
+        except Exception as error:  # noqa: BLE001 - the session must go on
             text = f"an error of dlmon's own: {type(error).__name__}: {error}"
             if text not in noticed:
                 noticed.add(text)
@@ -159,7 +158,7 @@ class Supervisor:
             self._notice,
             pcie=job.pcie,
             on_no_facts=lambda: self._take_facts(None),
-            # To be watched, no GPU is woken.
+            # A recording of the machine must not wake GPUs.
             wake=not job.is_machine_recording and may_wake(job.device, os.environ),
         )
         self._writer: LogWriter | None = None
@@ -169,33 +168,33 @@ class Supervisor:
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
-        """What was sampled before there was a log; later samples leave out what is as it was."""
+        """The merged samples from before there was a log; later samples hold only changes."""
         kind = ScriptProcess if job.script else WorkloadProcess
         self._workload: ScriptProcess | WorkloadProcess = kind(self._write, self._notice)
         self._control = Control(self._workload.processes, self._write, self._notice)
         self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)
-        self._lifeline_left = b""
+        self._unfinished_word = b""
         self._detached = job.outlives_viewer
         self._stop_cause: StopCause | None = None
         self._why_stopped = ""
         self._end_passed_on = False
-        """Whether a script got a signal that asks it to end; it may go on."""
+        """True once a script got a signal that asks it to end; it may go on."""
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended_t: int | None = None
         self._stop_waiting = asyncio.Event()
         self.exit_code = FAILED
-        """What the process may end with once it has run."""
+        """The exit code of this process once the session has ended."""
         self._reported_lost_lines = 0
         self._kernel_kills = KernelKills()
         self._memory_ran_out = False
         self._task: Task | None = task_of(os.environ) if job.script else None
-        """Which part of a run on several machines this is."""
+        """Our task in a run on several hosts."""
         self._parts: Parts | None = None
-        self._announced: Path | None = None
+        self._announcement: Path | None = None
         self._slurm_job = job_in(os.environ)
-        self._slurm_says: asyncio.Task[None] | None = None
-        """Asks Slurm why it ends the job, once it does."""
+        self._asking_slurm: asyncio.Task[None] | None = None
+        """Asks Slurm why it ends the job."""
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -233,44 +232,44 @@ class Supervisor:
             self._sensing.close()
 
     def _stop_on_signals(self) -> None:
-        """Have every signal that would end us end the session instead, with its result."""
+        """Stop the session, with its result, on any signal that would end this process."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
-            # Whoever started us by nohup means it.
+            # nohup ignores SIGHUP.
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue
             loop.add_signal_handler(number, self._stop, *cause_of_signal(number))
         if self._slurm_job is None:
             return
         loop.add_signal_handler(signal.SIGTERM, self._end_by_slurm)
-        own = getattr(signal, f"SIG{self._job.own_signal}", signal.SIGTERM)
+        number = getattr(signal, f"SIG{self._job.own_signal}", signal.SIGTERM)
         script = self._workload
-        if own in STOP_SIGNALS and own != signal.SIGTERM and isinstance(script, ScriptProcess):
-            loop.add_signal_handler(own, script.pass_on, own)
+        is_handled = number in STOP_SIGNALS and number != signal.SIGTERM
+        if is_handled and isinstance(script, ScriptProcess):
+            loop.add_signal_handler(number, script.pass_on, number)
 
     def _end_by_slurm(self) -> None:
-        """End the session as Slurm asks, and find out why: it says so to nobody by itself."""
+        """End the session on Slurm's SIGTERM, and ask Slurm for the reason."""
         self._begin_asking_slurm()
         self._stop(StopCause.SIGNAL, "Slurm asks it to end")
 
     def _begin_asking_slurm(self) -> None:
-        if self._slurm_says is None and self._ended_t is None:
-            self._slurm_says = asyncio.create_task(self._ask_slurm())
+        if self._asking_slurm is None and self._ended_t is None:
+            self._asking_slurm = asyncio.create_task(self._ask_slurm())
 
     async def _ask_slurm(self) -> None:
-        cause, left_s = await asyncio.to_thread(ask_why, os.environ, WARNING_S)
-        # A person may have asked before.
-        by_slurm = (StopCause.SIGNAL, StopCause.VIEWER_GONE)
-        is_asked = self._stop_cause in by_slurm or self._end_passed_on
-        if cause is not None and is_asked:
+        cause, remaining_s = await asyncio.to_thread(ask_why, os.environ, WARNING_S)
+        # A person may have stopped the session before.
+        by_slurm = self._stop_cause in (StopCause.SIGNAL, StopCause.VIEWER_GONE)
+        if cause is not None and (by_slurm or self._end_passed_on):
             self._stop_cause, self._why_stopped = cause, CAUSE_TEXT[cause]
         if cause is not None and self._ended_t is None:
             self._notice(f"Slurm ends its job: {CAUSE_TEXT[cause]}")
-        if left_s is not None and self._job.session is not None and self._job.script:
-            self._wait_for_end(max(LAST_S, left_s - LAST_S))
+        if remaining_s is not None and self._job.session is not None and self._job.script:
+            self._kill_after(max(LAST_S, remaining_s - LAST_S))
 
     async def _interpreter(self) -> Interpreter | None:
-        """Return what a workload runs in; None where there is none, or when a stop comes sooner.
+        """Return the workload's interpreter; None without a workload, or if a stop comes first.
 
         Raises:
             InterpreterError: the workload can't run in it.
@@ -285,30 +284,30 @@ class Supervisor:
         )
 
     async def _unless_stopped(
-        self, asked: Awaitable[_T], timeout_s: float | None = None
+        self, awaitable: Awaitable[_T], timeout_s: float | None = None
     ) -> _T | None:
-        """Return what is asked for; None when a stop comes sooner, or it takes too long."""
-        asking = asyncio.ensure_future(asked)
+        """Return the result of an awaitable; None if a stop comes first, or it takes too long."""
+        future = asyncio.ensure_future(awaitable)
         stopping = asyncio.ensure_future(self._stopping.wait())
-        either: set[asyncio.Future[Any]] = {asking, stopping}
-        await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        futures: set[asyncio.Future[Any]] = {future, stopping}
+        await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if asking.done():
-            return asking.result()
-        asking.cancel()
+        if future.done():
+            return future.result()
+        future.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asking
+            await future
         return None
 
     def _prepare(
         self, interpreter: Interpreter | None, facts: Facts | None
     ) -> tuple[list[str], DeviceChoice]:
-        """Return the command that starts the workload, and what it runs on.
+        """Return the command that starts the workload or script, and its devices.
 
         Raises:
-            BundleError: it can't be had for another interpreter.
-            DeviceError: the machine has no such device, or not as many CPUs.
-            ScriptError: a person's own command can't be started.
+            BundleError: the copy of dlmon for another interpreter can't be written.
+            DeviceError: the machine lacks the device, or has fewer CPUs.
+            ScriptError: the script can't be started.
         """
         if self._job.script:
             if self._job.process is None:
@@ -317,12 +316,11 @@ class Supervisor:
             return list(self._job.command), DeviceChoice("auto", {}, gpus=gpus)
         command = list(self._job.command)
         if interpreter is not None and self._job.options.get("python") is not None:
-            # Elsewhere it runs from a bundle.
+            # Another interpreter runs a copy of dlmon.
             command = command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
         machine = facts.machine if facts else None
         device = choose_device(self._job.device, machine, os.environ, self._job.devices)
         cpus = self._job.options.get("cpus")
-        # Only Linux reports which CPUs a process may use.
         if cpus is not None:
             check_cpus(cpus, os.sched_getaffinity(0))
         if device.notice:
@@ -330,9 +328,9 @@ class Supervisor:
         return command, device
 
     async def _folder_of_step(self) -> Path | None:
-        """Return the folder of the session that part 0 of this step makes; None for that itself.
+        """Return the folder of the session that part 0 of this step makes; None for part 0.
 
-        Where it makes none that is seen from here, this part becomes a session of its own.
+        If no folder appears in time, this part becomes a session of its own.
         """
         task = self._task
         if task is None or task.number == 0:
@@ -368,11 +366,11 @@ class Supervisor:
             packages = {"keras": interpreter.keras, "backend_version": interpreter.backend_version}
             versions |= packages
             no_version = f"no package in {interpreter.command} gives its version"
-            why = {f"versions.{name}": no_version for name, known in packages.items() if not known}
+            why = {f"versions.{name}": no_version for name in packages if not packages[name]}
         source: dict[str, Any] = {}
         if job.script and job.process is None:
-            source, unknown = script_source(job.command, job.directory)
-            why |= unknown
+            source, source_why = script_source(job.command, job.directory)
+            why |= source_why
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -395,7 +393,7 @@ class Supervisor:
             why=why,
         )
         part = None if self._task is None or folder is None else part_name(self._task.number)
-        # Whoever submitted it has made the folder.
+        # A submitted session has its folder already.
         name = LOG_NAME if part is None and job.session is not None else part
         self._writer = LogWriter(Path(job.log_dir), header, name)
         self._session = Session(header)
@@ -406,7 +404,7 @@ class Supervisor:
         if self._task is not None and part is None:
             self._parts = Parts(self._writer.path.parent, header, self._write, self._sensing.watch)
             try:
-                self._announced = announce(Path(job.log_dir), self._task.step, header.id)
+                self._announcement = announce(Path(job.log_dir), self._task.step, header.id)
             except OSError as error:
                 self._early_notices.append(f"the other machines can't join it: {error.strerror}")
         if job.name is not None and part is None:
@@ -424,7 +422,7 @@ class Supervisor:
             self._notice(text)
 
     async def _supervise(self, launch: tuple[list[str], DeviceChoice] | None) -> None:
-        """Run the workload to its end, or record the machine until its time is over."""
+        """Run the workload to its end, or record the machine until its time is up."""
         assert self._writer is not None
         if launch is not None:
             command, device = launch
@@ -433,7 +431,7 @@ class Supervisor:
             if not self._is_part:
                 await self._control.listen(self._session.header.id, self._writer.path.parent)
         if self._is_part and self._task is not None and not self._task.is_first_here:
-            # The first part of this machine samples it.
+            # The first part on this host samples it.
             self._sensing.close()
         elif self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
@@ -458,8 +456,8 @@ class Supervisor:
         if self._parts is not None and parts is not None:
             parts.cancel()
             await self._end_parts(self._parts)
-        if self._slurm_says is not None:
-            await self._slurm_says
+        if self._asking_slurm is not None:
+            await self._asking_slurm
         ending = self._ending()
         nothing_trained = why_nothing_trained(ending)
         if nothing_trained is not None:
@@ -472,11 +470,10 @@ class Supervisor:
         await self._wait_for_disk()
         why = self._check_log()
         if why:
-            # The viewer that started us takes it, if it is still there.
-            # To it, a notice says why the log can't be written.
+            # Send the rest to the viewer that started us, if it still runs, with the reason.
             unwritten = self._writer.unwritten()
-            others = [each for each in unwritten if not isinstance(each, (Notice, Result))]
-            for record in (Notice(now, why), *others, result):
+            records = [r for r in unwritten if not isinstance(r, (Notice, Result))]
+            for record in (Notice(now, why), *records, result):
                 if not self._send(record):
                     break
         self._writer.close()
@@ -485,16 +482,16 @@ class Supervisor:
 
     @property
     def _is_part(self) -> bool:
-        """Whether another machine's supervisor makes one session of this part and its own."""
+        """True if the supervisor of part 0 copies our log into its session."""
         return self._task is not None and self._parts is None
 
     async def _end_parts(self, parts: Parts) -> None:
-        """Take what the other machines recorded to the end."""
+        """Take the remaining records of the other hosts."""
         await parts.finish()
         parts.close()
-        if self._announced is not None:
+        if self._announcement is not None:
             with contextlib.suppress(OSError):
-                self._announced.unlink()
+                self._announcement.unlink()
 
     def _take_facts(self, facts: Facts | None) -> None:
         if facts is not None and self._writer is not None:
@@ -507,7 +504,7 @@ class Supervisor:
 
     def _take_sample(self, sample: Machine) -> None:
         if self._ended_t is not None and self._session is not None:
-            # The last epoch's energy needs a reading from after the workload's end.
+            # The energy of the last epoch needs a reading after the workload's end.
             self._session.machine.energy.fold(sample)
             return
         sample, self._unwritten = merge(self._unwritten, sample), None
@@ -528,7 +525,7 @@ class Supervisor:
         assert writer is not None
         assert self._session is not None
         if isinstance(record, Model) and (record.trainer or 0) < NUMBERS_OF_A_PART:
-            # Another machine's supervisor knows its own devices.
+            # The supervisor of another host has added the peak of its own device.
             options = self._job.options
             some_cpus = bool(options.get("cpus") or options.get("threads"))
             record = with_peak(record, self._session.header.machine, some_cpus)
@@ -536,7 +533,7 @@ class Supervisor:
         if isinstance(record, Output):
             self._last_output.append(record)
         if isinstance(record, Model):
-            # It may have moved to another control group until then.
+            # The process may have changed its control group before it trained.
             self._read_kernel_kills()
         if isinstance(record, Stack):
             self._control.take(record)
@@ -548,7 +545,7 @@ class Supervisor:
             self._index.save(INDEX_EVERY_BYTES)
 
     def _tick(self) -> None:
-        """Take unfinished output and the kernel's kills, try a full disk again, and send alerts."""
+        """Write due output, count the kernel's kills, retry a full disk, and send alerts."""
         assert self._writer is not None
         self._workload.tick(time.monotonic_ns())
         self._read_kernel_kills()
@@ -565,27 +562,27 @@ class Supervisor:
             self._kernel_kills.read(self._workload.pid)
 
     def _check_log(self) -> str:
-        """Let the viewer that started us know why the log can't be written, or that it can.
+        """Tell the viewer that started us why the log can't be written, or that it can again.
 
-        Return why it can't; empty where it can, and where it is whole under another name.
+        Return the reason; empty if there is none, or the log is complete under another name.
         """
         assert self._writer is not None
-        why, loss = "", self._writer.find_damage()
-        if loss is not None:
-            why = f"the log {loss} by another program"
+        why, damage = "", self._writer.find_damage()
+        if damage is not None:
+            why = f"the log {damage} by another program"
         elif self._writer.failing is not None:
             why = f"the log can't be written: {self._writer.failing}"
         sentence = f"{why}: make room" if why and self._writer.is_full else why
         if why and self._ended_t is None:
             goes_on = "no sample is kept" if self._job.is_machine_recording else "training goes on"
             sentence += f"; {goes_on}"
-        elif why and loss is None:
-            longest = "" if self._detached else f" for {FULL_DISK_S / 60:g} minutes at most"
-            sentence += f"; the result waits for it{longest}"
+        elif why and damage is None:
+            limit = "" if self._detached else f" for {FULL_DISK_S / 60:g} minutes at most"
+            sentence += f"; the result waits for it{limit}"
         if sentence != self._reported_log_problem:
             self._reported_log_problem = sentence
             self._send(Notice(time.monotonic_ns(), sentence))
-        return "" if loss == MOVED_AWAY else why
+        return "" if damage == MOVED_AWAY else why
 
     def _report_lost_lines(self) -> None:
         assert self._writer is not None
@@ -599,7 +596,7 @@ class Supervisor:
 
     def _read_lifeline(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)
-        *words, self._lifeline_left = (self._lifeline_left + data).split(b"\n")
+        *words, self._unfinished_word = (self._unfinished_word + data).split(b"\n")
         for word in words:
             if word == b"detach":
                 self._detached = True
@@ -612,14 +609,14 @@ class Supervisor:
             if not self._detached:
                 self._stop_waiting.set()
                 if self._slurm_job is not None:
-                    # In a job of a person's own, Slurm may have ended the viewer.
+                    # In a job that dlmon did not submit, Slurm may have ended the viewer.
                     self._begin_asking_slurm()
                 self._stop(StopCause.VIEWER_GONE, CAUSE_TEXT[StopCause.VIEWER_GONE])
 
     def _stop(self, cause: StopCause, reason: str) -> None:
-        """Have the workload end: after this batch, then by SIGTERM, then by SIGKILL.
+        """End the workload: after this batch, then by SIGTERM, then by SIGKILL.
 
-        Once it has ended, this means to wait no longer for room on a full disk.
+        If it has ended already, stop waiting for room on a full disk.
         """
         if self._ended_t is not None:
             self._stop_waiting.set()
@@ -627,7 +624,7 @@ class Supervisor:
             self._stop_cause, self._why_stopped = cause, reason
             self._stopping.set()
             if self._parts is not None and self._writer is not None:
-                # The other parts look for it.
+                # The other parts stop when this file appears.
                 with contextlib.suppress(OSError):
                     (self._writer.path.parent / STOP).touch()
             if self._workload.pid is not None:
@@ -636,7 +633,7 @@ class Supervisor:
                 self._notice(f"stopping: {reason}")
 
     def _pass_on(self, script: ScriptProcess, word: bytes) -> None:
-        """Send the script a signal that its viewer got; what becomes of it is the script's own."""
+        """Send the script a signal that its viewer got; the script decides what to do."""
         kind, _, digits = word.partition(b" ")
         if kind != PASS_ON or not digits.isdigit() or int(digits) not in STOP_SIGNALS:
             return
@@ -649,7 +646,7 @@ class Supervisor:
             self._why_stopped = f"it got {signal_name(number)}"
         self._end_passed_on |= number in ASKS_TO_END
         if number == signal.SIGTERM and self._slurm_job is not None:
-            # In a job of a person's own, its viewer gets what Slurm sends.
+            # In a job that dlmon did not submit, the viewer gets Slurm's signals.
             self._begin_asking_slurm()
         script.pass_on(number)
 
@@ -667,16 +664,16 @@ class Supervisor:
             end_group(pid, signal.SIGKILL)
 
         self._notice(f"stopping: {reason}")
-        if self._slurm_says is not None and isinstance(self._workload, ScriptProcess):
-            # As without dlmon: one that saves its state on SIGTERM has time to.
+        if self._asking_slurm is not None and isinstance(self._workload, ScriptProcess):
+            # A script that saves its state on SIGTERM has time to do so, as without dlmon.
             self._workload.pass_on(signal.SIGTERM)
-            self._wait_for_end(END_OF_JOB_S)
+            self._kill_after(END_OF_JOB_S)
             return
         self._workload.ask_to_end()
         self._stop_timer = loop.call_later(terminate_s, terminate)
 
-    def _wait_for_end(self, for_s: float) -> None:
-        """Kill the script unless it ends in so many seconds, before Slurm kills us too."""
+    def _kill_after(self, wait_s: float) -> None:
+        """Kill the script unless it ends within `wait_s`, before Slurm kills us too."""
         if self._stop_timer is not None:
             self._stop_timer.cancel()
         pid = self._workload.pid
@@ -684,10 +681,10 @@ class Supervisor:
             return
 
         def kill() -> None:
-            self._notice(f"the script did not end in {for_s:g} s: killing it (SIGKILL)")
+            self._notice(f"the script did not end in {wait_s:g} s: killing it (SIGKILL)")
             end_group(pid, signal.SIGKILL)
 
-        self._stop_timer = asyncio.get_running_loop().call_later(for_s, kill)
+        self._stop_timer = asyncio.get_running_loop().call_later(wait_s, kill)
 
     def _reap(self) -> None:
         while True:
@@ -705,24 +702,24 @@ class Supervisor:
                 self._sensing.reaped(pid, exit_code)
 
     async def _end_descendants(self) -> None:
-        """End what the workload left behind: its group, and orphans that we adopted.
+        """Kill the workload's remaining processes: its group, and the orphans that we adopted.
 
-        An orphan's own children become ours when it ends, so look until there are none.
+        An orphan's own children become ours when it ends, so repeat until there are none.
         """
         if self._workload.pid is None:
             return
         if self._job.script and (self._stop_cause is None or self._job.process is not None):
-            # What it leaves running, it would leave running alone too.
+            # Processes that a script leaves running go on, as without dlmon.
             return
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
-        while (left := _children() - self._sensing.pids) and time.monotonic() < deadline:
-            for pid in left:
+        while (orphans := _children() - self._sensing.pids) and time.monotonic() < deadline:
+            for pid in orphans:
                 end_process(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)
 
     async def _wait_for_disk(self) -> None:
-        """Wait for a full disk as long as somebody may still make room on it, and for no more."""
+        """Wait for room on a full disk, as long as a person may still make some."""
         assert self._writer is not None
         until = time.monotonic() + FULL_DISK_S
         while not self._writer.retry(at_once=True) and self._writer.is_full:
@@ -765,7 +762,7 @@ class Supervisor:
 
 
 def _exit_code(ending: Ending, result: Result) -> int:
-    """Return what the process that recorded a session ends with, for whoever waits for that."""
+    """Return the exit code of the supervisor."""
     if ending.is_script:
         return code_of_script(ending.exit_code)
     return DONE if result.status == Status.COMPLETED else FAILED

@@ -1,4 +1,4 @@
-"""The screen that puts two sides of recorded runs beside each other."""
+"""The screen that compares two sides of recorded runs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tui.widgets.tables import SectionLines
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
 
 _BASE, _NEW = 1, 0
-"""The looks of both sides' lines: that of the base has gaps."""
+"""The line style of each side: the base is dashed."""
 _LEGEND = f"{SIGNS[_BASE]} base  {SIGNS[_NEW]} new"
 _TWO_UNITS = "not drawn over each other: some runs count steps, others samples"
 _HOW_TO = "Press Enter to see them side by side anyway."
 
 
 class CompareScreen(ExportControls):
-    """Two sides: what may be said, the table, and their throughput over each other.
+    """The verdict, a table of both sides, and their throughput over each other.
 
     Args:
         base: the logs of one side.
-        new: those of the other.
+        new: the logs of the other side.
         read: returns the comparison, as `compare_logs` does; it runs in a thread.
     """
 
@@ -66,7 +66,6 @@ class CompareScreen(ExportControls):
     def __init__(
         self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs
     ) -> None:
-        """Read nothing before the screen is shown."""
         super().__init__()
         self._base, self._new, self._read_sides = base, new, read
         self._comparison: SidesComparison | None = None
@@ -79,7 +78,6 @@ class CompareScreen(ExportControls):
         return (*self._base, *self._new)
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the table above the curves."""
         yield self._table
         yield self._chart
 
@@ -97,9 +95,9 @@ class CompareScreen(ExportControls):
         try:
             read = partial(self._read_sides, self._base, self._new)
             self._comparison = await read_in_thread(read, self._show_share)
-        except (LogError, NotComparable) as refused:
+        except (LogError, NotComparable) as error:
             self._comparison = None
-            self._show_sentence(str(refused))
+            self._show_sentence(str(error))
             self._chart.display = False
         else:
             self._show(self._comparison)
@@ -119,11 +117,10 @@ class CompareScreen(ExportControls):
         self._draw_curves()
 
     def on_resize(self) -> None:
-        """Draw for another width."""
         self.call_after_refresh(self._draw_curves)
 
     def _draw_curves(self) -> None:
-        """Draw the throughput of all runs, each from its own first batch on; the base is dashed."""
+        """Draw the throughput of all runs, each from its first batch on."""
         if self._comparison is None:
             return
         sides = self._comparison.base, self._comparison.new
@@ -145,7 +142,7 @@ class CompareScreen(ExportControls):
         self._chart.show_curves(title, curves, axis, reason=reason, right=_LEGEND, least_span=0.1)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to compare unlike runs only where they are."""
+        """Offer to compare anyway only if the runs differ in their work."""
         if action == "anyway":
             unlike = self._comparison is not None and bool(self._comparison.unlike)
             return unlike and not self._anyway
@@ -158,12 +155,11 @@ class CompareScreen(ExportControls):
         self.refresh_bindings()
 
     def action_metrics(self) -> None:
-        """Show every metric of all runs over each other."""
         self.post_message(ShowMetrics(self.exported_logs))
 
     def action_scroll(self, lines: int) -> None:
         self._table.scroll_lines(lines)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by a page; up is negative."""
+        """Scroll by pages; up is negative."""
         self._table.scroll_pages(pages)

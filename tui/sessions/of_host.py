@@ -1,4 +1,4 @@
-"""The sessions of another machine: pick one to see it here."""
+"""The screen of another host's sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.screens.base import topics_of
 from tui.sessions.sessions_screen import SessionsScreen
 
 _ABOUT = Path(__file__).with_name("of_host.md")
-# What needs a log of this machine.
+# Actions that need a log on this machine.
 _HERE_ONLY = {
     "metrics",
     "mark",
@@ -36,10 +36,10 @@ class HostSessionsScreen(SessionsScreen):
     """All sessions of a host, newest first.
 
     Args:
-        host: its name, as ssh knows it.
-        ask: asks it for them.
-        log_dir: where they live there; None for where they do by default.
-        hidden: the columns that a person took out.
+        host: its ssh name.
+        ask: asks the host for its sessions and sweeps.
+        log_dir: their directory there; None for its default.
+        hidden: the columns that the user hid.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,7 +53,6 @@ class HostSessionsScreen(SessionsScreen):
         log_dir: str | None = None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
-        """Ask for nothing before the screen is shown."""
         super().__init__(list, hidden=hidden)
         self._details.host = clean(host)
         self._host = host
@@ -67,24 +66,23 @@ class HostSessionsScreen(SessionsScreen):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        kept = ("Filter", "Order", "status", "time")
-        return (*topics_of(_ABOUT), *(topic for topic in super().topics if topic[0] in kept))
+        names = ("Filter", "Order", "status", "time")
+        return (*topics_of(_ABOUT), *(topic for topic in super().topics if topic[0] in names))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer nothing that needs a log of this machine, and no sweep, which is shown there."""
+        """Offer nothing that needs a log on this machine; a sweep can't be shown from here."""
         if action == "show":
             return isinstance(self._list.highlighted, SessionEntry)
         return action not in _HERE_ONLY and super().check_action(action, parameters)
 
     def action_show(self) -> None:
-        """Ask for the highlighted session."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
             session = entry.path.parent.name
             self.post_message(ShowHostSession(self._host, session, self._log_dir))
 
     async def _show_again(self) -> None:
-        """Show what the host lists, or say why it doesn't."""
+        """Show the sessions that the host lists, or say why it lists none."""
         try:
             entries, sweeps = await self._ask()
         except (SshError, HostRefusal, LogError) as error:

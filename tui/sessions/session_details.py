@@ -1,4 +1,4 @@
-"""What is known of one recorded session, or of one sweep."""
+"""The details of a recorded session, or of a sweep."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _ENTER = {
 
 
 class SessionDetails(Lines):
-    """A few rows: its name, how it was trained, how fast it was, where it is recorded."""
+    """A few rows: its name, its settings, its result and speed, the path of its log."""
 
     DEFAULT_CLASSES = "panel"
 
     host: str | None = None
-    """The machine that it is on; None for this one."""
+    """The host with the log; None for this machine."""
     is_opening: bool = False
-    """Whether the session is about to be shown, and not one of a list."""
+    """The session is being opened, so it can't be chosen with Enter."""
 
     def show(self, entry: Recorded | None, run: RunOfSweep | None = None) -> None:
-        """Show a session with what it was in a sweep, a sweep, or nothing."""
+        """Show a session, with its part in a sweep if it has one, a sweep, or nothing."""
         title = "Sweep" if isinstance(entry, SweepEntry) else "Session"
         self.set_titles(title if entry else "")
         self._show(entry, run)
@@ -46,32 +46,33 @@ class SessionDetails(Lines):
     def rows(
         self, width: int, height: int, entry: Recorded | None, run: RunOfSweep | None
     ) -> list[TextRow]:
-        """Return the rows; a long error takes the place of where it is recorded."""
+        """Return the rows; a long error takes the place of the path."""
         if entry is None:
             return []
         if isinstance(entry, SweepEntry):
             rows = self._of_sweep(entry)
         else:
             rows = self._of_session(entry, run, width, height)
-        where = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
-        return [*rows, ((where, MUTED),)][:height]
+        path = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
+        return [*rows, ((path, MUTED),)][:height]
 
     _show = shows(rows)
 
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
-        found = findings(entry.sweep)
+        done = f"{done_text(entry)} combinations done{without_result_text(entry.sweep)}"
         return [
             ((called(entry.header.id, entry.label), STRONG),),
             *_note(entry),
             ((plan_text(entry.plan), PLAIN),),
-            ((f"{_done_text(entry)}; {self._next_step(entry)}", PLAIN),),
-            *[((sentence, PLAIN),) for sentence in found[:1]],
+            ((f"{done}; {self._next_step(entry)}", PLAIN),),
+            *[((sentence, PLAIN),) for sentence in findings(entry.sweep)[:1]],
         ]
 
     def _next_step(self, entry: SweepEntry) -> str:
         if self.host is not None:
-            left = can_be_resumed(entry)
-            return f"dlmon sweep --resume on {self.host} resumes it" if left else entry.status
+            if can_be_resumed(entry):
+                return f"dlmon sweep --resume on {self.host} resumes it"
+            return entry.status
         if entry.status == Status.RUNNING:
             return f"process {entry.pid} runs it"
         if can_be_resumed(entry):
@@ -88,29 +89,25 @@ class SessionDetails(Lines):
             ((called(entry.header.id, entry.label), STRONG), *of_sweep),
             *_note(entry),
             ((settings_text(entry), PLAIN),),
-            *self._came_of_it(entry, width, height - 2 - len(_note(entry))),
+            *self._outcome_rows(entry, width, height - 2 - len(_note(entry))),
         ]
 
-    def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
+    def _outcome_rows(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         result = entry.result
         if result is None:
-            said = f"{outcome(entry, whole=True)}{_ENTER.get(entry.status, '')}"
-            return [((entry.status if self.is_opening else said, MUTED),)]
+            text = f"{outcome(entry, whole=True)}{_ENTER.get(entry.status, '')}"
+            return [((entry.status if self.is_opening else text, MUTED),)]
         if result.error:
             lines = wrapped(result.error, width, max(1, height))
             return [((line, BAD),) for line in lines]
-        came = outcome(entry, whole=True)
-        unasked = stopped_unasked_text(result)
-        came = f"{unasked}; {came}" if unasked else came
-        lines = wrapped(came, width, max(1, height - 1))
+        text = outcome(entry, whole=True)
+        if unasked := stopped_unasked_text(result):
+            text = f"{unasked}; {text}"
+        lines = wrapped(text, width, max(1, height - 1))
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
             rows.append(((speed_text(result, entry.header), PLAIN),))
         return rows
-
-
-def _done_text(entry: SweepEntry) -> str:
-    return f"{done_text(entry)} combinations done{without_result_text(entry.sweep)}"
 
 
 def _note(entry: Recorded) -> list[TextRow]:

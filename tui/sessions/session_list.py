@@ -1,4 +1,4 @@
-"""What was recorded: one row is highlighted, some are marked, and what is typed filters them."""
+"""The list of recorded sessions and sweeps, with marks and a filter."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _SHORT_NAME, _WIDTH_FOR_LONG_NAME = 12, 100
 _LEAST_TIME = len("10.17 s ± 0.01 per epoch")
 
 STARTED = "started"
-"""The column in whose order the runs of a sweep stand below it."""
+"""The column by which the runs of a sweep are grouped below it."""
 TIME = "time"
-"""The column that takes what room is left, and is always shown."""
+"""The last column, which takes the rest of the width and is always shown."""
 _SHORTER: dict[str, tuple[int, Callable[[Recorded], str]]] = {
     "device": (2, lambda entry: "" if isinstance(entry, SweepEntry) else device_of(entry)[0]),
     STARTED: (3, lambda entry: units.day_and_time(entry.header.wall)[len("2026-") :]),
@@ -66,10 +66,10 @@ def in_order(
     by: str = STARTED,
     reverse: bool = False,
 ) -> list[Recorded]:
-    """Return recordings sorted by a column, those without a value last; the newest of equals first.
+    """Return recordings sorted by a column, equal ones newest first.
 
-    By the time they started, the runs of a sweep stand right below it; `runs` says by their ids
-    which of the sessions a sweep made.
+    In the order of their start, the runs of a sweep, which `runs` holds by session id, stand right
+    below it.
     """
     if by == STARTED:
         return grouped(entries, runs, oldest_first=reverse)
@@ -78,7 +78,7 @@ def in_order(
 
 
 class SessionList(SortedTable[Recorded]):
-    """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
+    """Sessions and sweeps; a line connects the runs of a sweep with its row."""
 
     title = "Sessions"
     advice: Sequence[str] = (
@@ -86,32 +86,32 @@ class SessionList(SortedTable[Recorded]):
         "Start a run on the home screen, or in a shell:",
         "dlmon run cifar10-cnn",
     )
-    """What stands there in place of rows while nothing is recorded."""
+    """The lines shown while nothing is recorded."""
     _runs: Mapping[str, RunOfSweep] = {}
     _by = STARTED
     _marked: frozenset[Path] = frozenset()
     _columns: tuple[int, Sequence[Column[Recorded]]] = (-1, ())
     hidden: frozenset[str] = frozenset()
-    """The columns that a person took out."""
+    """The columns that the user hid."""
 
     @property
     def run_of_sweep(self) -> RunOfSweep | None:
-        """What the highlighted session was run for; None where that was no sweep."""
+        """The highlighted session's part in a sweep; None if it has none."""
         entry = self.highlighted
         return None if entry is None else self._runs.get(entry.header.id)
 
     @property
     def marked(self) -> list[Recorded]:
-        """What is marked, be it shown or not."""
+        """The marked rows, filtered out or not."""
         return [entry for entry in self.all_rows or () if entry.path in self._marked]
 
     @property
     def chosen(self) -> list[Recorded]:
-        """What is marked; where nothing is, what is highlighted."""
+        """The marked rows; if none is marked, the highlighted one."""
         return self.marked or ([] if self.highlighted is None else [self.highlighted])
 
     def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
-        """Take what was recorded; highlight, marks, order and filter stay."""
+        """Show other recordings; highlight, marks, order and filter stay."""
         self._runs, self._columns = runs_of_sweeps(sweeps), (-1, ())
         self.all_rows = [*sessions, *sweeps]
         self._marked &= {entry.path for entry in self.all_rows}
@@ -126,24 +126,24 @@ class SessionList(SortedTable[Recorded]):
 
     @property
     def first_index(self) -> int:
-        """The first session's row: Enter on a sweep would go on with it."""
+        """The row of the first session: Enter on a sweep would resume it."""
         sessions = (n for n, row in enumerate(self.shown_rows) if isinstance(row, SessionEntry))
         return next(sessions, 0)
 
     def hide_columns(self, names: frozenset[str]) -> None:
-        """Show all columns that have room but these."""
+        """Hide these columns; show all others that fit."""
         self.hidden, self._columns = names, (-1, ())
         self.rearrange()
 
     def toggle_mark(self) -> None:
-        """Mark what is highlighted, a sweep with its runs, or mark it no more; then go on."""
+        """Mark or unmark the highlighted row, a sweep with its runs; then move to the next row."""
         entry = self.highlighted
         if entry is None:
             return
         paths = {entry.path}
         if isinstance(entry, SweepEntry):
             sessions = entry.sweep.sessions
-            paths |= {each.path for each in self.all_rows or () if each.header.id in sessions}
+            paths |= {row.path for row in self.all_rows or () if row.header.id in sessions}
         marked = entry.path in self._marked
         self._marked = self._marked - paths if marked else self._marked | paths
         self.put_titles()
@@ -162,7 +162,6 @@ class SessionList(SortedTable[Recorded]):
         self.set_titles(self.title, below, right=right)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return a session, with what it was in a sweep, or a sweep."""
         entry = self.shown_rows[index]
         run = self._runs.get(entry.header.id)
         branch = self._branch(index) if run is not None else " "
@@ -190,7 +189,7 @@ class SessionList(SortedTable[Recorded]):
         return (*runs, (result, PLAIN))
 
     def _branch(self, index: int) -> str:
-        """Return what joins a run to the sweep above it, where that is shown."""
+        """Return the line that connects a run with its sweep, if that is shown above."""
         sweep = self._runs[self.shown_rows[index].header.id].sweep
         above = {entry.header.id for entry in self.shown_rows[:index]}
         if self._by != STARTED or sweep.header.id not in above:
@@ -201,7 +200,7 @@ class SessionList(SortedTable[Recorded]):
         return "├" if any(run is not None and run.sweep is sweep for run in after) else "╰"
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        """Say why there is nothing to see, and what to do about it."""
+        """Say why the list is empty, and what to do about it."""
         if self.all_rows is None:
             texts: Sequence[str] = ["Reading the sessions …"]
         elif self.all_rows:
@@ -246,6 +245,6 @@ class SessionList(SortedTable[Recorded]):
         return replace(column, cells=min(column.cells, needed))
 
     def _name_of(self, entry: Recorded) -> str:
-        """Return what a person calls it; a run that is called as its sweep stands below that."""
+        """Return a recording's name; a run named like its sweep, which is above it, has none."""
         name, run = entry.label.name or "", self._runs.get(entry.header.id)
         return "" if run is not None and run.sweep.label.name == name else name

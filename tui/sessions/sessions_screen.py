@@ -1,4 +1,4 @@
-"""The screen of what was recorded, and of what runs: pick a session or a sweep to see it."""
+"""The screen of recorded and running sessions, and of sweeps."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class ResumeScreen(QuestionScreen):
 
 
 class ColumnsScreen(ListDialog[frozenset[str]]):
-    """All columns, a ● at those that are wanted; answers with those that are not, or nothing.
+    """All columns, with a ● at those to show; answers with the hidden ones, or None.
 
     Args:
-        hidden: those that are not wanted as it opens.
+        hidden: the columns that are hidden at first.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -87,7 +87,7 @@ class ColumnsScreen(ListDialog[frozenset[str]]):
     def __init__(self, hidden: frozenset[str]) -> None:
         self._names = [name for name in COLUMNS_BY_NAME if name != TIME]
         self._hidden = set(hidden)
-        # The stock list of selections tells what is selected by its colour alone.
+        # No SelectionList: it shows what is selected by colour alone.
         options = list(map(self._prompt, self._names))
         super().__init__("Columns", options, below="those that have room are shown")
 
@@ -95,7 +95,6 @@ class ColumnsScreen(ListDialog[frozenset[str]]):
         return f"{' ' if name in self._hidden else '●'} {COLUMNS_BY_NAME[name].heading}"
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Show or hide what was clicked."""
         event.stop()
         self._show_or_hide(event.option_index)
 
@@ -109,7 +108,6 @@ class ColumnsScreen(ListDialog[frozenset[str]]):
         self.list.replace_option_prompt_at_index(index, Content(self._prompt(name)))
 
     def action_keep(self) -> None:
-        """Answer with the columns that are not wanted."""
         self.dismiss(frozenset(self._hidden))
 
 
@@ -117,11 +115,11 @@ HINT = "Every command finds it by its name. An empty field takes it away."
 
 
 class LabelForm(FormScreen[label.Label]):
-    """Two fields; answers with what they amount to, or with nothing.
+    """A name and a note; answers with the label, or None.
 
     Args:
-        recording: the id of the session, or of the sweep.
-        before: what it is called.
+        recording: the id of the session or sweep.
+        before: its current label.
     """
 
     SUBMIT = "Rename"
@@ -132,7 +130,6 @@ class LabelForm(FormScreen[label.Label]):
         super().__init__(clean(recording, label.LONGEST_NAME), (name, note))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[label.Label | None, str, bool]:
-        """Read the name and the note, or say what is wrong with them."""
         name, note = typed["name"], typed["note"]
         problem = label.refuse_name(name) if name else None
         problem = problem or label.refuse_note(note)
@@ -145,13 +142,13 @@ class SessionsScreen(ExportControls, FilteredScreen):
     """All sessions and sweeps of the log directory, newest first.
 
     Args:
-        read: returns the sessions as they are now.
-        read_sweeps: returns the sweeps as they are now.
-        hidden: the columns that a person took out.
+        read: returns the current sessions.
+        read_sweeps: returns the current sweeps.
+        hidden: the columns that the user hid.
     """
 
     CSS_PATH = "sessions.tcss"
-    # Letters are commands until the filter is asked for.
+    # Letters are commands until the filter has the focus.
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show what is highlighted"),
@@ -166,7 +163,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             "Delete",
             tooltip="Delete what is marked, or highlighted; asks first",
         ),
-        # Before the way back, which has the same key where there is nothing to undo.
+        # Before "leave", which has the same key if there is no filter and no mark.
         CLEAR_FILTER,
         Binding("escape", "clear_marks", "Unmark", tooltip="Unmark all"),
         HELP,
@@ -195,7 +192,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         read_sweeps: Callable[[], list[SweepEntry]] = list,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
-        """Read nothing before the screen is shown."""
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
@@ -208,17 +204,15 @@ class SessionsScreen(ExportControls, FilteredScreen):
         return self._list
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the filter, the list, and what is known of the highlighted session."""
         yield self.filter_field
         yield self._list
         yield self._details
 
     def on_screen_resume(self) -> None:
-        """Read the sessions as they are now, but let the screen be painted first."""
+        """Read the sessions again once the screen is painted."""
         self.call_after_refresh(self.action_refresh)
 
     def on_row_list_highlighted(self) -> None:
-        """Show the details of what is highlighted."""
         self._details.show(self._list.highlighted, self._list.run_of_sweep)
         self.refresh_bindings()
 
@@ -226,12 +220,12 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only what can be done with what is highlighted or marked."""
+        """Offer only actions that the highlighted or marked rows allow."""
         match action:
             case "clear_marks":
                 return bool(self._list.marked)
             case "replay":
-                return bool(self._several) or isinstance(self._list.highlighted, SessionEntry)
+                return bool(self._replayed)
             case "report" | "export" | "metrics":
                 return bool(_sessions(self._list.chosen))
             case "show" | "mark" | "rename" | "delete":
@@ -245,18 +239,18 @@ class SessionsScreen(ExportControls, FilteredScreen):
         return super().name_of_action(action)
 
     def action_show(self) -> None:
-        """Show the highlighted session, or sweep; ask whether one that has runs left goes on."""
+        """Show the highlighted session or sweep; ask before an unfinished sweep is resumed."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
             self.post_message(ShowSession(entry.path))
         elif entry is not None and can_be_resumed(entry):
-            chosen = ShowSweep(entry.path)
+            request = ShowSweep(entry.path)
             question = f"Train what is left: {units.counted(len(entry.sweep.remaining()), 'run')}?"
             name = clean(called(entry.header.id, entry.label), _LONGEST_QUESTION)
 
             def take(answer: str) -> None:
                 if answer == "resume":
-                    self.post_message(chosen)
+                    self.post_message(request)
 
             self.ask(ResumeScreen(question, after=(("Sweep", name),)), take)
         elif entry is not None:
@@ -269,7 +263,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._list.clear_marks()
 
     def action_compare(self) -> None:
-        """Ask for a comparison of the marked sessions."""
         sides = sides_of(_sessions(self._list.marked))
         if sides is None:
             self.notify("mark two sessions or more with Space; then c compares them")
@@ -278,21 +271,20 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.post_message(Compare(base, new))
 
     def action_metrics(self) -> None:
-        """Ask for every metric of what is marked, or highlighted."""
         self.post_message(ShowMetrics(self.exported_logs))
 
     @property
-    def _several(self) -> list[SessionEntry]:
-        """The marked sessions where they are several."""
+    def _replayed(self) -> list[SessionEntry]:
+        """The marked sessions if there are several, else the highlighted one."""
         marked = _sessions(self._list.marked)
-        return marked if len(marked) > 1 else []
+        entry = self._list.highlighted
+        if len(marked) > 1:
+            return marked
+        return [entry] if isinstance(entry, SessionEntry) else []
 
     def action_replay(self) -> None:
-        """Ask for the replay of what is highlighted, or of all that are marked at once."""
-        entry = self._list.highlighted
-        played = self._several or ([entry] if isinstance(entry, SessionEntry) else [])
-        if played:
-            self.post_message(Replay([entry.path for entry in played]))
+        if self._replayed:
+            self.post_message(Replay([entry.path for entry in self._replayed]))
 
     @property
     def exported_logs(self) -> Sequence[Path]:
@@ -324,7 +316,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.run_worker(self._choose_columns)
 
     def action_delete(self) -> None:
-        """Ask whether what is marked, or highlighted, is to be deleted; never what may run."""
+        """Ask whether to delete the marked or highlighted recordings; refuse if one may run."""
         entries = self._list.chosen
         if not entries:
             return
@@ -343,7 +335,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.run_worker(self._show_again, group=_READING, exclusive=True)
 
     async def _show_again(self) -> None:
-        """Read in a thread what is recorded now, and show it."""
         sessions = await asyncio.to_thread(self._read)
         sweeps = await asyncio.to_thread(self._read_sweeps)
         self._list.show(sessions, sweeps)
@@ -354,7 +345,7 @@ def _sessions(recorded: list[Recorded]) -> list[SessionEntry]:
 
 
 def _why_it_stays(entry: Recorded) -> str | None:
-    """Say why a recording can't be deleted; None where it can."""
+    """Return why a recording can't be deleted; None if it can."""
     if entry.status == Status.RUNNING:
         return f"{entry.header.id} is running: stop it first"
     if entry.status == Status.QUEUED:
@@ -365,7 +356,7 @@ def _why_it_stays(entry: Recorded) -> str | None:
 
 
 def _counted(entries: list[Recorded]) -> str:
-    """Return what to call recordings in a question: the only one by its name."""
+    """Name a single recording, or count several."""
     if len(entries) == 1:
         return clean(called(entries[0].header.id, entries[0].label), _LONGEST_QUESTION)
     sessions = len(_sessions(entries))
@@ -374,7 +365,7 @@ def _counted(entries: list[Recorded]) -> str:
 
 
 def _listed(entries: list[Recorded]) -> list[tuple[str, str]]:
-    """Name several recordings, for one that is marked may be out of sight; not a single one."""
+    """Name several recordings, as marked ones may be out of view; return nothing for one."""
     if len(entries) == 1:
         return []
     names = [clean(called(e.header.id, e.label), _LONGEST_QUESTION) for e in entries]

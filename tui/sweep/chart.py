@@ -1,4 +1,4 @@
-"""The chart of a sweep: how the time depends on what is varied."""
+"""The chart of a sweep: the throughput by a varied option."""
 
 from __future__ import annotations
 
@@ -20,60 +20,60 @@ SERIES = (
     *("$text-primary", "$text-warning", "$text-success"),
     *("$text-accent", "$text-error", "$text-secondary"),
 )
-"""The styles of the lines; what comes after the last one is not drawn."""
+"""The styles of the lines; further lines are not drawn."""
 _MARKERS = "●◆■▲▼★"
 _MARGIN = 2
-"""Cells between an end of the axis and the outermost points."""
+"""Cells between the ends of the axis and the outermost points."""
 _GAP = 2
 
 
 class SweepChart(Chart):
-    """Shows curves; draws them again only where they changed."""
+    """The chart of a sweep's results."""
 
     DEFAULT_CLASSES = "panel"
 
-    _found: sections.Chart | None = None
+    _results: sections.Chart | None = None
 
-    def show_found(self, found: sections.Chart | None) -> None:
-        """Show what combinations took; hide it where nothing that is varied is a number."""
-        if found != self._found:
-            self._found = found
+    def show_results(self, results: sections.Chart | None) -> None:
+        """Show the results of a sweep; None, if no varied option is a number, hides the chart."""
+        if results != self._results:
+            self._results = results
             self._show_again()
-        self.display = found is not None
+        self.display = results is not None
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_again()
 
     def _show_again(self) -> None:
-        found = self._found
-        if found is None:
+        results = self._results
+        if results is None:
             return
-        picture = picture_of(found, self.plot_columns // COLUMNS_PER_CELL)
+        picture = picture_of(results, self.plot_columns // COLUMNS_PER_CELL)
         self.show(picture)
-        first, *more = [""] if picture.reason else _notes(found)
+        first, *more = [""] if picture.reason else _notes(results)
         ruler = self.ruler_of(picture.times)
-        self.set_titles(found.title, right=first, more=tuple(more), ruler=ruler)
+        self.set_titles(results.title, right=first, more=tuple(more), ruler=ruler)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the curves with a row of their names where there are several."""
-        names = [line.label for line in self._found.lines] if self._found is not None else []
+        """Return the lines, and a legend if there are several."""
+        names = [line.label for line in self._results.lines] if self._results is not None else []
         if len(names) < 2 or height < 2:
             return super().draw(width, height)
         return [legend(names, width), *super().draw(width, height - 1)]
 
 
 def _notes(chart: sections.Chart) -> list[str]:
-    """Say what is not as usual: combinations without a figure, and the scale."""
+    """Explain the crosses and a logarithmic axis, if the chart has them."""
     notes = ["✗ memory ran out"] * any(line.out_of_memory for line in chart.lines)
     notes += ["logarithmic from left to right"] * is_doubling([x for x, _ in chart.x_labels])
     return notes or [""]
 
 
 def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
-    """Return the points of each line with what joins them, in so many cells.
+    """Return the points of each line, joined, for a plot of a width in cells.
 
-    The vertical axis begins at zero. A point without a figure leaves a gap; where memory ran out,
-    a cross stands at the top.
+    The vertical axis begins at zero. A point without a figure is a gap; one that ran out of memory
+    is a cross at the top.
     """
     lines = chart.lines[: len(SERIES)]
     xs = [x for line in lines for x in (*line.xs, *line.out_of_memory)]
@@ -83,7 +83,7 @@ def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
     top = nice_top(max(values, default=0.0))
     scale = math.log2 if is_doubling(xs) else float
     least, most = scale(min(xs)), scale(max(xs))
-    # The label of the last point stands at its right.
+    # The label of the last point is at its right.
     after = max(_MARGIN, *(len(label) for x, label in chart.x_labels if x == max(xs)), 0)
     room = max(1, cells - 1 - _MARGIN - after)
 
@@ -108,19 +108,19 @@ def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
 
 
 def _joined(line: Line, at: Sequence[int], count: int) -> tuple[float | None, ...]:
-    """Return the heights of the line that joins neighbours; one without a figure parts it."""
+    """Return the heights of a line between its points; a point without a figure is a gap."""
     columns: list[float | None] = [None] * count
-    for (left, start), (right, end) in pairwise(zip(line.mean, at, strict=True)):
-        if left is None or right is None:
+    for (before, start), (after, end) in pairwise(zip(line.mean, at, strict=True)):
+        if before is None or after is None:
             continue
         for column in range(max(0, start), min(end + 1, count)):
             share = (column - start) / (end - start) if end > start else 0.0
-            columns[column] = left + share * (right - left)
+            columns[column] = before + share * (after - before)
     return tuple(columns)
 
 
 def legend(names: Sequence[str], width: int) -> TextRow:
-    """Return each line's marker and name; those that aren't drawn are counted."""
+    """Return each line's marker and name, and the number of lines that are not drawn."""
     runs: list[TextRun] = []
     for name, marker, series in zip(names, _MARKERS, SERIES, strict=False):
         runs += [(f"{marker} ", series), (f"{name}{' ' * _GAP}", PLAIN)]

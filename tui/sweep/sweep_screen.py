@@ -1,4 +1,4 @@
-"""The screen of a sweep: its table and its chart as they grow, and the current run."""
+"""The screen of a sweep: its table, its chart, and the current runs."""
 
 from __future__ import annotations
 
@@ -68,23 +68,27 @@ _STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
 
 
 class SweepTopLine(Lines):
-    """One row: what is swept, and how far that is."""
+    """One row: the workloads and options of a sweep, and its progress."""
 
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
-        right, plan = _how_far(run, elapsed_s), run.sweep.plan
-        left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
-        left = (*left, (f"  {' × '.join(map(option_name, plan.varied))}", MUTED))
-        if row_width(left) + APART + row_width(right) > width:
-            left = left[2:]
-        return [joined(left, right, width)]
+        progress, plan = _progress(run, elapsed_s), run.sweep.plan
+        name: TextRow = (
+            ("dlmon  ", ACCENT),
+            ("sweep  ", PLAIN),
+            (swept_text(plan), STRONG),
+            (f"  {' × '.join(map(option_name, plan.varied))}", MUTED),
+        )
+        if row_width(name) + APART + row_width(progress) > width:
+            name = name[2:]
+        return [joined(name, progress, width)]
 
     show = shows(rows)
 
 
 class SweepSentences(GrowingLines):
-    """Sentences below each other; where there is no room for all, it counts the rest."""
+    """Sentences below each other, and the number of lines that don't fit."""
 
     DEFAULT_CSS = "SweepSentences { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 8
@@ -92,7 +96,6 @@ class SweepSentences(GrowingLines):
     def rows(
         self, width: int, height: int, sentences: Sequence[str], style: str = PLAIN
     ) -> list[TextRow]:
-        """Return sentences, the most important first, broken between words."""
         lines = [line for sentence in sentences for line in wrapped(sentence, width, height)]
         if len(lines) > height:
             lines[height - 1 :] = [f"… {len(lines) - height + 1} more"]
@@ -101,8 +104,8 @@ class SweepSentences(GrowingLines):
     show = shows(rows)
 
 
-def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:
-    """Say how many runs are done, how long that took, and how long the others will take."""
+def _progress(run: SweepRun, elapsed_s: float) -> TextRow:
+    """Return the number of runs that are done, the time so far, and the time left."""
     status, count = status_of(run), len(run.sweep.plan.order)
     if status == "running" and run.stops_after_run:
         status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
@@ -119,18 +122,18 @@ def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:
 
 
 class SweepTable(RowList):
-    """The combinations of a sweep, as wide as their cells need them."""
+    """The combinations of a sweep."""
 
     _lines: Sequence[TextRow] = ()
     notes: Sequence[str] = ()
-    """Why each combination has no figure, or what speaks against it."""
+    """The reason why each combination has no figure, or a warning about the figure."""
 
     @property
     def count(self) -> int:
         return len(self.notes)
 
     def show(self, table: Table) -> None:
-        """Show rows, as many as ever; the highlight stays."""
+        """Show a table with as many rows as before; the highlight stays."""
         self._lines = [
             ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
             for line in lines_of([table])
@@ -161,7 +164,7 @@ class SweepStopScreen(QuestionScreen):
 
 
 class SweepLeaveScreen(QuestionScreen):
-    """Answers `stop` or `stay`: its jobs are Slurm's, and go on either way."""
+    """Answers `stop` or `stay`; the jobs are Slurm's, and go on either way."""
 
     QUESTION = "Leave this sweep to Slurm?"
     ANSWERS = (
@@ -174,7 +177,7 @@ class SweepLeaveScreen(QuestionScreen):
 
 
 class SweepGoOnScreen(QuestionScreen):
-    """Asks where the sweep stops soon anyway; answers `stop`, `go_on` or `stay`."""
+    """Asks while the sweep is about to stop; answers `stop`, `go_on` or `stay`."""
 
     QUESTION = "The sweep stops after the current run."
     ANSWERS = (
@@ -185,10 +188,10 @@ class SweepGoOnScreen(QuestionScreen):
 
 
 class SweepScreen(TickingScreen):
-    """A sweep as it goes on, or as it ended.
+    """A sweep, whose runs this screen starts.
 
     Args:
-        run: the sweep; this screen makes its runs.
+        run: the sweep.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -213,7 +216,6 @@ class SweepScreen(TickingScreen):
         clock: Callable[[], float] = time.monotonic,
         usual_directory: Path | None = None,
     ) -> None:
-        """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self.run = run
         resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
@@ -226,7 +228,7 @@ class SweepScreen(TickingScreen):
         self._findings: list[str] = []
         self._follows = True
         self._leave_when_ended = False
-        self._left = False
+        self._has_left = False
         self._queued = run.queued
         run.on_event = self._take_event
 
@@ -246,7 +248,7 @@ class SweepScreen(TickingScreen):
         self._table = self.query_one(SweepTable)
         summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
-        # As high as its rows and its border need, and no more than its share.
+        # As high as its rows, its heading and its border.
         self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
         self.run_worker(self._make_runs, exclusive=True)
 
@@ -266,12 +268,12 @@ class SweepScreen(TickingScreen):
         self._changed = True
 
     def on_screen_resume(self) -> None:
-        """Leave, if the end was waited for."""
+        """Leave if the user waited for the end."""
         if self._leave_when_ended and self.run.ended:
             self._go(interrupted=True)
 
     def paint(self) -> None:
-        if self._left:
+        if self._has_left:
             return
         if self._changed or self.run.queued != self._queued:
             self._changed, self._queued = False, self.run.queued
@@ -281,7 +283,7 @@ class SweepScreen(TickingScreen):
         self._paint_run()
 
     def _paint_results(self) -> None:
-        """Show what only a run that begins or ends can change."""
+        """Paint the parts that change only when a run begins or ends."""
         sweep = self.run.sweep
         self._table.show(sweep_table(sweep, self._queued))
         current = [*self.run.current.values()]
@@ -291,16 +293,16 @@ class SweepScreen(TickingScreen):
         self._paint_highlighted()
 
     def _paint_highlighted(self) -> None:
-        """Draw the highlighted combination's workload, and say in full why it has no figure."""
+        """Draw the chart of the highlighted workload, and show the combination's note in full."""
         if not self._table.count:
             return
         combination, plan = self._highlighted, self.run.sweep.plan
         picture = picture_of(self.run.sweep, combination.workload)
-        self.query_one(SweepChart).show_found(picture)
+        self.query_one(SweepChart).show_results(picture)
         self._table.styles.max_height = "100%" if picture is None else "50%"
         note = self._table.notes[combination.index]
-        noted = [f"{slot_text(plan, combination)}: {note}"] if note else []
-        self.query_one("#findings", SweepSentences).show([*noted, *self._findings])
+        notes = [f"{slot_text(plan, combination)}: {note}"] if note else []
+        self.query_one("#findings", SweepSentences).show([*notes, *self._findings])
 
     @property
     def _highlighted(self) -> Combination:
@@ -311,17 +313,17 @@ class SweepScreen(TickingScreen):
         if run.problem is not None:
             line.show([run.problem], BAD)
         elif run.ended:
-            left = len(run.sweep.remaining())
-            done = "all runs done" if not left else f"{left} left for --resume"
+            remaining = len(run.sweep.remaining())
+            done = f"{remaining} left for --resume" if remaining else "all runs done"
             done += without_result_text(run.sweep)
-            ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
-            line.show([ended, *problems_of(run)], MUTED)
+            sentence = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
+            line.show([sentence, *problems_of(run)], MUTED)
         elif run.current or run.connecting:
             sentences = [self._run_text(current) for current in run.current.values()]
             line.show([*sentences, *(f"{host}  connecting …" for host in run.connecting)], PLAIN)
 
     def _run_text(self, current: CurrentRun) -> str:
-        """Say how a run goes, or why nothing comes of it any more."""
+        """Return the progress of a run, or its problem."""
         plan, slot, follower = self.run.sweep.plan, current.slot, current.follower
         name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
         if follower is None:
@@ -331,12 +333,11 @@ class SweepScreen(TickingScreen):
         return run_text(name, follower.snapshot())
 
     def _end_text(self) -> str:
-        found = findings(self.run.sweep)
-        name = self.run.writer.header.id
-        return f"{name} {status_of(self.run)}" + (f": {found[0]}" if found else "")
+        text = f"{self.run.writer.header.id} {status_of(self.run)}"
+        return ": ".join([text, *findings(self.run.sweep)[:1]])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop only what goes on."""
+        """Offer to stop only a sweep that goes on."""
         return action != "stop" or not (self.run.ended or self.run.stopping)
 
     def on_row_list_highlighted(self) -> None:
@@ -347,10 +348,10 @@ class SweepScreen(TickingScreen):
         self.action_show()
 
     def action_show(self) -> None:
-        """Show the session of the highlighted combination: the running one, else its last."""
+        """Show the running session of the highlighted combination, else its last."""
         index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
         host = plan.host_of(Slot(index, 0))
-        running = (each for each in run.current.values() if each.slot.combination == index)
+        running = (current for current in run.current.values() if current.slot.combination == index)
         current = next(running, None)
         if current is not None and current.follower:
             follower = current.follower
@@ -367,7 +368,7 @@ class SweepScreen(TickingScreen):
         self.notify(why, severity="warning", markup=False)
 
     def action_stop(self) -> None:
-        """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
+        """Ask whether and when to stop the sweep, or whether to go on after all."""
         question: QuestionScreen = SweepStopScreen(after=(self._rest,))
         if self.run.leaves_jobs:
             question = SweepLeaveScreen(after=(self._rest,))
@@ -376,7 +377,7 @@ class SweepScreen(TickingScreen):
         self.ask(question, partial(self._take_answer, False))
 
     def action_leave(self) -> None:
-        """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
+        """Leave; ask first while the sweep runs. While it stops, leave at once."""
         if self.run.ended:
             self._go(interrupted=self.run.stopping)
         elif self._leave_when_ended:
@@ -384,12 +385,12 @@ class SweepScreen(TickingScreen):
         elif self.run.leaves_jobs:
             self.ask(SweepLeaveScreen(after=(self._rest,)), partial(self._take_answer, True))
         else:
-            question = "The sweep is still running."
-            asked = SweepStopScreen(question, after=(ONCE_MORE, self._rest))
-            self.ask(asked, partial(self._take_answer, True))
+            sentence = "The sweep is still running."
+            question = SweepStopScreen(sentence, after=(ONCE_MORE, self._rest))
+            self.ask(question, partial(self._take_answer, True))
 
     def _take_answer(self, leaves: bool, answer: str) -> None:
-        """Stop now, after the current run, or not at all; where somebody leaves, go at the end."""
+        """Stop now, after the current run, or not at all; `leaves` waits for the end and leaves."""
         if self.run.ended:
             if leaves and answer == "stop":
                 self._go(interrupted=False)
@@ -402,13 +403,13 @@ class SweepScreen(TickingScreen):
         self.tick()
 
     def _go(self, interrupted: bool) -> None:
-        if not self._left:
-            self._left = True
+        if not self._has_left:
+            self._has_left = True
             self.exit_code = INTERRUPTED_BY_USER if interrupted else self.run.exit_code
             self.post_message(GoBack(self))
 
     def action_move(self, steps: int) -> None:
-        """Move the highlight, and let it stay there."""
+        """Move the highlight, and don't follow the current run."""
         self._follows = False
         self._table.move(steps)
 
@@ -417,7 +418,7 @@ class SweepScreen(TickingScreen):
         self._table.move_page(direction)
 
     def action_follow(self) -> None:
-        """Highlight what is being run again, and whatever will be."""
+        """Keep the highlight on the current run."""
         self._follows = True
         self._changed = True
         self.tick()
@@ -431,12 +432,12 @@ _FIELDS = (
 
 
 class SweepForm(FormScreen[Plan]):
-    """Two fields; answers with the plan that they amount to, or with nothing.
+    """Two fields; answers with a plan, or None.
 
     Args:
         workload: its name.
-        plan: turns what `--vary` would say, and how often each combination is
-            run, into a plan; raises SweepError where that can't be.
+        plan: makes a plan of the values of `--vary` and the number of runs of each combination;
+            raises SweepError.
     """
 
     SUBMIT = "Sweep"
@@ -446,7 +447,6 @@ class SweepForm(FormScreen[Plan]):
         self._plan_of = plan
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[Plan | None, str, bool]:
-        """Read the plan; empty fields are wrong only on submit."""
         vary = typed["vary"].split()
         try:
             repeats = whole_number_of("the number of runs")(typed["repeats"] or "1")

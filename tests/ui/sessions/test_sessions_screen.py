@@ -366,7 +366,7 @@ async def test_sessions_are_compared_replayed_and_reported(shown, log_dir):
             assert f" {name} " in shown.text
         await shown.press("v", "w")
         assert shown.asked_for(Replay) == [{"logs": [logs["newest"]]}]
-        assert shown.asked_for(Export) == [{"form": "html", "logs": [logs["newest"]]}]
+        assert shown.asked_for(Export) == [{"format": "html", "logs": [logs["newest"]]}]
         await shown.press("c", "space", "c")
         assert shown.asked_for(Compare) == []
         assert "mark two sessions" in shown.text

@@ -57,7 +57,7 @@ _SHORTER: dict[str, tuple[int, Callable[[Recorded], str]]] = {
     "device": (2, lambda entry: "" if isinstance(entry, SweepEntry) else device_of(entry)[0]),
     STARTED: (3, lambda entry: units.day_and_time(entry.header.wall)[len("2026-") :]),
 }
-"""A shorter text of a column, and when it takes the place of the other, as columns are dropped."""
+"""The shorter text of a column, and its turn among the columns that are dropped to save room."""
 
 
 def in_order(
@@ -211,35 +211,35 @@ class SessionList(SortedTable[Recorded]):
         return [((f" {line}", MUTED if n else PLAIN),) for n, line in enumerate(lines[:height])]
 
     def columns(self, width: int) -> Sequence[Column[Recorded]]:
-        """Return the columns that have room, as wide as these sessions need them."""
+        """Return the columns that fit, as wide as their texts."""
         if self._columns[0] != width:
             self._columns = width, self._columns_for(width)
         return self._columns[1]
 
     def _columns_for(self, width: int) -> list[Column[Recorded]]:
         most = _SHORT_NAME if width < _WIDTH_FOR_LONG_NAME else COLUMNS_BY_NAME["name"].cells
-        of_name = replace(COLUMNS_BY_NAME["name"], text=self._name_of, cells=most)
+        name_column = replace(COLUMNS_BY_NAME["name"], text=self._name_of, cells=most)
         *columns, time = COLUMNS
         fitted = (
-            self._fitted(of_name if column.name == "name" else column)
+            self._fitted(name_column if column.name == "name" else column)
             for column in columns
             if column.name not in self.hidden
         )
-        kept = {column.name: column for column in fitted if column.cells}
+        visible = {column.name: column for column in fitted if column.cells}
         shorter = ((order, name, text) for name, (order, text) in _SHORTER.items())
         dropped = ((column.dropped, column.name, None) for column in columns if column.dropped)
         for _, name, text in sorted((*shorter, *dropped), key=itemgetter(0)):
-            taken = sum(column.cells + self.GAP for column in kept.values())
-            if self.FRONT + taken + _LEAST_TIME <= width:
+            columns_width = sum(column.cells + self.GAP for column in visible.values())
+            if self.FRONT + columns_width + _LEAST_TIME <= width:
                 break
             if text is None:
-                kept.pop(name, None)
-            elif name in kept:
-                kept[name] = self._fitted(replace(kept[name], text=text))
-        return [*kept.values(), time]
+                visible.pop(name, None)
+            elif name in visible:
+                visible[name] = self._fitted(replace(visible[name], text=text))
+        return [*visible.values(), time]
 
     def _fitted(self, column: Column[Recorded]) -> Column[Recorded]:
-        """Return a column with the cells that it needs: 0 if no session has anything there."""
+        """Return a column with the cells that it needs: 0 if it is empty."""
         widest = max(map(cell_len, map(column.text, self.all_rows or ())), default=0)
         needed = max(widest, cell_len(column.heading)) if widest else 0
         return replace(column, cells=min(column.cells, needed))

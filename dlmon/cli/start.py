@@ -61,7 +61,7 @@ class Sources:
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
     hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
     launch: Callable[[Job], Lifeline] = _later("launch.lifeline", "launch")
-    link: Callable[[str], Connection] = _later("remote.connection", "Connection")
+    connection: Callable[[str], Connection] = _later("remote.connection", "Connection")
 
 
 @record(frozen=True)

@@ -309,7 +309,7 @@ class Connection:
         self.times: ClockDifference | None = None
         self.lost_at_ns: int | None = None
         self.retry_at_ns: int | None = None
-        self.connections = 0
+        self.connect_count = 0
         self.tries = 0
         """The number of attempts to connect, including the current one."""
         self._connect = connect
@@ -462,7 +462,7 @@ class Connection:
 
     async def _serve(self, process: SshProcess) -> None:
         self._process = process
-        self.connections += 1
+        self.connect_count += 1
         if self.boot_id != process.boot_id:
             self._round_trips.clear()
         self.boot_id, self._failure, self.lost_at_ns = process.boot_id, None, None

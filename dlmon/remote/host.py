@@ -242,7 +242,7 @@ class WatchedHost(MachineSource):
         name: the name of the host for ssh.
         interval_s: the sampling interval.
         pcie: also measure the traffic of the GPUs' PCIe links.
-        link: the connection to the host.
+        connection: the connection to the host.
         clock: this machine's CLOCK_MONOTONIC in nanoseconds.
         wall: the time of day in seconds.
         on_sample: is called after each sample.
@@ -254,13 +254,13 @@ class WatchedHost(MachineSource):
         interval_s: float = 1.0,
         pcie: bool = False,
         *,
-        link: Connection | None = None,
+        connection: Connection | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
         on_sample: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = self.host = self.host_name = name
-        self.link = link or Connection(name, clock=clock)
+        self.connection = connection or Connection(name, clock=clock)
         self.interval_s = interval_s
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
@@ -274,20 +274,20 @@ class WatchedHost(MachineSource):
         """Connect and ask for samples; call this from the event loop."""
         if not self.is_on:
             super().start()
-            self.link.start()
-            self.link.add(StandingRequest("watch", self._fields, self._take))
-            self.link.add(StandingRequest("running", dict, self._take_sessions))
+            self.connection.start()
+            self.connection.add(StandingRequest("watch", self._fields, self._take))
+            self.connection.add(StandingRequest("running", dict, self._take_sessions))
 
     def stop(self) -> None:
         """Do nothing: the samples go on, after a screen is left too, until `close`."""
 
     async def close(self) -> None:
-        await self.link.close()
+        await self.connection.close()
 
     def retry_now(self) -> None:
         """Connect at once if there is no connection."""
-        if not self.link.is_up:
-            self.link.retry_now()
+        if not self.connection.is_up:
+            self.connection.retry_now()
 
     @property
     def age_s(self) -> float | None:
@@ -296,40 +296,40 @@ class WatchedHost(MachineSource):
 
     def now(self) -> int:
         """Return the time of the host's clock, in nanoseconds."""
-        if self.link.times is not None:
-            return self._clock() + self.link.times.monotonic_ns
+        if self.connection.times is not None:
+            return self._clock() + self.connection.times.monotonic_ns
         latest = self.history.latest
         return 0 if latest is None else latest.t
 
     @property
     def state(self) -> HostState:
-        link = self.link
-        if link.is_up:
+        connection = self.connection
+        if connection.is_up:
             return HostState.CONNECTED
-        if link.problem is None:
+        if connection.problem is None:
             return HostState.CONNECTING
-        if link.has_ended:
+        if connection.has_ended:
             return HostState.ENDED
-        if link.needs_person:
+        if connection.needs_person:
             return HostState.NEEDS_PERSON
-        return HostState.LOST if link.connections else HostState.UNREACHED
+        return HostState.LOST if connection.connect_count else HostState.UNREACHED
 
     def snapshot(self) -> HostSnapshot:
-        link, state = self.link, self.state
-        ahead_s = None if link.times is None else link.times.wall_s
+        connection, state = self.connection, self.state
+        ahead_s = None if connection.times is None else connection.times.wall_s
         # After a reboot of the host, its history is empty.
         age_s = None if self.history.latest is None else self.age_s
         now_ns, now_wall = self._clock(), self._wall()
         lost_wall = retry_in_s = None
         if state != HostState.CONNECTED:
-            if link.lost_at_ns is not None:
-                lost_wall = now_wall - (now_ns - link.lost_at_ns) / 1e9
-            if link.retry_at_ns is not None:
-                retry_in_s = max(0.0, (link.retry_at_ns - now_ns) / 1e9)
+            if connection.lost_at_ns is not None:
+                lost_wall = now_wall - (now_ns - connection.lost_at_ns) / 1e9
+            if connection.retry_at_ns is not None:
+                retry_in_s = max(0.0, (connection.retry_at_ns - now_ns) / 1e9)
         return HostSnapshot(
             name=self.name,
             state=state,
-            problem=None if state == HostState.CONNECTED else link.problem,
+            problem=None if state == HostState.CONNECTED else connection.problem,
             lost_wall=lost_wall,
             retry_in_s=retry_in_s,
             facts=self.facts,
@@ -346,7 +346,7 @@ class WatchedHost(MachineSource):
         )
 
     def _fields(self) -> dict[str, object]:
-        boot_id = self.link.boot_id
+        boot_id = self.connection.boot_id
         if boot_id != self._boot_id:
             # The host has rebooted: its clock started anew.
             self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)

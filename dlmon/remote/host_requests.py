@@ -59,9 +59,9 @@ async def list_remote(
 ) -> tuple[list[SessionEntry], list[ListedSweep]]:
     """Return the sessions of a host, oldest first, and its sweeps."""
     directory = copies_directory(host)
-    async with connected(host) as link:
-        sessions = await listed_sessions(link, log_dir, directory=directory)
-        return sessions, await listed_sweeps(link, log_dir, directory)
+    async with connected(host) as connection:
+        sessions = await listed_sessions(connection, log_dir, directory=directory)
+        return sessions, await listed_sweeps(connection, log_dir, directory)
 
 
 async def stop_remote(
@@ -72,9 +72,9 @@ async def stop_remote(
     Returns:
         Its header, and a phrase that says what happens instead, if anything.
     """
-    async with connected(host) as link:
-        listed = await find_remote(link, meant, log_dir)
-        answer = await link.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
+    async with connected(host) as connection:
+        listed = await find_remote(connection, meant, log_dir)
+        answer = await connection.ask_one("stop", session=id_of(listed.path), log_dir=log_dir)
         phrase = answer.get("said")
         return listed.header, phrase if isinstance(phrase, str) else None
 
@@ -83,9 +83,9 @@ async def ask_remote(
     host: str, meant: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> tuple[SessionHeader, list[Record]]:
     """Send a request to a session of a host; return the session's header and its answer."""
-    async with connected(host) as link:
-        listed = await find_remote(link, meant, log_dir)
-        records = await asked_records(link, id_of(listed.path), request, log_dir)
+    async with connected(host) as connection:
+        listed = await find_remote(connection, meant, log_dir)
+        records = await asked_records(connection, id_of(listed.path), request, log_dir)
         return listed.header, records
 
 
@@ -93,11 +93,11 @@ async def name_remote(
     host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
 ) -> tuple[str, Label]:
     """Change the name or note of a session of a host; return its id and its new label."""
-    async with connected(host) as link:
-        listed = await find_remote(link, meant, log_dir)
+    async with connected(host) as connection:
+        listed = await find_remote(connection, meant, log_dir)
         label = change(listed.label)
         fields = {"session": id_of(listed.path), "name": label.name, "note": label.note}
-        await link.ask_one("name", **fields, log_dir=log_dir)
+        await connection.ask_one("name", **fields, log_dir=log_dir)
         return id_of(listed.path), label
 
 
@@ -120,47 +120,47 @@ async def copy_remote(
     Raises:
         LogError: the copies can't be written.
     """
-    async with connected(host) as link:
-        listed = await listed_sessions(link, log_dir, meant, location_options(log_dir, host))
+    async with connected(host) as connection:
+        listed = await listed_sessions(connection, log_dir, meant, location_options(log_dir, host))
         copies = []
         for number, session in enumerate(listed):
-            copy = LogCopy(link, session, log_dir)
+            copy = LogCopy(connection, session, log_dir)
             copy.start()
             try:
                 copies.append(await copy.wait_until_copied())
             finally:
                 copy.close()
             if traces:
-                await copy_traces(link, id_of(session.path), copies[-1].parent, log_dir)
+                await copy_traces(connection, id_of(session.path), copies[-1].parent, log_dir)
             show((number + 1) / len(listed))
         return copies
 
 
 async def examine_remote(host: str, quick: bool = False, log_dir: str | None = None) -> list[Any]:
     """Return the findings of the doctor on a host, each as a mapping of its fields."""
-    async with connected(host) as link:
-        answers = link.ask("doctor", quick=quick, log_dir=log_dir)
+    async with connected(host) as connection:
+        answers = connection.ask("doctor", quick=quick, log_dir=log_dir)
         return [answer["finding"] async for answer in answers if "finding" in answer]
 
 
 async def start_remote(host: str, job: Job, slurm: str | None = None) -> str:
     """Start a session that goes on without us on a host; return its id."""
-    async with connected(host) as link:
-        return await launch_remote(link, job, slurm)
+    async with connected(host) as connection:
+        return await launch_remote(connection, job, slurm)
 
 
-async def launch_remote(link: Connection, job: Job, slurm: str | None = None) -> str:
+async def launch_remote(connection: Connection, job: Job, slurm: str | None = None) -> str:
     """Start a session on a host, or submit it to Slurm there; return its id.
 
     Args:
-        link: the connection to the host.
+        connection: the connection to the host.
         job: the job.
         slurm: the options for Slurm as typed; None to run it on the host itself.
     """
-    answer = await link.ask_one("launch", job=asdict(job), slurm=slurm)
+    answer = await connection.ask_one("launch", job=asdict(job), slurm=slurm)
     session = answer.get("session")
     if not isinstance(session, str):
-        raise HostRefusal(f"{link.host} did not say which session it started", FAILED)
+        raise HostRefusal(f"{connection.host} did not say which session it started", FAILED)
     return session
 
 
@@ -172,7 +172,7 @@ MIB = 1 << 20
 
 
 async def copy_traces(
-    link: Connection, session: str, folder: Path, log_dir: str | None = None
+    connection: Connection, session: str, folder: Path, log_dir: str | None = None
 ) -> None:
     """Copy the traces of a session to a folder, except those that it has in the same size.
 
@@ -184,21 +184,21 @@ async def copy_traces(
     paths = folder.iterdir()  # noqa: ASYNC240
     have = {path.name: path.stat().st_size for path in paths if is_trace(path.name)}
     copied: dict[str, bytes] = {}
-    async for answer in link.ask("traces", session=session, have=have, log_dir=log_dir):
+    async for answer in connection.ask("traces", session=session, have=have, log_dir=log_dir):
         file, size = str(answer.get("file")), answer.get("size")
         try:
             data = copied.get(file, b"") + base64.b64decode(str(answer.get("text")), validate=True)
         except ValueError:
             size = None
         if not is_trace(file) or type(size) is not int or len(copied) > MOST_TRACES:
-            raise HostRefusal(f"{link.host} sent no traces that can be copied", FAILED)
+            raise HostRefusal(f"{connection.host} sent no traces that can be copied", FAILED)
         if size > MOST_TRACE_BYTES:
             raise LogError(
                 f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
                 f"{MOST_TRACE_BYTES // MIB} are copied"
             )
         if len(data) > size:
-            raise HostRefusal(f"{link.host} did not send {file} as it is there", FAILED)
+            raise HostRefusal(f"{connection.host} did not send {file} as it is there", FAILED)
         copied[file] = data
         if len(data) == size:
             try:
@@ -208,4 +208,4 @@ async def copy_traces(
                 raise LogError(f"{file} can't be copied to {folder}: {why}") from None
             copied[file] = b""
     if any(copied.values()):
-        raise HostRefusal(f"{link.host} did not send all of the traces", FAILED)
+        raise HostRefusal(f"{connection.host} did not send all of the traces", FAILED)

@@ -56,28 +56,28 @@ async def copy_log(job: str, node: str, log: Path) -> None:
         SshError: the node can't be reached.
     """
     log_dir = str(log.parent.parent)
-    async with connected(job_node(job, node)) as link:
+    async with connected(job_node(job, node)) as connection:
         while True:
             try:
-                listed = await find_remote(link, id_of(log), log_dir)
+                listed = await find_remote(connection, id_of(log), log_dir)
                 break
             except (NoSuchLog, HostRefusal):
                 # The supervisor has yet to begin the log.
                 await asyncio.sleep(POLL_S)
-        copy = LogCopy(link, listed, log_dir, log.parent)
+        copy = LogCopy(connection, listed, log_dir, log.parent)
         copy.start()
         try:
-            await _wait_for_end(link, copy)
+            await _wait_for_end(connection, copy)
         finally:
             copy.close()
 
 
-async def _wait_for_end(link: Connection, copy: LogCopy) -> None:
+async def _wait_for_end(connection: Connection, copy: LogCopy) -> None:
     lost_polls = 0
     while (
         copy.status in (None, Status.RUNNING) and copy.problem is None and lost_polls < LOST_POLLS
     ):
-        lost_polls = 0 if link.is_up else lost_polls + 1
+        lost_polls = 0 if connection.is_up else lost_polls + 1
         await asyncio.sleep(POLL_S)
 
 

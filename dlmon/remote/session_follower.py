@@ -154,7 +154,7 @@ class LogCopy:
     """A copy of a session's log, which grows as the log does.
 
     Args:
-        link: the connection to the session's host.
+        connection: the connection to the session's host.
         listed: the session as its host lists it.
         log_dir: the log directory there; None for the default one.
         folder: the folder of the copy; None for one in `copies_directory`.
@@ -165,12 +165,12 @@ class LogCopy:
 
     def __init__(
         self,
-        link: Connection,
+        connection: Connection,
         listed: SessionEntry,
         log_dir: str | None = None,
         folder: Path | None = None,
     ) -> None:
-        self.link = link
+        self.connection = connection
         self.status: Status | None = None
         """The status of the session; None until the log as it was at the start is copied."""
         self.loss: str | None = None
@@ -186,7 +186,7 @@ class LogCopy:
         self._session = id_of(listed.path)
         self.log_dir = log_dir
         self._size = 0
-        self._folder = folder or copies_directory(link.host) / self._session
+        self._folder = folder or copies_directory(connection.host) / self._session
         self._request = StandingRequest("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
@@ -207,10 +207,10 @@ class LogCopy:
         return min(1.0, self._at / self._size) if self._size else 0.0
 
     def start(self) -> None:
-        self.link.add(self._request)
+        self.connection.add(self._request)
 
     def close(self) -> None:
-        self.link.remove(self._request)
+        self.connection.remove(self._request)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -218,13 +218,13 @@ class LogCopy:
     def stop_session(self) -> None:
         """Ask the host to stop the session; `refusal` says why it could not."""
         self.refusal = None
-        self.link.send("stop", self._take_stop, session=self._session, log_dir=self.log_dir)
+        self.connection.send("stop", self._take_stop, session=self._session, log_dir=self.log_dir)
 
     def _take_stop(self, answer: Answer) -> None:
         if "lost" in answer:
-            self.refusal = f"{self.link.host}: the connection was lost; stop it again"
+            self.refusal = f"{self.connection.host}: the connection was lost; stop it again"
         elif "error" in answer:
-            self.refusal = f"{self.link.host}: {answer['error']}"
+            self.refusal = f"{self.connection.host}: {answer['error']}"
 
     async def wait_until_copied(
         self,
@@ -242,8 +242,8 @@ class LogCopy:
             SshError: the connection was lost, and the user has to do something.
         """
         while (share := self.share) is not None:
-            if self.link.needs_person:
-                raise SshError(self.link.problem or "", may_pass=False)
+            if self.connection.needs_person:
+                raise SshError(self.connection.problem or "", may_pass=False)
             if self.queued is None:
                 show(share)
             else:
@@ -268,11 +268,11 @@ class LogCopy:
         except OSError as error:
             self._fail(f"the copy of the log can't be written: {reason_of(error)}")
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            self._fail(f"{self.link.host} sent no log that can be copied")
+            self._fail(f"{self.connection.host} sent no log that can be copied")
 
     def _take_valid(self, answer: Answer) -> None:
         if "error" in answer:
-            self._fail(f"{self.link.host}: {answer['error']}")
+            self._fail(f"{self.connection.host}: {answer['error']}")
         elif "file" in answer:
             at, size = int(answer["at"]), int(answer["size"])
             # The host sends the log from the end of our copy if that is right, else from its start.
@@ -282,7 +282,7 @@ class LogCopy:
             self._at, self._size, self.queued = at, size, None
             if size > LARGEST_LOG_BYTES:
                 self._fail(
-                    f"the log of {self._session} on {self.link.host} has "
+                    f"the log of {self._session} on {self.connection.host} has "
                     f"{size / (1 << 30):.1f} GiB, and no more than "
                     f"{LARGEST_LOG_BYTES >> 30} GiB of a log are copied: replay or report it there"
                 )
@@ -302,7 +302,7 @@ class LogCopy:
 
     def _fail(self, problem: str) -> None:
         self.problem = problem
-        self.link.remove(self._request)
+        self.connection.remove(self._request)
 
     def _write(self, at: int, data: bytes) -> None:
         """Append to the copy; if the file goes on with other bytes, cut them off first."""
@@ -332,8 +332,8 @@ class RemoteFollower(SessionFollower):
 
     def __init__(self, copy: LogCopy, clock: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__(copy.path, clock, by_index=True)
-        self._copy, self.link = copy, copy.link
-        self.host = copy.link.host
+        self._copy, self.connection = copy, copy.connection
+        self.host = copy.connection.host
         self.log_dir_there = copy.log_dir
 
     @property
@@ -351,14 +351,14 @@ class RemoteFollower(SessionFollower):
         return self._copy.status or Status.RUNNING
 
     def now(self) -> int:
-        times = self.link.times
-        if self.running and self.read_share is None and self.link.is_up and times is not None:
+        times = self.connection.times
+        if self.running and self.read_share is None and self.connection.is_up and times is not None:
             return max(self.session.last_t, self._clock() + times.monotonic_ns)
         return self.session.last_t
 
     def stop(self) -> bool:
         """Ask the host to stop the session; `why_not_stopped` says why it could not."""
-        if not self.link.is_up:
+        if not self.connection.is_up:
             return False
         self._copy.stop_session()
         return True
@@ -368,7 +368,7 @@ class RemoteFollower(SessionFollower):
             return await super().ask(request)
         try:
             session = self.session.header.id
-            return await asked_records(self.link, session, request, self.log_dir_there)
+            return await asked_records(self.connection, session, request, self.log_dir_there)
         except (HostRefusal, SshError) as error:
             raise NotControlled(f"{self.host}: {error}") from None
 
@@ -383,30 +383,30 @@ class RemoteFollower(SessionFollower):
     def _find_problem(self) -> str | None:
         if self.running and self._copy.problem is not None:
             return self._copy.problem
-        if self.running and not self.link.is_up:
-            self._without_seconds = _connection_problem(self.link)
-            return lost_text(self.link, self._clock())
+        if self.running and not self.connection.is_up:
+            self._without_seconds = _connection_problem(self.connection)
+            return lost_text(self.connection, self._clock())
         self.loss = self._copy.loss
         return super()._find_problem() or self._copy.refusal
 
 
-def lost_text(link: Connection, now_ns: int) -> str:
+def lost_text(connection: Connection, now_ns: int) -> str:
     """Return a sentence that says how long a connection is lost and when it is retried."""
-    problem = _connection_problem(link)
-    lost_s = 0 if link.lost_at_ns is None else round((now_ns - link.lost_at_ns) / 1e9)
+    problem = _connection_problem(connection)
+    lost_s = 0 if connection.lost_at_ns is None else round((now_ns - connection.lost_at_ns) / 1e9)
     if lost_s > 0:
         problem += f", for {lost_s} s"
-    if link.retry_at_ns is None:
+    if connection.retry_at_ns is None:
         return f"{problem}; connecting"
-    return f"{problem}; next try in {max(0.0, (link.retry_at_ns - now_ns) / 1e9):.0f} s"
+    return f"{problem}; next try in {max(0.0, (connection.retry_at_ns - now_ns) / 1e9):.0f} s"
 
 
-def _connection_problem(link: Connection) -> str:
-    return link.problem or f"{link.host} is not connected yet"
+def _connection_problem(connection: Connection) -> str:
+    return connection.problem or f"{connection.host} is not connected yet"
 
 
 async def asked_records(
-    link: Connection, session: str, request: Mapping[str, Any], log_dir: str | None = None
+    connection: Connection, session: str, request: Mapping[str, Any], log_dir: str | None = None
 ) -> list[Record]:
     """Return the records with which a running session of a host answers a request.
 
@@ -414,12 +414,14 @@ async def asked_records(
         HostRefusal: the session refuses the request, or can't be asked.
         SshError: there is no connection, or it was lost.
     """
-    answers = link.ask("control", session=session, request=request, log_dir=log_dir)
+    answers = connection.ask("control", session=session, request=request, log_dir=log_dir)
     records = [read_record(answer["record"]) async for answer in answers if "record" in answer]
     return [record for record in records if record is not None]
 
 
-async def find_remote(link: Connection, meant: str, log_dir: str | None = None) -> SessionEntry:
+async def find_remote(
+    connection: Connection, meant: str, log_dir: str | None = None
+) -> SessionEntry:
     """Return the session of a host that a name fits.
 
     Raises:
@@ -427,18 +429,18 @@ async def find_remote(link: Connection, meant: str, log_dir: str | None = None) 
         HostRefusal: the name fits no session.
         SshError: the connection was lost.
     """
-    where = location_options(log_dir, link.host)
-    sessions = await listed_sessions(link, log_dir, meant, where)
+    where = location_options(log_dir, connection.host)
+    sessions = await listed_sessions(connection, log_dir, meant, where)
     if not sessions:
-        raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
+        raise NoSuchLog(f"{connection.host} lists no session of that name that can be copied")
     if len(sessions) > 1:
         ids = ", ".join(id_of(session.path) for session in sessions[:4])
-        raise SeveralLogs(f"{len(sessions)} sessions of {link.host} match: {ids}")
+        raise SeveralLogs(f"{len(sessions)} sessions of {connection.host} match: {ids}")
     return sessions[0]
 
 
 async def follow_remote(
-    link: Connection,
+    connection: Connection,
     meant: str,
     log_dir: str | None = None,
     show: Callable[[float], None] = _show_nothing,
@@ -447,7 +449,7 @@ async def follow_remote(
     """Return a follower for a session of a host, once its log as it is now is copied.
 
     Args:
-        link: the connection to the host.
+        connection: the connection to the host.
         meant: the session's id, its name, a unique prefix of the id, or last.
         log_dir: the log directory there; None for the default one.
         show: is called with the copied share, 0 to 1.
@@ -459,7 +461,7 @@ async def follow_remote(
         LogError: the copy can't be written, or is no log.
         SshError: the connection was lost.
     """
-    copy = LogCopy(link, await find_remote(link, meant, log_dir), log_dir)
+    copy = LogCopy(connection, await find_remote(connection, meant, log_dir), log_dir)
     copy.start()
     try:
         await copy.wait_until_copied(show, show_queued)

@@ -30,26 +30,26 @@ class RemoteHost:
 
     Args:
         name: the name of the host for ssh.
-        link: the connection to it.
+        connection: the connection to it.
     """
 
-    def __init__(self, name: str, link: Connection | None = None) -> None:
+    def __init__(self, name: str, connection: Connection | None = None) -> None:
         self.name: str | None = name
         self.lost: str | None = None
         self.left_running: str | None = None
-        self._link = link or Connection(name)
+        self._connection = connection or Connection(name)
         self._launching: asyncio.Future[str] | None = None
         self._session: str | None = None
         """The session that may run there."""
         self._follower: RemoteFollower | None = None
         self._stopping = False
-        self._stop_asked_on = 0
+        self._stop_sent_on = 0
         self._tries_before: int | None = None
 
     async def open(self) -> Refused | None:
-        self._link.start()
+        self._connection.start()
         try:
-            await self._link.wait_until_up()
+            await self._connection.wait_until_up()
         except SshError as error:
             return Refused(str(error), error.exit_code)
         return None
@@ -69,12 +69,12 @@ class RemoteHost:
             SshError: the connection was lost.
         """
         if self._launching is not None:
-            for entry in await listed_sessions(self._link):
+            for entry in await listed_sessions(self._connection):
                 header = entry.header
                 is_of_job = (header.workload, header.options) == (job.workload, job.options)
                 if is_of_job and entry.status == Status.RUNNING:
                     return id_of(entry.path)
-        self._launching = asyncio.ensure_future(launch_remote(self._link, job))
+        self._launching = asyncio.ensure_future(launch_remote(self._connection, job))
         try:
             # If we are cancelled, `close` still needs the session's id to stop it.
             session = await asyncio.shield(self._launching)
@@ -86,7 +86,7 @@ class RemoteHost:
 
     async def follow(self, started: Started) -> SessionFollower | Refused:
         self._session = started.session
-        follower = await self._ask(lambda: follow_remote(self._link, started.session))
+        follower = await self._ask(lambda: follow_remote(self._connection, started.session))
         if isinstance(follower, RemoteFollower):
             self._follower = follower
         return follower
@@ -110,7 +110,7 @@ class RemoteHost:
                         return Refused(str(error), getattr(error, "exit_code", FAILED), permanent)
                 if self.lost is not None:
                     return Refused(self.lost, UNREACHABLE)
-                if asking is None and self._link.is_up:
+                if asking is None and self._connection.is_up:
                     asking = asyncio.ensure_future(ask())
                 if asking is None:
                     await asyncio.sleep(POLL_S)
@@ -122,23 +122,23 @@ class RemoteHost:
 
     def poll(self) -> None:
         """Repeat a stop that may not have arrived, and set `lost` if the host is lost."""
-        link = self._link
-        if link.is_up:
-            if self._stopping and self._session and self._stop_asked_on != link.connections:
-                self._stop_asked_on = link.connections
+        connection = self._connection
+        if connection.is_up:
+            if self._stopping and self._session and self._stop_sent_on != connection.connect_count:
+                self._stop_sent_on = connection.connect_count
                 # The log shows if it stops, so the answer isn't needed.
-                link.send("stop", lambda answer: None, session=self._session)
+                connection.send("stop", lambda answer: None, session=self._session)
             if self._follower is not None and self._follower.running:
                 self.lost = self._follower.failure
-        elif link.needs_person:
-            self.lost = link.problem
-        elif self._stopping and link.retry_at_ns is not None:
+        elif connection.needs_person:
+            self.lost = connection.problem
+        elif self._stopping and connection.retry_at_ns is not None:
             # Once stopping, one more attempt to connect has to do.
             if self._tries_before is None:
-                self._tries_before = link.tries
-                link.retry_now()
-            elif link.tries > self._tries_before:
-                self.lost = link.problem
+                self._tries_before = connection.tries
+                connection.retry_now()
+            elif connection.tries > self._tries_before:
+                self.lost = connection.problem
 
     def stop(self) -> None:
         self._stopping = True
@@ -161,12 +161,12 @@ class RemoteHost:
             await self._stop_session(session)
         if follower is not None:
             follower.close()
-        await self._link.close()
+        await self._connection.close()
 
     async def _stop_session(self, session: str) -> None:
         try:
             # A session that is over refuses this.
             with contextlib.suppress(HostRefusal):
-                await asyncio.wait_for(self._link.ask_one("stop", session=session), CLOSE_S)
+                await asyncio.wait_for(self._connection.ask_one("stop", session=session), CLOSE_S)
         except (asyncio.TimeoutError, SshError):
             self.left_running = session

@@ -86,14 +86,14 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
     from dlmon.remote.session_follower import follow_remote
     from dlmon.render.queue import QueueLines, say_left_in_queue
 
-    async with connected(start.host) as link:
+    async with connected(start.host) as connection:
         meant, where = start.session, location_options(start.log_dir, start.host)
         if start.job is not None:
-            meant = await launch_remote(link, start.job, start.slurm)
+            meant = await launch_remote(connection, start.job, start.slurm)
         while True:
             lines = QueueLines(as_json)
             with reading_progress() as on_read:
-                opened = follow_remote(link, meant, start.log_dir, on_read, lines.show)
+                opened = follow_remote(connection, meant, start.log_dir, on_read, lines.show)
                 follower, code = await done_or_signalled(opened)
             if follower is None:
                 if lines.shown:

@@ -130,11 +130,11 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
     while True:
         for host in hosts:
             if alerts is not None:
-                is_fine = host.link.is_up or host.link.has_ended
-                alerts.look(host.name, is_fine, host.link.problem)
+                is_fine = host.connection.is_up or host.connection.has_ended
+                alerts.look(host.name, is_fine, host.connection.problem)
             if host.state == HostState.CONNECTING:
                 continue
-            problem = None if host.state == HostState.CONNECTED else host.link.problem
+            problem = None if host.state == HostState.CONNECTED else host.connection.problem
             if problem != said.get(host.name):
                 said[host.name] = problem
                 if lines.as_json:
@@ -165,7 +165,7 @@ def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells
         running = None if sessions is None else [asdict(each) for each in sessions]
         lines.print_json(host=host.name, **asdict(machine), sessions=running)
         return
-    times = host.link.times
+    times = host.connection.times
     at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
     parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.facts)]
     for each in sessions or ():

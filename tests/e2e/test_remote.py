@@ -458,7 +458,7 @@ async def watching(*names):
     try:
         yield machines
     finally:
-        await asyncio.gather(*(machine.link.close() for machine in machines))
+        await asyncio.gather(*(machine.connection.close() for machine in machines))
 
 
 async def test_eight_boxes_at_once_each_give_samples_whatever_becomes_of_one(add, box):
@@ -468,14 +468,17 @@ async def test_eight_boxes_at_once_each_give_samples_whatever_becomes_of_one(add
     async with watching(*(host.name for host in hosts)) as machines:
         await soon(lambda: all(m.history.latest for m in machines), "a sample of each")
         hosts[0].stop()
-        await soon(lambda: not machines[0].link.is_up, "the loss of one")
+        await soon(lambda: not machines[0].connection.is_up, "the loss of one")
         seen = [machine.history.latest.t for machine in machines]
         others = list(zip(machines, seen, strict=True))[1:]
         await soon(lambda: all(m.history.latest.t > t for m, t in others), "more of the others")
-        assert all(machine.link.is_up and machine.link.connections == 1 for machine, _ in others)
-        await soon(lambda: "refuses" in (machines[0].link.problem or ""), "its next try")
+        assert all(
+            machine.connection.is_up and machine.connection.connect_count == 1
+            for machine, _ in others
+        )
+        await soon(lambda: "refuses" in (machines[0].connection.problem or ""), "its next try")
         hosts[0].start()
-        machines[0].link.retry_now()
+        machines[0].connection.retry_now()
         await soon(lambda: machines[0].history.latest.t > seen[0], "samples after its return")
 
 

@@ -36,7 +36,7 @@ class FakeLink:
         self.boot_id = None
         self.times = None
         self.lost_at_ns = self.retry_at_ns = None
-        self.connections = 0
+        self.connect_count = 0
         self.is_started = self.is_closed = False
         self.retries = 0
         self.answers = {}
@@ -96,7 +96,7 @@ class FakeLink:
         """Be there."""
         self.is_up, self._failure = True, None
         self.lost_at_ns = self.retry_at_ns = None
-        self.connections += 1
+        self.connect_count += 1
         self.boot_id = boot_id
         for standing in self.standing:
             standing.fields()
@@ -136,18 +136,18 @@ class FakeHost(WatchedHost):
             name,
             interval_s,
             pcie,
-            link=FakeLink(name, clock),
+            connection=FakeLink(name, clock),
             clock=clock,
             wall=lambda: BEGIN_WALL + (clock() - begin_ns) / 1e9,
             **more,
         )
 
     def connect(self):
-        self.link.connect()
+        self.connection.connect()
 
     def run(self, *sessions):
         """Have these sessions run there."""
-        self.link.say("running", sessions=list(sessions))
+        self.connection.say("running", sessions=list(sessions))
 
 
 def facts(t=1, gpus=2, name="NVIDIA H100 80GB HBM3", memory_gib=80, **more):
@@ -215,7 +215,7 @@ def live(host, clock, gpus=2, seconds=40, **more):
     """Connect a host, and let it send samples of so many seconds up to now."""
     now_ns = clock()
     host.connect()
-    host.link.report(facts(gpus=gpus))
+    host.connection.report(facts(gpus=gpus))
     for second in range(seconds, -1, -1):
-        host.link.report(sample(now_ns - second * 1_000_000_000, gpus, **more))
+        host.connection.report(sample(now_ns - second * 1_000_000_000, gpus, **more))
     return host

@@ -663,7 +663,7 @@ def staged(
             machine=partial(fake_machine, clock=clock),
             launch=refused_launch,
             hosts=lambda name, *more: live(FakeHost(name, clock, *more), clock),
-            link=partial(FakeLink, clock=clock),
+            connection=partial(FakeLink, clock=clock),
         )
         app = DlmonApp(Start(log_dir, Settings(**settings), **where, sources=sources))
         yield Stage(app, view, state, clock)

@@ -90,7 +90,7 @@ def show_nodes(app: DlmonApp, request: ShowNodes) -> None:
 
 def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
     """List what was recorded on a host."""
-    list_sessions_of(app, request.host.link, None)
+    list_sessions_of(app, request.host.connection, None)
 
 
 def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None) -> None:
@@ -136,7 +136,7 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
         from dlmon.log.directory import NoSuchLog
         from dlmon.remote.ssh import HostRefusal, SshError
 
-        connection = app.sources.link(start.host)
+        connection = app.sources.connection(start.host)
         app.connections.append(connection)
         try:
             follower = await _session_of(app, connection, start, waiting)

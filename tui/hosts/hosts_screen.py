@@ -332,8 +332,8 @@ class HostsScreen(CardsScreen):
     def timer_fired(self) -> None:
         if self._alerts is not None:
             for host in self._hosts:
-                is_fine = host.link.is_up or host.link.has_ended
-                self._alerts.look(host.name, is_fine, host.link.problem)
+                is_fine = host.connection.is_up or host.connection.has_ended
+                self._alerts.look(host.name, is_fine, host.connection.problem)
             for failure in self._alerts.failures():
                 self.notify(failure, severity="warning", markup=False)
         super().timer_fired()

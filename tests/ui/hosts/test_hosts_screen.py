@@ -53,7 +53,9 @@ class ShownHosts(Shown):
         super().__init__(HostsScreen(list(self.hosts.values())))
 
     async def begin(self):
-        await until(self.pilot, lambda: all(host.link.is_started for host in self.hosts.values()))
+        await until(
+            self.pilot, lambda: all(host.connection.is_started for host in self.hosts.values())
+        )
         await self.paint()
 
     async def paint(self):
@@ -119,17 +121,17 @@ def _eight_gpus(host, clock):
 def _without_gpu(host, clock):
     live(host, clock, gpus=0)
     host.run(session(1, workload=None, phase=None, epoch=None, samples_per_second=None, gpus=[]))
-    host.link.differ(12.0)
+    host.connection.differ(12.0)
 
 
 def _lost(host, clock):
     _training(host, clock)
-    host.link.fail(f"{host.name}: the connection was closed", retry_s=15)
+    host.connection.fail(f"{host.name}: the connection was closed", retry_s=15)
 
 
 def _needs_person(host, clock):
     sentence = "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id"
-    host.link.fail(f"{host.name} {sentence} {host.name}, first", may_pass=False, retry_s=60)
+    host.connection.fail(f"{host.name} {sentence} {host.name}, first", may_pass=False, retry_s=60)
 
 
 def _late(host, clock):
@@ -186,15 +188,17 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
         a_lab(shown)
         for number, host in enumerate(shown.hosts.values()):
             text = foreign[number % len(foreign)]
-            if host.link.is_up:
+            if host.connection.is_up:
                 foreign_facts = facts(gpus=2, name=text, cpu_model=text, why={"gpus": text})
                 rows = (Process(1, text, text, gpus=(0,)),)
                 newest = sample(shown.clock() + 1, processes=rows)
                 unread = Gpu(1, why={"utilization_pct": text})
-                host.link.report(foreign_facts, replace(newest, gpus=(newest.gpus[0], unread)))
+                host.connection.report(
+                    foreign_facts, replace(newest, gpus=(newest.gpus[0], unread))
+                )
                 host.run(session(1, name=text, workload=text, phase=text, epoch=10**14))
             else:
-                host.link.fail(text, may_pass=False)
+                host.connection.fail(text, may_pass=False)
         await shown.paint()
         for widget in shown.screen.query(Lines):
             for y in range(widget.size.height):
@@ -209,7 +213,7 @@ async def test_losing_a_host_moves_nothing(show):
         shown.hosts["gpu1"].run(session(1))
         await shown.paint()
         before = shown.text.splitlines()
-        shown.hosts["gpu1"].link.fail("gpu1: the connection was closed", retry_s=1)
+        shown.hosts["gpu1"].connection.fail("gpu1: the connection was closed", retry_s=1)
         await shown.paint()
         after = shown.text.splitlines()
         frame = [re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in before]
@@ -284,8 +288,8 @@ async def test_hosts_that_change_do_not_change_places_all_the_time(show):
         await shown.press("o", "o")
         assert shown.titles() == ["gpu1", "gpu2"]
         shown.clock.advance(1)
-        shown.hosts["gpu1"].link.report(sample(shown.clock(), 2, busy=(0, 1)))
-        shown.hosts["gpu2"].link.report(sample(shown.clock(), 2, busy=()))
+        shown.hosts["gpu1"].connection.report(sample(shown.clock(), 2, busy=(0, 1)))
+        shown.hosts["gpu2"].connection.report(sample(shown.clock(), 2, busy=()))
         table._times_shown = 1
         await shown.paint()
         assert shown.titles() == ["gpu1", "gpu2"]
@@ -307,11 +311,11 @@ async def test_the_filter_shows_only_hosts_that_match(show):
 async def test_retry_tries_all_that_are_not_connected_and_leaving_ends_all(show):
     async with show(3, (80, 24)) as shown:
         shown.hosts["gpu1"].connect()
-        shown.hosts["gpu2"].link.fail("gone")
+        shown.hosts["gpu2"].connection.fail("gone")
         await shown.press("R")
-        assert [host.link.retries for host in shown.hosts.values()] == [0, 1, 1]
+        assert [host.connection.retries for host in shown.hosts.values()] == [0, 1, 1]
         await shown.press("ctrl+c")
-    assert all(host.link.is_closed for host in shown.hosts.values())
+    assert all(host.connection.is_closed for host in shown.hosts.values())
 
 
 # ---- a host in full ----
@@ -331,7 +335,7 @@ def app_of(clock, tmp_path):
         return made[name]
 
     def make(*names, **more):
-        sources = Sources(hosts=host, link=link)
+        sources = Sources(hosts=host, connection=link)
         app = dlmon_app_with(sources)(tmp_path, hosts=names, **more)
         app.links = links
         return app, made
@@ -342,7 +346,7 @@ def app_of(clock, tmp_path):
 async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_up(app_of, clock):
     app, hosts = app_of("gpu1", "lab@gpu2", watch_interval_s=0.5)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: all(host.link.is_started for host in hosts.values()))
+        await until(pilot, lambda: all(host.connection.is_started for host in hosts.values()))
         assert [host.interval_s for host in hosts.values()] == [0.5, 0.5]
         live(hosts["lab@gpu2"], clock)
         app.screen.tick()
@@ -356,7 +360,7 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
         assert text.splitlines()[0].startswith(" lab@gpu2")
         assert "2 × NVIDIA H100" in text
         assert "q Back" in text.splitlines()[-1]
-        hosts["lab@gpu2"].link.fail("lab@gpu2: the connection was closed")
+        hosts["lab@gpu2"].connection.fail("lab@gpu2: the connection was closed")
         app.screen.tick()
         await pilot.pause()
         assert "lost since 21:04:05" in screen_text(app).splitlines()[0]
@@ -364,10 +368,10 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
         await pilot.pause()
         assert isinstance(app.screen, HostsScreen)
         assert hosts["lab@gpu2"].is_on
-        assert [each.ask for each in hosts["lab@gpu2"].link.standing] == ["watch", "running"]
+        assert [each.ask for each in hosts["lab@gpu2"].connection.standing] == ["watch", "running"]
         await pilot.press("q")
     assert app.return_code == 0
-    assert all(host.link.is_closed for host in hosts.values())
+    assert all(host.connection.is_closed for host in hosts.values())
 
 
 async def test_nobody_has_to_wait_for_a_session_of_a_host_and_why_it_is_not_shown_is_said(
@@ -375,7 +379,7 @@ async def test_nobody_has_to_wait_for_a_session_of_a_host_and_why_it_is_not_show
 ):
     app, hosts = app_of("gpu1")
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: hosts["gpu1"].link.is_started)
+        await until(pilot, lambda: hosts["gpu1"].connection.is_started)
         live(hosts["gpu1"], clock)
         hosts["gpu1"].run(session(1))
         app.screen.tick()
@@ -404,7 +408,7 @@ async def test_a_host_that_can_not_be_reached_ends_what_was_to_show_a_session_of
         links[-1].fail("gpu9 is not known: no such host name")
         return links[-1]
 
-    app = dlmon_app_with(Sources(link=link))(tmp_path, remote=RemoteStart("gpu9"))
+    app = dlmon_app_with(Sources(connection=link))(tmp_path, remote=RemoteStart("gpu9"))
     async with app.run_test() as pilot:
         await until(pilot, lambda: links and links[0].is_closed)
     assert app.return_value == UNREACHABLE
@@ -418,7 +422,7 @@ async def test_a_run_on_another_machine_is_started_from_the_form(clock, tmp_path
         links.append(FakeLink(name, clock))
         return links[-1]
 
-    sources = Sources(link=link, machine=partial(fake_machine, clock=clock))
+    sources = Sources(connection=link, machine=partial(fake_machine, clock=clock))
     app = dlmon_app_with(sources)(tmp_path)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: app.screen.query("#host"))
@@ -443,15 +447,15 @@ def listed(app_of, clock):
     async def begin(*sessions, sweeps=()):
         app, hosts = app_of("gpu1")
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
-            await until(pilot, lambda: hosts["gpu1"].link.is_started)
+            await until(pilot, lambda: hosts["gpu1"].connection.is_started)
             live(hosts["gpu1"], clock)
-            hosts["gpu1"].link.answers["sessions"] = sessions
-            hosts["gpu1"].link.answers["sweeps"] = sweeps
+            hosts["gpu1"].connection.answers["sessions"] = sessions
+            hosts["gpu1"].connection.answers["sweeps"] = sweeps
             app.screen.tick()
             await pilot.pause()
             await pilot.press("r")
             await until(pilot, lambda: isinstance(app.screen, HostSessionsScreen))
-            yield app, pilot, hosts["gpu1"].link
+            yield app, pilot, hosts["gpu1"].connection
 
     return begin
 
@@ -559,7 +563,7 @@ async def test_hosts_and_groups_are_picked_on_the_home_screen(picker):
         assert [host.name for host in made] == ["gpu2", "lab@gpu3"]
         await pilot.press("q")
         await until(pilot, lambda: app.screen.query("#options"))
-    assert all(host.link.is_closed for host in made)
+    assert all(host.connection.is_closed for host in made)
 
 
 async def test_where_no_host_is_known_it_says_where_they_are_named(picker):

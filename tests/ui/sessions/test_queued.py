@@ -110,7 +110,7 @@ async def test_one_on_another_machine_says_why_it_waits_and_is_taken_out_there(
     header = {"folder": submitted.session, "file": "session.jsonl", "status": "queued"}
     link.answers["sessions"] = [{**header, "header": to_json(submitted.header)}]
     link.connect()
-    sources = Sources(link=lambda name: link)
+    sources = Sources(connection=lambda name: link)
     app = dlmon_app_with(sources)(tmp_path, remote=RemoteStart("login"))
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await until(pilot, lambda: link.standing)

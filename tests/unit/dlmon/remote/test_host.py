@@ -33,7 +33,7 @@ def test_one_that_never_answered_is_not_called_lost(host, clock):
     first = host.snapshot()
     assert (first.state, first.problem, first.age) == (HostState.CONNECTING, None, None)
     assert (first.lost_wall, first.retry_in_s) == (None, None)
-    host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
+    host.connection.fail("gpu1 refuses connections by ssh", retry_s=3)
     clock.advance(1)
     snapshot = host.snapshot()
     assert snapshot.state == HostState.UNREACHED
@@ -44,7 +44,7 @@ def test_one_that_never_answered_is_not_called_lost(host, clock):
 def test_one_that_answered_is_lost_since_it_was_found_missing(host, clock):
     live(host, clock)
     clock.advance(10)
-    host.link.fail("gpu1: the connection was closed", retry_s=1)
+    host.connection.fail("gpu1: the connection was closed", retry_s=1)
     clock.advance(5)
     snapshot = host.snapshot()
     assert snapshot.state == HostState.LOST
@@ -53,22 +53,22 @@ def test_one_that_answered_is_lost_since_it_was_found_missing(host, clock):
 
 
 def test_one_that_needs_a_person_says_so_whether_or_not_it_was_there(host, clock):
-    host.link.fail("gpu1 has a host key that is not known yet", may_pass=False)
+    host.connection.fail("gpu1 has a host key that is not known yet", may_pass=False)
     assert host.state == HostState.NEEDS_PERSON
     host.connect()
     assert host.state == HostState.CONNECTED
     assert host.snapshot().problem is None
-    host.link.fail("gpu1 shows another host key", may_pass=False)
+    host.connection.fail("gpu1 shows another host key", may_pass=False)
     assert host.state == HostState.NEEDS_PERSON
 
 
 def test_trying_now_leaves_a_connection_alone(host):
     host.connect()
     host.retry_now()
-    assert host.link.retries == 0
-    host.link.fail("gone")
+    assert host.connection.retries == 0
+    host.connection.fail("gone")
     host.retry_now()
-    assert host.link.retries == 1
+    assert host.connection.retries == 1
 
 
 # ---- how old its figures are ----
@@ -103,7 +103,7 @@ def test_samples_that_come_seldom_are_not_called_late_for_that(clock):
 )
 def test_a_clock_that_differs_is_reported_from_two_seconds_on(host, wall_s, said):
     host.connect()
-    host.link.differ(wall_s)
+    host.connection.differ(wall_s)
     assert host.snapshot().clock_ahead_s == said
 
 
@@ -118,50 +118,52 @@ def test_it_asks_for_samples_and_sessions_once_until_it_is_closed(clock):
     host = FakeHost("gpu1", clock, interval_s=0.5, pcie=True)
     for _ in range(2):
         host.start()
-    watch, running = host.link.standing
+    watch, running = host.connection.standing
     assert (watch.ask, running.ask) == ("watch", "running")
     assert watch.fields() == {"interval_s": 0.5, "pcie": True}
     # A screen of it is left.
     host.stop()
     assert host.is_on
-    assert host.link.standing == [watch, running]
+    assert host.connection.standing == [watch, running]
 
 
 def test_the_age_of_a_sample_counts_from_when_it_came_and_older_ones_are_passed_over(host, clock):
     assert host.age_s is None
     # Whatever its own clock says.
-    host.link.report(*map(sample_at, (9_998, 9_998.5, 9_999)))
+    host.connection.report(*map(sample_at, (9_998, 9_998.5, 9_999)))
     assert (host.age_s, host.start_ns) == (0, 9_998 * SECOND)
     assert host.history.cpu_pct.mean is not None
     clock.advance(1)
-    host.link.report(*map(sample_at, (9_999, 5, 0)))
+    host.connection.report(*map(sample_at, (9_999, 5, 0)))
     assert host.history.latest.t == 9_999 * SECOND
     assert host.age_s == 1
 
 
 def test_the_time_there_is_known_by_its_clock_or_its_last_sample(host, clock):
     assert host.now() == 0
-    host.link.report(sample_at(7))
+    host.connection.report(sample_at(7))
     assert host.now() == 7 * SECOND
-    host.link.times = ClockDifference(monotonic_ns=-400 * SECOND, wall_s=0.0, round_trip_s=0.1)
+    host.connection.times = ClockDifference(
+        monotonic_ns=-400 * SECOND, wall_s=0.0, round_trip_s=0.1
+    )
     assert host.now() == 600 * SECOND
     clock.advance(1)
     assert host.now() == 601 * SECOND
 
 
 def test_a_boot_begins_its_history_anew(host):
-    host.link.report(sample_at(5_000))
-    host.link.connect("boot-2")
+    host.connection.report(sample_at(5_000))
+    host.connection.connect("boot-2")
     snapshot = host.snapshot()
     assert host.history.latest is None
     assert (snapshot.machine, snapshot.age, snapshot.free_gpus) == (None, None, None)
-    host.link.report(sample_at(3))
+    host.connection.report(sample_at(3))
     assert (host.history.latest.t, host.start_ns) == (3 * SECOND, 3 * SECOND)
 
 
 def test_what_it_has_to_say_is_read_once(host):
-    host.link.report(Notice(t=1, text="a GPU was lost"))
-    host.link.say("watch", error="this can't be watched")
+    host.connection.report(Notice(t=1, text="a GPU was lost"))
+    host.connection.say("watch", error="this can't be watched")
     assert host.status == "this can't be watched"
     assert host.poll() == ["a GPU was lost", "this can't be watched"]
     assert host.poll() == []
@@ -169,7 +171,7 @@ def test_what_it_has_to_say_is_read_once(host):
 
 @pytest.mark.parametrize("t", [0, 1, 2**62, 2**63 - 1])
 def test_any_time_can_be_that_of_a_sample(host, t):
-    host.link.report(sample_at(1e-9), sample(t))
+    host.connection.report(sample_at(1e-9), sample(t))
     assert host.history.latest.t == max(1, t)
     assert host.history.use() is not None
 
@@ -204,15 +206,15 @@ def test_a_session_of_which_a_host_says_what_can_not_be_is_left_out(host, wrong)
 def test_what_can_be_no_session_is_left_out(host):
     host.run("text", None, {}, {"session": 7}, {"session": ""}, session(1))
     assert len(host.snapshot().sessions) == 1
-    host.link.say("running", sessions="none")
+    host.connection.say("running", sessions="none")
     assert len(host.snapshot().sessions) == 1
-    host.link.say("running", sessions=[session(1)] * 1_000)
+    host.connection.say("running", sessions=[session(1)] * 1_000)
     assert len(host.snapshot().sessions) == 64
 
 
 def test_a_host_that_cannot_list_its_sessions_says_why(host):
     host.run(session(1))
-    host.link.say("running", error='this version of dlmon knows no "running"')
+    host.connection.say("running", error='this version of dlmon knows no "running"')
     snapshot = host.snapshot()
     assert snapshot.sessions is None
     assert snapshot.sessions_problem == 'this version of dlmon knows no "running"'
@@ -270,7 +272,7 @@ def test_only_figures_of_now_make_a_gpu_free(host, clock):
     clock.advance(3)
     assert host.snapshot().free_gpus is None
     live(host, clock)
-    host.link.fail("gone")
+    host.connection.fail("gone")
     assert host.snapshot().free_gpus is None
 
 
@@ -282,7 +284,7 @@ def test_gpus_that_are_no_longer_reported_stay_with_the_reason_and_where_are_non
 ):
     live(host, clock)
     clock.advance(1)
-    host.link.report(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
+    host.connection.report(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
     snapshot = host.snapshot()
     assert [(gpu.index, gpu.why["power_w"]) for gpu in snapshot.gpus] == [(0, "lost"), (1, "lost")]
     assert snapshot.no_gpus is None

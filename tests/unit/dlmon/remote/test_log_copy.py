@@ -70,13 +70,13 @@ def make():
 
 def answer(copy, *answers):
     for each in answers:
-        for standing in copy.link.standing:
+        for standing in copy.connection.standing:
             standing.take(each)
 
 
 def known_place(copy, log):
     """Return where a host with that log goes on, by what it is asked."""
-    (standing,) = copy.link.standing
+    (standing,) = copy.connection.standing
     fields = standing.fields()
     position = LogPosition(fields["offset"], fields["checked"], fields["digest"])
     before = log[max(0, position.offset - position.checked) : position.offset]
@@ -174,18 +174,18 @@ def test_a_log_that_is_larger_than_any_is_refused_before_any_of_it_is_sent(make)
         "replay or report it there"
     )
     assert copy.share is None
-    assert not copy.link.standing
+    assert not copy.connection.standing
 
 
 def test_what_a_host_sends_beyond_what_may_be_copied_is_not_written(make, monkeypatch):
     monkeypatch.setattr("dlmon.remote.session_follower.LARGEST_LOG_BYTES", 1100)
     copy = make()
-    (standing,) = copy.link.standing
+    (standing,) = copy.connection.standing
     for each in ({"file": "session.jsonl", "at": 0, "size": 1000}, *texts(LOG, 0)):
         standing.take(each)
     assert 0 < copy.path.stat().st_size <= 1100
     assert copy.problem == "box sent no log that can be copied"
-    assert not copy.link.standing
+    assert not copy.connection.standing
 
 
 def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
@@ -216,7 +216,10 @@ async def test_who_waits_hears_when_all_is_copied_or_why_nothing_is(make):
     with pytest.raises(HostRefusal, match="box: there is no such session"):
         await waiting
     copy, _, waiting = await begin()
-    copy.link.problem, copy.link.needs_person = "box lets nobody in: run ssh-add first", True
+    copy.connection.problem, copy.connection.needs_person = (
+        "box lets nobody in: run ssh-add first",
+        True,
+    )
     with pytest.raises(SshError, match="run ssh-add first"):
         await waiting
 
@@ -224,7 +227,7 @@ async def test_who_waits_hears_when_all_is_copied_or_why_nothing_is(make):
 def test_a_session_that_can_not_be_stopped_says_why(make):
     copy = make()
     copy.stop_session()
-    ((ask, fields, take),) = copy.link.sent
+    ((ask, fields, take),) = copy.connection.sent
     assert (ask, fields) == ("stop", {"session": "run-1", "log_dir": "/logs"})
     take({"session": "run-1"})
     assert copy.refusal is None
@@ -237,7 +240,7 @@ def test_a_session_that_can_not_be_stopped_says_why(make):
 def test_a_stop_that_is_lost_is_said_until_the_session_is_seen_to_have_ended(make):
     copy = make()
     copy.stop_session()
-    copy.link.sent[0][2]({"lost": True})
+    copy.connection.sent[0][2]({"lost": True})
     assert copy.refusal == "box: the connection was lost; stop it again"
     answer(copy, {"status": "running", "loss": None})
     assert copy.refusal is not None
@@ -276,7 +279,7 @@ def test_whatever_answers_come_the_copy_has_no_hole_and_nothing_else_is_written(
         copy = LogCopy(FakeLink(), listed())
         copy.start()
         answer(copy, *sent)
-        (standing,) = copy.link.added
+        (standing,) = copy.connection.added
         assert 0 <= standing.fields()["offset"] <= copy.path.stat().st_size
         assert copy.share is None or 0 <= copy.share <= 1
         copy.close()

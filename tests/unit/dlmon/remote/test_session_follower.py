@@ -35,7 +35,7 @@ def test_a_loss_is_the_same_until_the_next_look_whatever_the_connection_does_mea
     link.lost_at_ns, link.retry_at_ns = 97 * S, None
     mirror = SimpleNamespace(
         path=write_log(tmp_path, recorded_session("training")),
-        link=link,
+        connection=link,
         log_dir="/logs",
         problem=None,
         refusal=None,

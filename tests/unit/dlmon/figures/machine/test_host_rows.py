@@ -39,31 +39,33 @@ def status(host):
 
 def test_what_is_said_of_a_host_follows_its_connection(host, clock, status):
     assert status() == ("connecting", "", "")
-    host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
+    host.connection.fail("gpu1 refuses connections by ssh", retry_s=3)
     assert status() == ("not reached", "high", "gpu1 refuses connections by ssh; next try in 3 s")
     clock.advance(0.4)
     assert status()[2] == "gpu1 refuses connections by ssh; next try in 3 s"
-    host.link.retry_at_ns = None
+    host.connection.retry_at_ns = None
     assert status()[2] == "gpu1 refuses connections by ssh; trying again"
     host.connect()
     assert status() == ("waiting for the sensors", "", "waiting for the sensors")
     live(host, clock, seconds=1)
     assert status() == ("connected", "", "")
     clock.advance(5)
-    host.link.fail("gpu1: closed by remote host.", retry_s=300)
+    host.connection.fail("gpu1: closed by remote host.", retry_s=300)
     assert status() == (
         "lost since 21:04:10",
         "high",
         "gpu1: closed by remote host; its figures are from 21:04:05; next try in 05:00",
     )
-    host.link.fail("12/gpu1: job 12 has ended", kind=JobEnded)
+    host.connection.fail("12/gpu1: job 12 has ended", kind=JobEnded)
     assert status() == (
         "ended at 21:04:10",
         "",
         "12/gpu1: job 12 has ended; its figures are from 21:04:05",
     )
     # One that needs a person says what to do.
-    host.link.fail("gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False)
+    host.connection.fail(
+        "gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False
+    )
     assert status()[:2] == ("needs you", "bad")
     assert status()[2].startswith("gpu1 has a host key that is not known yet: run ssh gpu1 once")
 
@@ -130,8 +132,8 @@ def test_a_host_is_identified_by_its_gpus_which_are_said_as_one_else_by_its_proc
     other = FakeHost("gpu2", clock)
     other.start()
     other.connect()
-    other.link.report(facts(gpus=2))
-    other.link.report(replace(sample(clock()), gpus=gpus))
+    other.connection.report(facts(gpus=2))
+    other.connection.report(replace(sample(clock()), gpus=gpus))
     shown = other.snapshot()
     assert words.gpu_power_w(shown) is None
     assert words.gpu_memory_mib(shown)[0] is None
@@ -168,8 +170,8 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     live(hosts[1], clock, gpus=2)
     hosts[0].run(session(1))
     hosts[1].run(session(2))
-    hosts[1].link.fail("gone")
-    hosts[2].link.fail("c has a host key that is not known yet", may_pass=False)
+    hosts[1].connection.fail("gone")
+    hosts[2].connection.fail("c has a host key that is not known yet", may_pass=False)
     said = words.summary([host.snapshot() for host in hosts])
     assert said == [
         *("4 hosts", "3 of 4 GPUs free", "1 session"),

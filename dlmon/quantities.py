@@ -21,6 +21,10 @@ RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 """How many cores the run took during steady training, and how many other programs did."""
 
 
+Place = Literal["summary", "details", "live"]
+"""The summary of a session, its details below the list of sessions, or the live screen."""
+
+
 @record(frozen=True)
 class Quantity:
     """One quantity.
@@ -37,6 +41,7 @@ class Quantity:
         is_compared: whether two sides of runs are compared by it.
         is_reported: whether it is a column of the table of sessions, and a figure of JSON.
         is_listed: whether it has a column in the list of sessions.
+        told_in: where its name and its value stand, without other words.
         parts: what more of its value is reported, such as its band.
         readings: for what is read of the machine in steady training, the mean or the most of it.
         gpu: for a reading of the GPUs that train, its field in `Gpu`, and what those of several
@@ -53,6 +58,7 @@ class Quantity:
     is_compared: bool = True
     is_reported: bool = False
     is_listed: bool = False
+    told_in: tuple[Place, ...] = ()
     parts: tuple[str, ...] = ()
     readings: Literal["", "mean", "max"] = ""
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
@@ -130,7 +136,7 @@ QUANTITIES = (
     Quantity("epochs", "epochs", is_compared=False, is_reported=True),
     Quantity("batches", "batches", is_compared=False, is_reported=True),
     Quantity("stalls", "stalls", is_compared=False, is_reported=True),
-    Quantity("wall_s", "wall", "s", is_compared=False, is_reported=True),
+    Quantity("wall_s", "wall", "s", is_compared=False, is_reported=True, told_in=("summary",)),
     Quantity("effective_flop_s", "effective", "FLOP/s", is_compared=False, is_reported=True),
     Quantity("peak_share", "of its peak", "share", is_compared=False, is_reported=True),
     Quantity("not_padding", "not padding", "share", is_compared=False, is_reported=True),

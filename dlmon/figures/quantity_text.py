@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dlmon.figures import units
-from dlmon.quantities import Quantity
+from dlmon.figures.report.sections import Row
+from dlmon.quantities import QUANTITIES, Place, Quantity, value_of
 
 _WRITTEN: dict[str, Callable[[float], str]] = {
     "%": "{:.0f}".format,
@@ -33,3 +34,26 @@ def number_of(quantity: Quantity, value: float, other: float | None = None) -> s
     if smallest < 0.01 and abs(value) < 1:
         return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
     return f"{value:.2f}"
+
+
+_TOLD: dict[str, Callable[[float], str]] = {
+    "s": units.seconds,
+    "ms": units.step_time,
+    "%": units.percent,
+    "share": units.share,
+    "GiB": units.gibibytes,
+    "USD": units.dollars,
+}
+
+
+def text_of(quantity: Quantity, value: float) -> str:
+    """Write a value with its unit."""
+    write = _TOLD.get(quantity.unit)
+    return f"{number_of(quantity, value)} {quantity.unit}" if write is None else write(value)
+
+
+def told(figures: object, place: Place) -> Iterator[Row]:
+    """Yield the name and the text of what a snapshot or a result has to be told in a place."""
+    for quantity in QUANTITIES:
+        if place in quantity.told_in and (value := value_of(figures, quantity.key)) is not None:
+            yield quantity.name, text_of(quantity, value)

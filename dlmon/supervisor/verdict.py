@@ -14,6 +14,7 @@ from dlmon.comparison.compared_run import cpus_of
 from dlmon.comparison.price import parse_price
 from dlmon.protocol.job import Job
 from dlmon.protocol.stop import signal_name
+from dlmon.quantities import QUANTITIES
 from dlmon.records import (
     Epoch,
     Failure,
@@ -62,6 +63,8 @@ _FIGURES_OF_A_RUN = (
     "batches",
     "stalls",
 )
+# Of the epochs a result has the number.
+_REPORTED = {one.key.partition(".")[0] for one in QUANTITIES if one.is_reported} - {"epochs"}
 _FIGURES_OF_A_MODEL = ("device", "compile_s", "effective_flop_s", "peak_share")
 _BY_SLURM = (*(StopCause.TIME_LIMIT, StopCause.PREEMPTED, StopCause.REQUEUED, StopCause.CANCELLED),)
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
@@ -147,11 +150,6 @@ def make_result(
         data=model.data if model else None,
         options=_options(job, model, snapshot.model),
         wall_s=round(wall_s, 3),
-        seconds_per_epoch=snapshot.seconds_per_epoch,
-        run_seconds=snapshot.run_seconds,
-        samples_per_second=snapshot.samples_per_second,
-        step_ms=snapshot.step_ms,
-        compile_s=snapshot.compile_s,
         validation_compile_s=None
         if snapshot.compile_s is None
         else round(snapshot.validation_compile_s, 6),
@@ -159,10 +157,9 @@ def make_result(
         failure=kind,
         exit_code=ending.exit_code,
         epochs=len(snapshot.epochs),
-        batches=snapshot.batches,
-        stalls=snapshot.stalls,
         opening_stalls=snapshot.opening_stalls,
         **measured,
+        **{name: getattr(snapshot, name) for name in _REPORTED if hasattr(snapshot, name)},
         samples_per_epoch=(model.samples_per_epoch or None) if model else None,
         lacking=lacking or None,
         valid=None if validity is None else validity.is_valid,
@@ -172,9 +169,6 @@ def make_result(
         account={part.value: round(took_s, 3) for part, took_s in snapshot.account.items()},
         counts_steps=snapshot.counts_steps or None,
         loops=snapshot.longest_loops(MOST_LOOPS) if len(snapshot.loops) > 1 else None,
-        tokens_per_second=snapshot.tokens_per_second,
-        not_padding=snapshot.not_padding,
-        trained_on=snapshot.trained_on,
         t=now_ns,
         wall=wall,
         why=why,

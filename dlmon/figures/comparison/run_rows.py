@@ -38,6 +38,7 @@ from dlmon.figures.comparison.earlier_runs import (
     timed_unit,
     timing_of,
 )
+from dlmon.figures.quantity_text import told
 from dlmon.figures.report.sections import Bar, Bars, Row
 from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
@@ -501,6 +502,7 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
+    facts.extend(map(" ".join, told(snapshot, "live")))
     effective = snapshot.result or snapshot.effective
     # There is no room for both.
     share = share_text(effective) if effective.peak_from is not None else ""

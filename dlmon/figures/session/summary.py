@@ -26,6 +26,7 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.run_rows import comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import activity_text
+from dlmon.figures.quantity_text import told
 from dlmon.figures.report.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.session.epochs import epoch_text_of
 from dlmon.figures.session.framework_memory import against_failure, explain_failure, memory_text
@@ -239,7 +240,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
     result = outcome.snapshot.result
     if result is not None:
         rows = (
-            ("wall", units.seconds(result.wall_s)),
+            *told(result, "summary"),
             ("cost", cost_text(result)),
             ("energy", energy_text(result)),
         )

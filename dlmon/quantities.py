@@ -46,6 +46,7 @@ class Quantity:
         readings: for what is read of the machine in steady training, the mean or the most of it.
         gpu: for a reading of the GPUs that train, its field in `Gpu`, and what those of several
             come to.
+        label: for what a GPU does while it is busy, its name among all readings of that GPU.
         written: how its number is written, if not as its unit says.
     """
 
@@ -62,6 +63,7 @@ class Quantity:
     parts: tuple[str, ...] = ()
     readings: Literal["", "mean", "max"] = ""
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
+    label: str = ""
     written: str = ""
 
     @property
@@ -77,10 +79,18 @@ def _of_machine(
     readings: Literal["mean", "max"] = "mean",
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None,
     is_compared: bool = True,
+    label: str = "",
 ) -> Quantity:
     """Return a reading of the machine; how much of it a run uses is neither better nor worse."""
     less = True if readings == "max" else None
-    return Quantity(key, name, unit, less, readings=readings, gpu=gpu, is_compared=is_compared)
+    return Quantity(
+        key, name, unit, less, readings=readings, gpu=gpu, is_compared=is_compared, label=label
+    )
+
+
+def _activity(key: str, label: str, name: str = "", is_compared: bool = True) -> Quantity:
+    """Return what a GPU does while it is busy; the key is that of its reading, too."""
+    return _of_machine(key, name or label, gpu=(key, "mean"), is_compared=is_compared, label=label)
 
 
 QUANTITIES = (
@@ -117,10 +127,11 @@ QUANTITIES = (
     Quantity("step_ms.p95", "95 % of steps", "ms", is_reported=True),
     Quantity("compile_s", "compile", "s", is_reported=True),
     _of_machine("gpu_pct", "GPU busy", gpu=("utilization_pct", "mean")),
-    _of_machine("sm_active_pct", "SM active", gpu=("sm_active_pct", "mean")),
-    _of_machine("tensor_pct", "tensor cores", gpu=("tensor_pct", "mean")),
-    _of_machine("dram_pct", "GPU memory bandwidth", gpu=("dram_pct", "mean")),
-    _of_machine("memory_busy_pct", "GPU memory busy", gpu=("memory_busy_pct", "mean")),
+    _activity("sm_active_pct", "SM active"),
+    _activity("sm_occupancy_pct", "occupancy", is_compared=False),
+    _activity("tensor_pct", "tensor cores"),
+    _activity("dram_pct", "bandwidth", "GPU memory bandwidth"),
+    _activity("memory_busy_pct", "memory busy", "GPU memory busy"),
     _of_machine("cpu_pct", "CPU busy"),
     Quantity(RUN_CORES, "this run", "cores", None, has_ratio=False, readings="mean"),
     Quantity(OTHER_CORES, "other programs", "cores", has_ratio=False, readings="mean"),
@@ -143,6 +154,8 @@ QUANTITIES = (
     Quantity("trained_on", "trained on", "share", is_compared=False, is_reported=True),
 )
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
+GPU_ACTIVITY = tuple(one.key for one in QUANTITIES if one.label and one.is_compared)
+"""What a GPU really does while it is busy, over time; most are known from Hopper on."""
 
 
 @record(frozen=True)

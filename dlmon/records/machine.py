@@ -9,8 +9,6 @@ from typing import ClassVar
 from dlmon.records.record import record
 from dlmon.records.words import GpuState
 
-GPU_ACTIVITY = ("sm_active_pct", "tensor_pct", "dram_pct", "memory_busy_pct")
-"""What a GPU really does while it is busy; all but the last are known from Hopper on."""
 MAX_OF_RUN, MAX_ON_GPUS, MAX_BUSIEST = 12, 16, 8
 """A process table has at most so many of the run, on the GPUs, and of the others."""
 

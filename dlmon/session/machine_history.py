@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from dlmon.quantities import GPU_ACTIVITY
 from dlmon.records import Machine, MachineFacts, MachineUse
-from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.statistics.series import Series
 
 # Who watches a machine has no epoch: what training says is read where something trains.

@@ -23,6 +23,7 @@ from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
 from dlmon.options.settings import Settings
+from dlmon.quantities import GPU_ACTIVITY
 from dlmon.records import (
     Alert,
     AlertEvent,
@@ -50,7 +51,6 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
+from dlmon.figures.quantity_text import text_of
+from dlmon.quantities import BY_KEY, GPU_ACTIVITY, QUANTITIES
 from dlmon.records import (
     Cpu,
     Disk,
@@ -37,14 +39,6 @@ _WORKS_PCT = 30
 
 # Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
-ACTIVITY = {
-    "sm_active_pct": "SM active",
-    "sm_occupancy_pct": "occupancy",
-    "tensor_pct": "tensor cores",
-    "dram_pct": "bandwidth",
-    "memory_busy_pct": "memory busy",
-}
-"""What a GPU really does while it is busy, and what each is called."""
 NO_READING_YET = "no reading yet"
 NOT_READ = "no reading"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
@@ -230,8 +224,10 @@ def gpu_figures(
     part = Part(gpu, {**gpu.why, **divided}, in_depth)
     # What comes and goes stands behind what is always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)
-    for name, label in ACTIVITY.items():
-        part.take(label, name, _share, deep=True)
+    for quantity in QUANTITIES:
+        if quantity.label:
+            text = _share if quantity.unit == "%" else f"{{:,.0f}} {quantity.unit}"
+            part.take(quantity.label, quantity.key, text, deep=True)
     part.take("memory", "memory_used_mib", _gpu_memory, facts.memory_mib)
     part.take("temp", "temperature_c", _gpu_temperature, facts.slowdown_c)
     part.take("power", "power_w", _power, gpu.power_limit_w)
@@ -267,18 +263,18 @@ def activity_text(means: Mapping[str, float]) -> str:
 
     How busy its memory was counts where the bandwidth that it used isn't known.
     """
-    names = [name for name in ACTIVITY if name in means]
+    names = [name for name in GPU_ACTIVITY if name in means]
     if "dram_pct" in names:
         names = [name for name in names if name != "memory_busy_pct"]
     busy = [f"busy {units.percent(means['gpu_pct'])}"] if "gpu_pct" in means and names else []
     return ", ".join(
-        [*busy, *(f"{activity_name(name)} {units.percent(means[name])}" for name in names)]
+        [*busy, *(f"{activity_name(name)} {text_of(BY_KEY[name], means[name])}" for name in names)]
     )
 
 
 def activity_name(name: str) -> str:
-    """Return what a reading of `ACTIVITY` is called where it stands alone."""
-    return f"memory {ACTIVITY[name]}" if name == "dram_pct" else ACTIVITY[name]
+    """Return what a reading of a GPU is called behind the name of that GPU."""
+    return BY_KEY[name].name.removeprefix("GPU ")
 
 
 def has_no_readings(gpu: Gpu) -> bool:

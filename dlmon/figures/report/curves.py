@@ -256,7 +256,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     add("memory of tensors", "MiB", session.memory.allocated_mib)
     for name, of_gpus in machine.gpu_activity.items():
         for index in sorted(of_gpus):
-            add(f"GPU {index} {activity_name(name)}", "%", of_gpus[index])
+            add(f"GPU {index} {activity_name(name)}", BY_KEY[name].unit, of_gpus[index])
     return curves
 
 

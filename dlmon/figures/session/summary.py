@@ -45,9 +45,15 @@ from dlmon.figures.session.time_breakdown import (
 from dlmon.figures.session.tokens import tokens_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.quantities import QUANTITIES, SAMPLES_PER_SECOND, held_by, number_in, rate_unit
+from dlmon.quantities import (
+    GPU_ACTIVITY,
+    QUANTITIES,
+    SAMPLES_PER_SECOND,
+    held_by,
+    number_in,
+    rate_unit,
+)
 from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
-from dlmon.records.machine import GPU_ACTIVITY
 from dlmon.records.record import record
 from dlmon.records.words import gpu_name
 from dlmon.session.epoch_comparison import seconds_of

@@ -120,7 +120,8 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
-            step_began(optimizer, len(arguments) > 1 or "closure" in named)
+            closure = arguments[1] if len(arguments) > 1 else named.get("closure")
+            step_began(optimizer, closure is not None)
             losses.is_within_step = True
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)

@@ -92,6 +92,19 @@ def reporter():
     return KeptReporter()
 
 
+def test_a_closure_that_is_none_is_no_closure(torch, reporter, monkeypatch):
+    said, optimizer = [], object()
+    counter = steps_of(reporter)
+    monkeypatch.setattr(counter, "step_began", lambda _, has_closure: said.append(has_closure))
+    watch_optimizers(torch.optimizers, reporter)
+    [before] = torch.hooks.before
+    for given in (None, print):
+        before(optimizer, (optimizer, given), {})
+        before(optimizer, (optimizer,), {"closure": given})
+    before(optimizer, (optimizer,), {})
+    assert said == [False, False, True, True, False]
+
+
 @pytest.fixture
 def watched(torch, reporter):
     watch_loaders(torch.loaders, reporter)

@@ -116,15 +116,22 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
     steps = steps_of(reporter)
     step_began, step_ended, losses = steps.step_began, steps.step_ended, steps.reports.losses
+    marks = steps.marks
 
     # Guarded without a call more.
-    def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
+    def before_step(optimizer: Any, arguments: Any, named: Any) -> tuple[Any, Any] | None:
         try:
             closure = arguments[1] if len(arguments) > 1 else named.get("closure")
             step_began(optimizer, closure is not None)
             losses.is_within_step = True
+            if closure is not None and marks.is_on and marks.is_of_this_thread():
+                closure = marks.marked(closure)
+                if len(arguments) > 1:
+                    return (arguments[0], closure, *arguments[2:]), named
+                return arguments, {**named, "closure": closure}
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
+        return None
 
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:

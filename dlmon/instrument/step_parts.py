@@ -13,13 +13,14 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from dlmon.instrument.outermost import COMPILER, Calls
 from dlmon.instrument.pauses import pauses_of
-from dlmon.instrument.reporter import Reporter, wrap
+from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
 from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
@@ -175,9 +176,26 @@ class StepMarks:
             self._parts[-1] = REST
 
     def begin_step(self, has_closure: bool) -> None:
-        """Begin the step of an optimizer; what its closure does first is not the optimizer's."""
+        """Begin the step of an optimizer; what its closure does is not the optimizer's."""
         self.enter(REST if has_closure else OPTIMIZER)
-        self._is_stepping = True
+
+    def marked(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a closure that marks where the work of the optimizer that calls it goes on."""
+
+        @wraps(closure)
+        def marked(*arguments: Any, **named: Any) -> Any:
+            if self.is_on:
+                self.enter(REST)
+            try:
+                return closure(*arguments, **named)
+            except BaseException as error:
+                hide_this_frame(error)
+                raise
+            finally:
+                if self.is_on:
+                    self.enter(OPTIMIZER)
+
+        return marked
 
     def end_backward(self) -> None:
         self.enter(OPTIMIZER if self._is_stepping else REST)

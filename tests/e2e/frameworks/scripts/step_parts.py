@@ -63,14 +63,22 @@ samples = TensorDataset(torch.zeros(4 * STEPS, 4))
 batches = DataLoader(samples, batch_size=4)
 if sys.argv[1] == "closure":
     batches = ([torch.zeros(4, 4)] for _ in range(STEPS))
-for batch in batches:
+
+
+def train(batch):
     time.sleep(BEFORE_MS / 1000)
-    if sys.argv[1] == "closure":
-        optimizer.step(functools.partial(backward, batch))
-    else:
-        backward(batch)
-        optimizer.step()
+    loss = backward(batch)
     time.sleep(AFTER_MS / 1000)
+    return loss
+
+
+for batch in batches:
+    if sys.argv[1] == "closure":
+        optimizer.step(functools.partial(train, batch))
+    else:
+        train(batch)
+        # As Accelerate calls it.
+        optimizer.step(None)
 own = sys.argv[1] != "closure"
 counted = {"steps": STEPS, "samples": 4 * STEPS if own else STEPS, "updates": STEPS}
 print(json.dumps({**counted, "epochs": int(own)}))

@@ -176,6 +176,35 @@ def test_all_batches_of_an_accumulated_step_are_in_it(script, every):
     assert parts["optimizer_us"] == 5 / every
 
 
+def test_what_a_closure_does_is_not_the_optimizers(script):
+    optimizer = Optimizer(CPU)
+
+    def closure():
+        script.took(8)
+        script.forward()
+        script.backward()
+        script.took(7)
+
+    for _ in script.loader(600, 10):
+        script.steps.step_began(optimizer, has_closure=True)
+        for _ in range(2):
+            script.marks.marked(closure)()
+            script.took(5)
+        script.steps.step_ended(optimizer)
+    _, parts = script.parts()
+    assert (parts["forward_us"], parts["backward_us"]) == (6, 8)
+    assert (parts["optimizer_us"], parts["rest_us"]) == (10, 30)
+
+
+def test_an_error_in_a_closure_shows_no_frame_of_ours(script):
+    def closure():
+        raise ValueError("of the script")
+
+    with pytest.raises(ValueError, match="of the script") as raised:
+        script.marks.marked(closure)()
+    assert [frame.name for frame in traceback.extract_tb(raised.tb)][1:] == ["closure"]
+
+
 def test_a_batch_that_a_script_makes_of_several_of_its_loaders_is_one(script):
     optimizer, batches = Optimizer(CPU), iter(script.loader(2000, 10))
     for _ in zip(batches, batches, strict=True):

@@ -1,4 +1,4 @@
-"""What a PyTorch loader says of itself, and how many samples each of its batches holds.
+"""Describe a PyTorch loader, and count the samples of its batches.
 
 PyTorch is never imported: a loader is read by the names of its attributes.
 """
@@ -10,23 +10,23 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-# Lengths that these packages compute have no side effects, unlike those of a script's own samplers.
+# The `__len__` of these packages have no side effects, unlike a script's own.
 TRUSTED = {
     "torch", "torchdata", "accelerate", "transformers", "lightning", "pytorch_lightning", "builtins"
 }  # fmt: skip
 _ACCELERATE = "accelerate.data_loader"
 _SAMPLERS = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler")
-# How deep in a batch, and how far in each part of it, the first array is looked for.
+# The depth in a batch, and the members of each level, in which the first array is searched.
 DEPTH = 5
 BREADTH = 16
 
-# A sampler that draws so many times more than its data set holds goes through no set of samples.
-BY_FAR = 10
+# A sampler that draws more than this many times the samples of its data set has no epochs.
+MOST_REPEATS = 10
 
 LEADING = "the first size of each batch's first array"
-"""How samples are inferred where the loader does not say them."""
+"""How samples are inferred if the loader does not say them."""
 
-_OF_A_DATASET = 1
+_ITERATED = 1
 """PyTorch's number for a data set that is iterated, not indexed."""
 
 _LEFT_OUT = "the script's collate function leaves samples out"
@@ -34,20 +34,19 @@ _LEFT_OUT = "the script's collate function leaves samples out"
 
 @dataclass(frozen=True)
 class Loader:
-    """What a loader says of a pass over it.
+    """The description of a loader.
 
     Attributes:
-        batch_size: samples of a whole batch; None where the loader does not say it.
-        samples: of a whole pass.
+        batch_size: samples of a whole batch; None if the loader does not say it.
+        samples: samples of a whole pass.
         steps: batches of a whole pass.
         may_vary: any batch may be short, not only the last one.
-        is_collated: a function of the script's own makes the batches, and may leave samples out.
-        workers: processes that load its data, beside the script's own.
-        inferred: how the samples of a batch are found, where the loader does not say them.
-        skipped: batches that the next pass leaves out, as a run does that goes on from within an
-            epoch.
-        pin_memory: whether it puts batches where a GPU copies them from directly.
-        why: reasons of what is None, by the names of `Model`.
+        is_collated: the script's own function collates batches, and may leave samples out.
+        workers: processes that load data.
+        inferred: how the samples of a batch are inferred, if the loader does not say them.
+        skipped: batches that the next pass skips, in a run that resumes within an epoch.
+        pin_memory: batches are put into pinned memory.
+        why: reasons of fields that are None, by their names in `Model`.
     """
 
     batch_size: int | None = None
@@ -63,7 +62,7 @@ class Loader:
     why: dict[str, str] = field(default_factory=dict, compare=False)
 
     def limited(self, steps: int) -> Loader:
-        """Return what a pass of so many batches is; a whole one if there are no more."""
+        """Return the description of passes of at most `steps` batches."""
         if self.steps is not None and self.steps <= steps:
             return self
         samples = self.samples
@@ -73,7 +72,7 @@ class Loader:
         return replace(self, samples=samples, steps=steps, why=why)
 
     def leaving_out(self) -> Loader:
-        """Return what it says once a batch was seen from which samples were left out."""
+        """Return the description after a batch in which samples were left out."""
         if self.samples is None:
             return replace(self, inferred=_LEFT_OUT)
         why = {**self.why, "samples_per_epoch": _LEFT_OUT}
@@ -82,14 +81,14 @@ class Loader:
     def without_passes(
         self, reason: str = "a loop that takes single batches has no epochs"
     ) -> Loader:
-        """Return what it says to a loop that never goes through all of its samples."""
+        """Return the description for a loop that never passes over all samples."""
         why = {name: text for name, text in self.why.items() if name == "batch_size"}
         why |= dict.fromkeys(("samples_per_epoch", "steps_per_epoch", "epochs"), reason)
         return replace(self, samples=None, steps=None, has_passes=False, why=why)
 
 
 def describe(loader: Any) -> Loader:
-    """Return what a `DataLoader` says of a pass over it, without a look at its data."""
+    """Return the description of a `DataLoader`, without reading its data."""
     batches, skipped = _unskipped(_repeated(getattr(loader, "batch_sampler", None)))
     if type(loader).__module__ == _ACCELERATE:
         skipped += getattr(loader, "skip_batches", 0)
@@ -100,7 +99,7 @@ def describe(loader: Any) -> Loader:
         batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
     workers = getattr(loader, "num_workers", None)
     pinned = getattr(loader, "pin_memory", None)
-    is_iterated = getattr(loader, "_dataset_kind", 0) == _OF_A_DATASET
+    is_iterated = getattr(loader, "_dataset_kind", 0) == _ITERATED
     steps: int | None
     samples: int | None = None
     if is_iterated:
@@ -139,7 +138,7 @@ def describe(loader: Any) -> Loader:
         inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
-    if is_plain and _draws_for_long(batches.sampler, loader):
+    if is_plain and _has_no_epochs(batches.sampler, loader):
         return described.without_passes(
             "its sampler draws samples for longer than a pass over them"
         )
@@ -151,47 +150,50 @@ def _is_plain(sampler: Any) -> bool:
 
 
 def _repeated(sampler: Any) -> Any:
-    """Return what a sampler that has no end, and so no length, begins again and again."""
+    """Return the sampler that an endless one, which has no length, repeats."""
     repeated = getattr(sampler, "sampler", None)
     is_endless = not _is_plain(sampler) and not hasattr(type(sampler), "__len__")
     return repeated if is_endless and _is_plain(repeated) else sampler
 
 
 def _unskipped(batches: Any) -> tuple[Any, int]:
-    """Return the sampler of whole epochs, and how many batches accelerate skips of the next one."""
-    of = type(batches)
-    if (of.__module__, of.__name__) != (_ACCELERATE, "SkipBatchSampler"):
+    """Return the sampler of whole epochs, and the batches that accelerate skips in the next one."""
+    if not _is_of_accelerate(batches, "SkipBatchSampler"):
         return batches, 0
     return batches.batch_sampler, batches.skip_batches
 
 
-def _draws_for_long(sampler: Any, loader: Any) -> bool:
-    """Return whether a sampler draws samples again and again, and not each of a set once.
+def _has_no_epochs(sampler: Any, loader: Any) -> bool:
+    """Return whether a sampler draws far more samples than the data set has.
 
-    With replacement, one that draws as many as there are may well be an epoch.
+    One that draws with replacement, as many samples as the data set has, counts as an epoch.
     """
-    drawn, held = _length(sampler), _length(getattr(loader, "dataset", None), trusted=True)
-    if drawn is None or held is None:
+    drawn, samples = _length(sampler), _length(getattr(loader, "dataset", None), trusted=True)
+    if drawn is None or samples is None:
         return False
-    return drawn > (held if getattr(sampler, "replacement", False) is True else BY_FAR * held)
+    replaces = getattr(sampler, "replacement", False) is True
+    return drawn > (samples if replaces else MOST_REPEATS * samples)
 
 
 def _is_shard(batches: Any) -> bool:
-    """Return whether accelerate takes one process's part of the batches of a plain sampler."""
-    of = type(batches)
-    is_its = (of.__module__, of.__name__) == (_ACCELERATE, "BatchSamplerShard")
-    return is_its and _is_plain(batches.batch_sampler)
+    """Return whether accelerate takes one rank's share of the batches of a plain sampler."""
+    return _is_of_accelerate(batches, "BatchSamplerShard") and _is_plain(batches.batch_sampler)
+
+
+def _is_of_accelerate(batches: Any, name: str) -> bool:
+    kind = type(batches)
+    return (kind.__module__, kind.__name__) == (_ACCELERATE, name)
 
 
 def _is_trusted(function: Any) -> bool:
-    """Return whether a function is of a package that leaves no sample out."""
+    """Return whether a collate function is of a package that leaves no sample out."""
     function = getattr(function, "func", function)
     module = getattr(function, "__module__", None) or type(function).__module__
     return module.partition(".")[0] in TRUSTED
 
 
 def _length(sized: Any, trusted: bool = False) -> int | None:
-    """Return a length, unless it would take code of the script's own that nobody else calls."""
+    """Return the length of an object, unless that would run the script's own code."""
     method = getattr(type(sized), "__len__", None)
     if method is None:
         return None
@@ -200,42 +202,42 @@ def _length(sized: Any, trusted: bool = False) -> int | None:
         return None
     try:
         return len(sized)
-    except Exception:  # noqa: BLE001 - a length that raises is none
+    except Exception:  # noqa: BLE001 - a length that raises is unknown
         return None
 
 
 class Sizes:
-    """How many samples the batches of one pass hold.
+    """The samples of the batches of one pass.
 
-    The first size of a batch's first array is held against what the loader says: where a batch
-    is built otherwise, as a longer one of tokens or of several crops, the loader is right.
+    The first size of a batch's first array is compared with the loader's batch size. If a batch
+    is laid out otherwise (time first, several crops), the loader is right.
     """
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._is_leading = True
         self.lost = loader.skipped
-        """How many batches never came: they were skipped, or raised as they were fetched."""
+        """Batches that never came: they were skipped, or fetching them raised."""
         self.are_fewer = False
-        """Whether a function of the script's own was seen to leave samples out."""
+        """The script's own collate function has left samples out."""
 
     @property
     def certain(self) -> int:
-        """How many batches are whole for certain: they need no look."""
+        """The number of batches that are certainly whole, and needn't be inspected."""
         loader = self._loader
-        is_counted = None not in (loader.batch_size, loader.samples, loader.steps)
-        return (loader.steps or 0) - 1 - self.lost if is_counted and not loader.may_vary else 0
+        has_length = None not in (loader.batch_size, loader.samples, loader.steps)
+        return (loader.steps or 0) - 1 - self.lost if has_length and not loader.may_vary else 0
 
     def of(self, number: int, batch: Any) -> int | None:
         """Return the samples of a batch; `number` counts from 0."""
         loader, rest = self._loader, self._rest(number)
         whole = loader.batch_size
         if loader.is_collated:
-            due = rest or whole or 0
-            size = collated_size(batch, due)
-            self.are_fewer |= size is not None and size < due
+            expected = rest or whole or 0
+            size = collated_size(batch, expected)
+            self.are_fewer |= size is not None and size < expected
             return size
-        leading = _said_size(batch) or leading_size(batch)
+        leading = _size_attribute(batch) or leading_size(batch)
         if whole is None or leading == whole:
             return leading
         if not loader.may_vary:
@@ -249,49 +251,48 @@ class Sizes:
         return whole if rest is None else rest
 
     def _rest(self, number: int) -> int | None:
-        """Return what is left for the last batch; None of any other, and where it isn't known."""
-        loader, place = self._loader, number + self.lost
-        if loader.samples is None or loader.batch_size is None or loader.steps != place + 1:
+        """Return the samples left for the last batch; None for others, or if unknown."""
+        loader, index = self._loader, number + self.lost
+        if loader.samples is None or loader.batch_size is None or loader.steps != index + 1:
             return None
-        return loader.samples - place * loader.batch_size
+        return loader.samples - index * loader.batch_size
 
 
-def collated_size(batch: Any, due: int) -> int | None:
-    """Return how many samples a batch holds that a script's own function made, of those due.
+def collated_size(batch: Any, expected: int) -> int | None:
+    """Return the samples of a batch that the script's own function collated; None if unknown.
 
-    It has left some out where each array, and each list, in the batch is shorter than that. What
-    has another size for another reason (time before batch, samples one after the other in one
-    row, several crops of each) has as many as are due. An object may say its size; what holds no
-    array that can be seen is not known.
+    The function has left samples out if all arrays and lists in the batch are shorter than
+    expected. A batch of another layout (time first, samples concatenated in one row, several crops)
+    has the expected size. An object may have an attribute with its size.
     """
-    said = _said_size(batch)
-    if said is not None:
-        return said
+    size = _size_attribute(batch)
+    if size is not None:
+        return size
     try:
-        found_sizes = list(_sizes_in(batch, 3, within_lists=False))
-    except Exception:  # noqa: BLE001 - what can't be looked at says nothing
+        sizes = list(_sizes_in(batch, 3, within_lists=False))
+    except Exception:  # noqa: BLE001 - an unreadable batch has an unknown size
         return None
-    shapes = [size for size in found_sizes if isinstance(size, tuple)]
-    lengths = [size for size in found_sizes if isinstance(size, int)]
+    shapes = [size for size in sizes if isinstance(size, tuple)]
+    lengths = [size for size in sizes if isinstance(size, int)]
     if not shapes and not lengths:
         return None
-    found = max([*(shape[0] for shape in shapes), *lengths])
-    if due in lengths or found >= due:
-        return due
-    are_rows = not any(len(shape) == 1 for shape in shapes) and found not in lengths
-    if are_rows and (found <= 1 or any(shape[1] == due for shape in shapes)):
-        return due
-    return found
+    largest = max([*(shape[0] for shape in shapes), *lengths])
+    if expected in lengths or largest >= expected:
+        return expected
+    are_rows = not any(len(shape) == 1 for shape in shapes) and largest not in lengths
+    if are_rows and (largest <= 1 or any(shape[1] == expected for shape in shapes)):
+        return expected
+    return largest
 
 
-def _said_size(batch: Any) -> int | None:
-    """Return how many samples an object says that it holds, as the batches of graphs do."""
+def _size_attribute(batch: Any) -> int | None:
+    """Return the number of samples in an attribute of an object, such as a batch of graphs."""
     if isinstance(batch, (list, tuple, dict)) or _is_array(batch):
         return None
     for name in ("num_graphs", "batch_size"):
         try:
             size = getattr(batch, name, None)
-        except Exception:  # noqa: BLE001, S112 - what can't be asked says nothing
+        except Exception:  # noqa: BLE001, S112 - a property that raises is skipped
             continue
         if type(size) is int and size > 0:
             return size
@@ -299,15 +300,15 @@ def _said_size(batch: Any) -> int | None:
 
 
 def _is_array(value: Any) -> bool:
-    # Some arrays, as sparse ones, are not made into NumPy's.
+    # Some arrays, such as sparse ones, can't be converted to NumPy's.
     return hasattr(type(value), "__array__") or hasattr(type(value), "dtype")
 
 
 def _sizes_in(value: Any, depth: int, within_lists: bool = True) -> Iterator[tuple[int, ...] | int]:
-    """Yield the shape of each array in a batch, whatever it is nested in, and each list's length.
+    """Yield the shapes of all arrays and the lengths of all lists in a nested batch.
 
-    What is in a list within a list may be of one sample: it is left out where that is asked for.
-    The lists that an object keeps for itself have any length.
+    Without `within_lists`, the items of a list in a list, which may be of one sample, are skipped.
+    The lengths of lists in an object's attributes mean nothing, and are skipped too.
     """
     if _is_array(value):
         if len(value.shape):
@@ -332,20 +333,20 @@ def _sizes_in(value: Any, depth: int, within_lists: bool = True) -> Iterator[tup
 
 
 def leading_size(batch: Any) -> int | None:
-    """Return the first size of the first array in a batch, whatever it is nested in."""
+    """Return the first size of the first array in a nested batch."""
     shape = leading_shape(batch)
     return shape[0] if shape else None
 
 
 def leading_shape(batch: Any) -> tuple[int, ...]:
-    """Return the shape of the first array in a batch; empty where there is none."""
+    """Return the shape of the first array in a nested batch; empty if there is none."""
     try:
         kind = type(batch)
         first = batch[0] if (kind is list or kind is tuple) and batch else batch
         if hasattr(type(first), "__array__") and first.shape:
-            # As nearly always.
+            # The usual case.
             return tuple(first.shape)
         sizes = _sizes_in(batch, DEPTH)
         return next((size for size in sizes if isinstance(size, tuple)), ())
-    except Exception:  # noqa: BLE001 - what can't be looked at has no size
+    except Exception:  # noqa: BLE001 - an unreadable batch has no shape
         return ()

@@ -1,6 +1,6 @@
-"""What a script reports itself: training, step and epoch, for loops that no framework shows.
+"""The script's own reports: `training`, `step` and `epoch`, for loops of unknown frameworks.
 
-All of it does nothing where no monitor listens.
+They do nothing if no monitor listens.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dlmon.records import Notice
 OWNER = "dlmon"
 NO_SIZE = "the script does not say how many samples a step has"
 IMPOSSIBLE = "the script says a number that can't be"
-# A log holds the sum of a million such numbers.
+# A log can hold the sum of a million such numbers.
 LARGEST = 10**12
 
 _lock = threading.RLock()
-"""Held while a step is queued: those of several threads may end at once, or with an epoch."""
+"""Held while a step is queued: steps of several threads may end at once, or with an epoch."""
 
 
 def _renew_lock() -> None:
-    """Have a lock in a forked child that no thread holds."""
+    """Replace the lock in a forked child: another thread of the parent may hold it."""
     global _lock
     _lock = threading.RLock()
 
@@ -38,23 +38,19 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _whole(number: Any) -> int | None:
-    """Return a number of samples or the like, which a script may have as NumPy's; None if none."""
-    if type(number) is not int:
-        try:
-            whole = int(number)
-            if whole != number:
-                return None
-        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            return None
-        number = whole
-    return number if 0 <= number <= LARGEST else None
+    """Return a count as an int, also from NumPy; None if it is no whole number from 0 on."""
+    try:
+        whole = int(number)
+        return whole if whole == number and 0 <= whole <= LARGEST else None
+    except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+        return None
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _safe(method: _Method) -> _Method:
-    """Keep an error of ours in a method of `Training` from the script."""
+    """Turn reporting off by an error of ours in a method of `Training`, instead of raising."""
 
     @wraps(method)
     def call(self: Training, *arguments: Any, **named: Any) -> None:
@@ -70,7 +66,7 @@ class Steps:
     """A loop whose steps are reported as they end.
 
     Args:
-        reporter: takes them.
+        reporter: takes the reports.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -78,27 +74,27 @@ class Steps:
         self._reporter, self._clock = reporter, clock
         self._owner = ""
         self._epoch: int | None = None
-        self._entered_ns = 0
+        self._epoch_begin_ns = 0
 
-    def begin(self, owner: str, version: str | None, **known: Any) -> bool:
-        """Begin the loop, and return whether anybody listens.
+    def begin(self, owner: str, version: str | None, **fields: Any) -> bool:
+        """Begin the loop, and return whether a monitor listens.
 
         Args:
-            owner: what counts the steps, and has the reporter.
+            owner: the framework that reports, which has the reporter.
             version: its version.
-            known: fields of `Reporter.begin_loop`.
+            fields: arguments of `Reporter.begin_loop`.
         """
         if not self._reporter.start(owner, version):
             return False
-        self._owner, self._entered_ns = owner, self._clock()
-        self._reporter.begin_loop(**known)
-        self._reporter.enter("compiling", self._entered_ns)
+        self._owner, self._epoch_begin_ns = owner, self._clock()
+        self._reporter.begin_loop(**fields)
+        self._reporter.enter("compiling", self._epoch_begin_ns)
         return True
 
     def begin_epoch(self, t: int | None = None) -> None:
-        """Begin an epoch at a time; without one, where the loop began or the last one ended."""
+        """Begin an epoch, by default as the loop began or the last epoch ended."""
         number = self._reporter.next_epoch()
-        self._reporter.send(EpochStart(number, self._entered_ns if t is None else t))
+        self._reporter.send(EpochStart(number, self._epoch_begin_ns if t is None else t))
         self._epoch = number
 
     def step(
@@ -107,7 +103,7 @@ class Steps:
         metrics: Callable[[], Mapping[str, Any]],
         tokens: int | None = None,
     ) -> None:
-        """Report a step that has ended; what came of about one a second is asked for."""
+        """Report a step that has ended; `metrics` is called about once a second."""
         with _lock:
             if self._epoch is None:
                 self.begin_epoch()
@@ -121,10 +117,10 @@ class Steps:
             if self._epoch is not None:
                 now, number = self._clock(), self._epoch
                 self._reporter.send(EpochEnd(epoch=number, t=now, metrics=dict(metrics), cut=cut))
-                self._entered_ns, self._epoch = now, None
+                self._epoch_begin_ns, self._epoch = now, None
 
     def end(self) -> None:
-        """End the loop; where it has no epochs, the one of all steps has no end."""
+        """End the loop; an epoch that is still open stays without an end."""
         self._epoch = None
         self._reporter.end_loop()
         self._reporter.let_go(self._owner)
@@ -133,15 +129,15 @@ class Steps:
 class Training:
     """A loop that a script reports itself: `with dlmon.training(...)`.
 
-    Within it, `step` and `epoch` report the loop.
+    Inside it, call `step` and `epoch`.
 
     Args:
-        samples: of an epoch; None where there is no such number.
-        epochs: how many there are to be.
-        batch_size: samples of a step, where each has as many: then `step` needs no number.
-        steps: of an epoch.
-        network: what is trained.
-        reporter: what it reports to.
+        samples: samples of an epoch; None if unknown.
+        epochs: the number of epochs.
+        batch_size: samples of every step, if they are equal: then `step` needs no number.
+        steps: steps of an epoch.
+        network: the name of the network.
+        reporter: takes the reports.
     """
 
     def __init__(
@@ -154,12 +150,12 @@ class Training:
         network: str | None = None,
         reporter: Reporter | None = None,
     ) -> None:
-        given = {"samples": samples, "epochs": epochs, "batch_size": batch_size, "steps": steps}
+        numbers = {"samples": samples, "epochs": epochs, "batch_size": batch_size, "steps": steps}
         self._samples, self._epochs = _whole(samples), _whole(epochs)
         self._batch_size, self._steps_per_epoch = _whole(batch_size), _whole(steps)
         self._impossible = [
             f"dlmon.training({name}=…)"
-            for name, number in given.items()
+            for name, number in numbers.items()
             if number is not None and _whole(number) is None
         ]
         self._network = network if isinstance(network, str) else None
@@ -183,7 +179,7 @@ class Training:
 
     @_safe
     def begin(self) -> None:
-        """Begin the loop: what trains is counted here, and nowhere else, until it ends."""
+        """Begin the loop; until it ends, dlmon counts no other training."""
         global _current
         try:
             if self._reporter.is_on:
@@ -204,8 +200,8 @@ class Training:
             why=self._why(),
             infers_length=True,
         )
-        for what in self._impossible:
-            self._tell_impossible(what)
+        for argument in self._impossible:
+            self._notice_impossible(argument)
 
     def _why(self) -> dict[str, str]:
         if self._samples is not None:
@@ -213,16 +209,16 @@ class Training:
         is_impossible = "dlmon.training(samples=…)" in self._impossible
         return {"samples_per_epoch": IMPOSSIBLE if is_impossible else NO_SIZE}
 
-    def _tell_impossible(self, what: str) -> None:
-        text = f"{what} got a number that can't be: it is not used"
+    def _notice_impossible(self, argument: str) -> None:
+        text = f"{argument} got a number that can't be: it is not used"
         self._reporter.send(Notice(time.monotonic_ns(), text))
 
-    def _counted(self, number: Any, what: str) -> int | None:
-        """Return what a step holds; where that can't be, None, and tell it once."""
+    def _count_of(self, number: Any, argument: str) -> int | None:
+        """Return a count of a step; None if it is impossible, with a notice the first time."""
         whole = _whole(number)
-        if whole is None and what not in self._impossible:
-            self._impossible.append(what)
-            self._tell_impossible(what)
+        if whole is None and argument not in self._impossible:
+            self._impossible.append(argument)
+            self._notice_impossible(argument)
         return whole
 
     def step(
@@ -231,21 +227,18 @@ class Training:
         metrics: Mapping[str, Any] | None = None,
         tokens: int | None = None,
     ) -> None:
-        """Report that a step has ended, how many samples and tokens it had, and what came of it.
-
-        Of its metrics, those of about one step a second are looked at.
-        """
+        """Report that a step has ended; metrics are read about once a second."""
         if not self._is_on:
             return
         try:
             if metrics:
                 self._reporter.reads.are_reported = True
-            held = self._batch_size
+            size = self._batch_size
             if samples is not None:
-                held = self._counted(samples, "dlmon.step(samples=…)")
+                size = self._count_of(samples, "dlmon.step(samples=…)")
             if tokens is not None:
-                tokens = self._counted(tokens, "dlmon.step(tokens=…)")
-            self._steps.step(held, lambda: _numbers(metrics or {}), tokens)
+                tokens = self._count_of(tokens, "dlmon.step(tokens=…)")
+            self._steps.step(size, lambda: _numbers(metrics or {}), tokens)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self.turn_off(error)
 
@@ -261,7 +254,7 @@ class Training:
 
     @_safe
     def end(self) -> None:
-        """End the loop; an epoch that has not ended was cut short."""
+        """End the loop, and cut an epoch that has not ended."""
         global _current
         if _current is self:
             _current = None
@@ -274,7 +267,7 @@ class Training:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return metrics as numbers: a tensor may change before the side thread looks at it."""
+    """Return metrics as numbers: a tensor may change before the side thread reads it."""
     numbers = {}
     for name, metric in metrics.items():
         try:
@@ -293,10 +286,14 @@ training = Training
 
 
 def step(samples: int | None = None, *, tokens: int | None = None, **metrics: Any) -> None:
-    """Report that a step has ended, and how many samples it had: `dlmon.step(32, loss=0.3)`.
+    """Report that a step has ended: `dlmon.step(32, loss=0.3)`.
 
-    Of a language model, `tokens` is how many tokens it had. Without `training` around it, a loop
-    begins with the first one.
+    Without `training` around it, the first step begins a loop.
+
+    Args:
+        samples: samples of the step.
+        tokens: tokens of the step, for a language model.
+        metrics: metrics of the step, by name.
     """
     current = _current
     if current is None:
@@ -309,6 +306,6 @@ def step(samples: int | None = None, *, tokens: int | None = None, **metrics: An
 
 
 def epoch(**metrics: Any) -> None:
-    """Report that an epoch has ended, and what came of it: `dlmon.epoch(loss=0.3)`."""
+    """Report that an epoch has ended, with its metrics: `dlmon.epoch(loss=0.3)`."""
     if _current is not None:
         _current.epoch(metrics)

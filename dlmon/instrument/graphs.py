@@ -1,7 +1,7 @@
-"""Read what PyTorch keeps to go backward from a loss: from what it was computed, and what again.
+"""Read the autograd graph of a loss: its inputs, its weights, and recomputed products.
 
-It is looked at before a script goes backward, of its first losses only; nothing in it is changed,
-and nothing that a hook has put away is asked for, as that may compute it again.
+Only the graphs of a script's first losses are read, before it goes backward. Nothing is changed,
+and saved tensors are never unpacked, as that may compute them again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from dlmon.instrument.tokens import DIMENSIONS, is_integer
 
-# Of what is deeper, nothing is known.
+# Larger graphs are not read.
 MOST_NODES = 10_000
-# Between a weight and its product it may be turned, and copied as another type.
+# The most nodes between a weight and its product, which transpose it or change its type.
 _MOST_VIEWS = 4
 
 _WEIGHT = "torch::autograd::AccumulateGrad"
@@ -25,44 +25,43 @@ _CHECKPOINT = "torch.utils.checkpoint"
 
 
 def nodes_behind(loss: Any) -> Iterator[Any]:
-    """Yield each node of the graph that goes backward from a loss.
+    """Yield each node of the graph of a loss.
 
     Raises:
-        LookupError: there are too many.
+        LookupError: there are too many nodes.
     """
-    seen: set[Any] = set()
-    left = [loss.grad_fn]
-    while left:
-        node = left.pop()
-        if node is None or node in seen:
+    visited: set[Any] = set()
+    pending = [loss.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in visited:
             continue
-        if len(seen) >= MOST_NODES:
+        if len(visited) >= MOST_NODES:
             raise LookupError("the graph has too many nodes")
-        seen.add(node)
-        left += [following for following, _ in node.next_functions]
+        visited.add(node)
+        pending += [child for child, _ in node.next_functions]
         yield node
 
 
-def _kept(node: Any, names: dict[type, list[str]]) -> Iterator[Any]:
-    """Yield what a node keeps: PyTorch's own functions, and those of a script.
+def _saved_by(node: Any, names: dict[type, list[str]]) -> Iterator[Any]:
+    """Yield the saved tensors of a node, still packed.
 
     Args:
-        node: of the graph.
-        names: the attributes that nodes of a kind keep it in, once they were looked up.
+        node: a node of PyTorch or of a script's own function.
+        names: a cache of the attributes with saved tensors, by kind of node.
     """
     kind = type(node)
     if kind not in names:
         names[kind] = [name for name in dir(kind) if name.startswith("_raw_saved_")]
     for name in names[kind]:
-        kept = getattr(node, name)
-        yield from kept if isinstance(kept, (tuple, list)) else (kept,)
+        saved = getattr(node, name)
+        yield from saved if isinstance(saved, (tuple, list)) else (saved,)
 
 
 def integers_and_weights_behind(loss: Any) -> tuple[set[int], set[int]]:
-    """Return what a loss was computed with: how large its integers are, and which weights train.
+    """Return the sizes of integer arrays in a loss's graph, and the ids of its trained weights.
 
-    The integers are arrays of two dimensions: they are kept where a table is looked up, or by what
-    `torch.compile` made. The weights are given by their ids.
+    The arrays have two dimensions; lookups in a table save them, and so does `torch.compile`.
     """
     torch = sys.modules["torch"]
     sizes: set[int] = set()
@@ -71,9 +70,9 @@ def integers_and_weights_behind(loss: Any) -> tuple[set[int], set[int]]:
         if node.name() == _WEIGHT:
             weights.add(id(node.variable))
         indices = getattr(node, "_raw_saved_indices", None)
-        kept = getattr(node, "_raw_saved_tensors", ()) if indices is None else (indices,)
-        for each in kept:
-            array: Any = getattr(each, "data", None)
+        tensors = getattr(node, "_raw_saved_tensors", ()) if indices is None else (indices,)
+        for tensor in tensors:
+            array: Any = getattr(tensor, "data", None)
             if type(array) is torch.Tensor and len(array.shape) == DIMENSIONS and is_integer(array):
                 rows, length = array.shape
                 sizes.add(rows * length)
@@ -81,30 +80,30 @@ def integers_and_weights_behind(loss: Any) -> tuple[set[int], set[int]]:
 
 
 def calls_behind(loss: Any) -> int | None:
-    """Return how many calls of a network a loss was computed with; None where that isn't seen.
+    """Return the number of calls of a network in a loss's graph; None if the graph hides them.
 
-    A weight is used once in each call, at least one of them.
+    Each call uses every weight at least once, and some weight exactly once.
     """
     uses: Counter[int] = Counter()
     try:
         for node in nodes_behind(loss):
-            for following, _ in node.next_functions:
-                if following is not None and following.name() == _WEIGHT:
-                    uses[id(following.variable)] += 1
-    except Exception:  # noqa: BLE001 - whatever it is, the calls that were seen count
+            for child, _ in node.next_functions:
+                if child is not None and child.name() == _WEIGHT:
+                    uses[id(child.variable)] += 1
+    except Exception:  # noqa: BLE001 - then the calls that hooks have seen count
         return None
     return min(uses.values(), default=None)
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Which weights' products are computed again for the way back; weights are given by their id.
+    """The ids of weights whose products are computed again in the backward pass.
 
     Attributes:
-        reached: the weights that train, as far as the graph shows them.
-        again: those of them whose products are computed again.
-        hides_others: whether weights that train, and aren't in the graph, are so too.
-        last: those whose product is what a checkpoint ends with: it isn't computed again.
+        reached: all trained weights in the graph.
+        again: the weights whose products are computed again.
+        hides_others: the products of trained weights outside of the graph are computed again too.
+        last: weights whose product ends a checkpoint, which isn't computed again.
     """
 
     reached: frozenset[int]
@@ -114,10 +113,10 @@ class Recomputed:
 
 
 def recomputed_behind(loss: Any) -> Recomputed | None:
-    """Return what is computed again on the way back from a loss; None where that isn't seen.
+    """Return the recomputed weights in the graph of a loss; None if the graph hides them.
 
-    What `torch.utils.checkpoint` does not keep it has a holder for, until the last one is filled:
-    what is computed after that, it does not compute again.
+    `torch.utils.checkpoint` saves a holder in place of each tensor. It stops recomputing once the
+    last holder is filled, so later products aren't computed again.
     """
     reached, again = set(), set()
     names: dict[type, list[str]] = {}
@@ -130,14 +129,14 @@ def recomputed_behind(loss: Any) -> Recomputed | None:
         elif name == _COMPILED:
             return None
         hides_others |= name == _REENTRANT
-        for kept in _kept(node, names):
-            if not hasattr(kept, "unpack_hook"):
-                # This PyTorch doesn't say it.
+        for saved in _saved_by(node, names):
+            if not hasattr(saved, "unpack_hook"):
+                # This version of PyTorch doesn't expose it.
                 return None
-            if type(kept.data).__module__ == _CHECKPOINT:
+            if type(saved.data).__module__ == _CHECKPOINT:
                 weights, number = _weights_of(node), node._sequence_nr()
                 again |= weights
-                for cell in kept.unpack_hook.__closure__ or ():
+                for cell in saved.unpack_hook.__closure__ or ():
                     region = id(cell.cell_contents)
                     if number >= ends.get(region, (0, weights))[0]:
                         ends[region] = number, weights
@@ -146,35 +145,35 @@ def recomputed_behind(loss: Any) -> Recomputed | None:
 
 
 def _weights_of(node: Any) -> set[int]:
-    """Return the weights that a node's product is made with."""
+    """Return the ids of the weights that a node multiplies with."""
     weights = set()
-    for following, _ in node.next_functions:
+    for child, _ in node.next_functions:
         for _ in range(_MOST_VIEWS):
-            if following is None or following.name() == _WEIGHT:
+            if child is None or child.name() == _WEIGHT:
                 break
-            after = following.next_functions
-            following = after[0][0] if len(after) == 1 else None
-        if following is not None and following.name() == _WEIGHT:
-            weights.add(id(following.variable))
+            grandchildren = child.next_functions
+            child = grandchildren[0][0] if len(grandchildren) == 1 else None
+        if child is not None and child.name() == _WEIGHT:
+            weights.add(id(child.variable))
     return weights
 
 
 class FirstLoss:
-    """Keeps what the first loss of a script says, until somebody asks for it."""
+    """Keeps the recomputed weights of a script's first loss, until they are asked for."""
 
     def __init__(self) -> None:
         self.is_on = True
-        """Whether `went_backward` wants to know."""
+        """`went_backward` waits for a loss."""
         self._recomputed: Recomputed | None = None
 
     def went_backward(self, loss: Any) -> None:
         self.is_on = False
         try:
             self._recomputed = recomputed_behind(loss)
-        except Exception:  # noqa: BLE001 - whatever it is, the network says it itself then
+        except Exception:  # noqa: BLE001 - then the network's own switches tell
             self._recomputed = None
 
     def seen(self) -> Recomputed | None:
-        """Return what is computed again of that loss, and look at no other one."""
+        """Return the recomputed weights of the first loss, and read no other loss."""
         self.is_on = False
         return self._recomputed

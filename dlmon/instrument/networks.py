@@ -1,12 +1,13 @@
-"""Read what a network of PyTorch's consists of: the operations that a token takes in training.
+"""Describe a PyTorch network, and count the operations of training on one token.
 
-Once, as a loop begins: no step costs anything. PyTorch is there then, and never imported from here.
+This runs once, as a loop begins, so no step costs anything. PyTorch is never imported here.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -25,120 +26,132 @@ CONVOLUTIONS = "convolutions take more operations than they have weights"
 NO_EXPERTS = "its configuration does not say how many of its experts a token takes"
 FLOAT32, TF32 = "float32", "tf32"
 
-# What configurations call one thing: those of transformers, of nanoGPT, and like them.
+# Names in the configurations of transformers, nanoGPT and others.
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token")
-# No configuration of a network that computes has more of them.
+# A larger number in a configuration is not believed.
 _MOST = 1 << 24
 _MATRIX = 2
 
 
 class Autocast:
-    """Notes the type that autocast has products computed in, until somebody asks for it."""
+    """Notes the precision of products under autocast, until it is asked for."""
 
     def __init__(self) -> None:
         self._kind: Any = None
-        self._own: Any = None
-        self._ours: Any = None
-        self._seen: str | None = None
+        self._original: Any = None
+        self._wrapper: Any = None
+        self._precision: str | None = None
 
     def watch(self, kind: Any) -> None:
-        own = kind.__enter__
+        original = kind.__enter__
 
-        @wraps(own)
+        @wraps(original)
         def __enter__(context: Any) -> Any:
-            entered = own(context)
+            result = original(context)
             if getattr(context, "_enabled", False) and sys.modules["torch"].is_grad_enabled():
-                self._seen = _named(getattr(context, "fast_dtype", None))
-            return entered
+                self._precision = _name_of_dtype(getattr(context, "fast_dtype", None))
+            return result
 
-        self._kind, self._own, self._ours = kind, own, __enter__
+        self._kind, self._original, self._wrapper = kind, original, __enter__
         kind.__enter__ = __enter__
 
     def seen(self) -> str | None:
-        """Return it, and watch no more: no later step costs anything."""
-        if self._kind is not None and self._kind.__enter__ is self._ours:
-            self._kind.__enter__ = self._own
-        return self._seen
+        """Return the precision, and stop watching, so that no later step costs anything."""
+        if self._kind is not None and self._kind.__enter__ is self._wrapper:
+            self._kind.__enter__ = self._original
+        return self._precision
 
 
 @dataclass
 class _Parameter:
-    """A parameter, with what holds it: one that is tied is held by several modules."""
+    """A parameter and its holders, which are several modules if it is tied."""
 
     shape: tuple[int, ...]
     trains: bool
     dtype: Any
-    own: int | None = None
-    """The id of what a loss was computed with; None of a part of it."""
-    again: bool = False
-    """Whether its product is computed again for the way back."""
+    graph_id: int | None = None
+    """Its id in the graph of a loss; None for a part of a flat parameter."""
+    recomputed: bool = False
+    """Its product is computed again in the backward pass."""
     holders: list[tuple[str, Any, str]] = field(default_factory=list)
+    """The path of each module, the module, and the parameter's name in it."""
 
     @property
     def multiplies(self) -> bool:
-        """Whether it is a matrix that every token is multiplied with."""
-        return len(self.shape) >= _MATRIX and any(_multiplies(self, *one) for one in self.holders)
+        """It is a matrix that every token is multiplied with."""
+        is_matrix = len(self.shape) >= _MATRIX
+        return is_matrix and any(_multiplies(self, *holder) for holder in self.holders)
+
+    @property
+    def layer(self) -> str | None:
+        """The path of the numbered layer that holds it; None outside of layers."""
+        words = self.holders[0][0].split(".")
+        ends = [number for number, word in enumerate(words, 1) if word.isdecimal()]
+        return ".".join(words[: ends[0]]) if ends else None
 
 
 def _multiplies(parameter: _Parameter, path: str, module: Any, name: str) -> bool:
     kinds = " ".join(kind.__name__ for kind in type(module).__mro__)
-    own = f"{path.rpartition('.')[2]}.{name}".lower()
-    # What is looked up, or added to every token; a pooler takes one token of a sequence.
-    is_added = parameter.shape[0] == 1 or "embed" in own or "pos" in own.split("_")
+    own_path = f"{path.rpartition('.')[2]}.{name}".lower()
+    # Embeddings are looked up or added to every token; a pooler takes one token of a sequence.
+    is_added = parameter.shape[0] == 1 or "embed" in own_path or "pos" in own_path.split("_")
     return not ("Embedding" in kinds or is_added or "pooler" in path)
 
 
 def network_of(optimizer: Any) -> Any:
-    """Return the outermost module that holds what an optimiser changes; None where there is none.
+    """Return the outermost module that holds an optimizer's parameters; None if there is none.
 
     Raises:
-        LookupError: why several networks train.
+        LookupError: several networks train; the message says so.
     """
     torch = sys.modules["torch"]
-    every = living(torch.nn.Module, torch.optim.Optimizer)
-    modules = [one for one in every if isinstance(one, torch.nn.Module)]
-    changed = {id(one) for one in _changed_by(optimizer)}
-    outermost = [
-        ({id(one) for one in network.parameters()}, network)
-        for network in networks_of(changed, modules)
-    ]
-    held, found = max(outermost, key=lambda one: len(one[0] & changed), default=(set(), None))
-    if found is not None and not held >= changed:
+    objects = living(torch.nn.Module, torch.optim.Optimizer)
+    modules = [module for module in objects if isinstance(module, torch.nn.Module)]
+    trained = {id(parameter) for parameter in _parameters_of(optimizer)}
+    held, network = max(
+        (
+            ({id(parameter) for parameter in network.parameters()}, network)
+            for network in networks_of(trained, modules)
+        ),
+        key=lambda pair: len(pair[0] & trained),
+        default=(set(), None),
+    )
+    if network is not None and not held >= trained:
         raise LookupError(SEVERAL)
-    for other in every:
-        its = [one for one in _changed_by(other) if getattr(one, "grad", None) is not None]
-        if its and not any(id(one) in held for one in its):
+    for other in objects:
+        parameters = [p for p in _parameters_of(other) if getattr(p, "grad", None) is not None]
+        if parameters and not any(id(parameter) in held for parameter in parameters):
             raise LookupError(SEVERAL)
-    return found
+    return network
 
 
 def will_step() -> Any:
-    """Return the first optimiser whose parameters have gradients; None where none has."""
-    known = living(sys.modules["torch"].optim.Optimizer)
-    having = (one for one in known if any(each.grad is not None for each in _changed_by(one)))
-    return next(having, None)
+    """Return the first optimizer whose parameters have gradients; None if there is none."""
+    for optimizer in living(sys.modules["torch"].optim.Optimizer):
+        if any(parameter.grad is not None for parameter in _parameters_of(optimizer)):
+            return optimizer
+    return None
 
 
-def _changed_by(optimizer: Any) -> Iterator[Any]:
+def _parameters_of(optimizer: Any) -> Iterator[Any]:
     for group in vars(optimizer).get("param_groups") or ():
         yield from group["params"]
 
 
 def part_that_is_called(network: Any, called: Iterable[Any]) -> Any:
-    """Return the smallest part of a network that holds all its modules which a script called.
+    """Return the smallest part of a network that holds all modules that the script called.
 
-    A holder of a network and of a frozen copy is not called itself. Where no module was seen to be
-    called, it is all of it.
+    A module that holds a network and its frozen copy isn't called itself. If no module was called,
+    the part is the whole network.
     """
-    inside = {id(module) for module in network.modules()}
-    left = {id(module) for module in called} & inside
-    while left and id(network) not in left:
+    called_ids = {id(module) for module in called} & {id(module) for module in network.modules()}
+    while called_ids and id(network) not in called_ids:
         parts = [
-            part for part in network.children() if left <= {id(module) for module in part.modules()}
+            part for part in network.children() if called_ids <= {id(m) for m in part.modules()}
         ]
         if len(parts) != 1:
             break
@@ -152,13 +165,13 @@ def describe_network(
     recomputed: Recomputed | None = None,
     called: Iterable[Any] = (),
 ) -> dict[str, Any]:
-    """Return fields of `Model` of the network that an optimiser changes; `why` has the reasons.
+    """Return the fields of `Model` for the network that an optimizer trains.
 
     Args:
-        optimizer: the one that steps.
-        autocast: the type that autocast has products computed in, where it does.
-        recomputed: what a loss of it says is computed again for the way back.
-        called: the modules that the script called itself for the first loss.
+        optimizer: the optimizer that steps.
+        autocast: the precision of products under autocast, if it is used.
+        recomputed: the recomputed weights in the graph of a loss, if known.
+        called: the modules that the script called for the first loss.
     """
     try:
         network = network_of(optimizer)
@@ -167,83 +180,83 @@ def describe_network(
         network = part_that_is_called(network, called)
     except LookupError as error:
         return {"why": {"flops_per_token": error.args[0]}}
-    every = list(_parameters(network))
-    _mark_recomputed(network, every, recomputed)
-    known: dict[str, Any] = {
+    parameters = list(_parameters(network))
+    _mark_recomputed(network, parameters, recomputed)
+    fields: dict[str, Any] = {
         "network": _name_of(_unwrapped(network)),
-        "parameters": sum(math.prod(one.shape) for one in every),
-        "compute_precision": _precision(network, every, autocast),
-        "computes_again": bool(_recomputing(network)) or any(one.again for one in every),
+        "parameters": sum(math.prod(parameter.shape) for parameter in parameters),
+        "compute_precision": _precision(network, parameters, autocast),
+        "computes_again": bool(_checkpointed_paths(network))
+        or any(parameter.recomputed for parameter in parameters),
     }
     try:
-        operations = operations_of(*_weights_and_attention(network, every))
-        known |= {
+        operations = operations_of(*_weights_and_attention(network, parameters))
+        fields |= {
             "flops_per_token": operations.per_token,
             "attention_flops": dict(operations.attention),
             "recomputed_flops_per_token": operations.recomputed,
             "flops_from": operations.source,
         }
     except LookupError as error:
-        known["why"] = {"flops_per_token": error.args[0]}
-    return {name: value for name, value in known.items() if value}
+        fields["why"] = {"flops_per_token": error.args[0]}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _unwrapped(network: Any) -> Any:
-    """Return the script's own module, without what compiles it or shares it among ranks."""
+    """Return the script's own module, without wrappers for compilation or ranks."""
     wrappers = ("_orig_mod", "_fsdp_wrapped_module", "module")
     while True:
-        own = vars(network).get("_modules") or {}
-        within = next((own[name] for name in wrappers if own.get(name) is not None), None)
-        if within is None or len(own) > 1:
+        children = vars(network).get("_modules") or {}
+        inner = next((children[n] for n in wrappers if children.get(n) is not None), None)
+        if inner is None or len(children) > 1:
             return network
-        network = within
+        network = inner
 
 
 def _name_of(network: Any) -> str:
     kind = type(network)
-    # FSDP makes a class of its own of each.
-    is_made = kind.__bases__[0].__name__ == "FSDPModule" and len(kind.__bases__) > 1
-    return str((kind.__bases__[1] if is_made else kind).__name__)
+    # FSDP derives a class from each module's.
+    is_derived = kind.__bases__[0].__name__ == "FSDPModule" and len(kind.__bases__) > 1
+    return str((kind.__bases__[1] if is_derived else kind).__name__)
 
 
 def _parameters(network: Any) -> Iterator[_Parameter]:
-    """Yield every parameter once, as large as it is where ranks hold a part of it each."""
-    found: dict[Any, _Parameter] = {}
-    shared: set[tuple[int, str]] = set()
+    """Yield every parameter once, in full size even if ranks hold parts of it."""
+    parameters: dict[Any, _Parameter] = {}
+    flat_names: set[tuple[int, str]] = set()
     modules = list(network.named_modules())
+    paths = {id(module): path for path, module in modules}
     for path, module in modules:
+        # FSDP flattens the parameters of several modules into one.
         flat = getattr(vars(module).get("_handle"), "flat_param", None)
         if flat is None:
             continue
-        # Of FSDP, which keeps those of several modules as one.
-        paths = {id(one): name for name, one in modules}
-        places = {}
+        parts = {}
         for number, info in enumerate(flat._param_infos):
             shape = tuple(map(int, flat._shapes[number]))
-            one = _Parameter(shape, bool(flat.requires_grad), flat.dtype)
-            found[id(flat), number] = places[id(info.module), info.param_name] = one
-            one.holders.append((paths.get(id(info.module), path), info.module, info.param_name))
+            part = _Parameter(shape, bool(flat.requires_grad), flat.dtype)
+            parameters[id(flat), number] = parts[id(info.module), info.param_name] = part
+            part.holders.append((paths.get(id(info.module), path), info.module, info.param_name))
         for info in flat._shared_param_infos:
-            one = places[id(info.prim_module), info.prim_param_name]
-            place = paths.get(id(info.module), path)
-            one.holders.append((place, info.module, info.param_name))
-            shared.add((id(info.module), info.param_name))
-        shared |= places.keys()
+            part = parts[id(info.prim_module), info.prim_param_name]
+            part.holders.append((paths.get(id(info.module), path), info.module, info.param_name))
+            flat_names.add((id(info.module), info.param_name))
+        flat_names |= parts.keys()
     for path, module in modules:
-        for name, parameter in module._parameters.items():
-            is_flat = hasattr(parameter, "_param_infos")
-            if parameter is None or is_flat or (id(module), name) in shared:
+        for name, tensor in module._parameters.items():
+            is_flat = hasattr(tensor, "_param_infos")
+            if tensor is None or is_flat or (id(module), name) in flat_names:
                 continue
-            key = id(parameter)
-            if key not in found:
-                trains = bool(parameter.requires_grad)
-                found[key] = _Parameter(_shape(parameter), trains, parameter.dtype, key)
-            found[key].holders.append((path, module, name))
-    yield from found.values()
+            key = id(tensor)
+            if key not in parameters:
+                trains = bool(tensor.requires_grad)
+                parameters[key] = _Parameter(_shape(tensor), trains, tensor.dtype, key)
+            parameters[key].holders.append((path, module, name))
+    yield from parameters.values()
 
 
 def _shape(parameter: Any) -> tuple[int, ...]:
-    """Return a parameter's whole shape: what shares it, or packs it, keeps that beside it."""
+    """Return a parameter's whole shape, also if it is sharded by DeepSpeed or quantised."""
     packed = getattr(parameter, "quant_state", None)
     for shape in (getattr(parameter, "ds_shape", None), getattr(packed, "shape", None)):
         if shape is not None:
@@ -252,9 +265,9 @@ def _shape(parameter: Any) -> tuple[int, ...]:
 
 
 def _weights_and_attention(
-    network: Any, every: Iterable[_Parameter]
+    network: Any, parameters: list[_Parameter]
 ) -> tuple[list[Weight], dict[str, int]]:
-    config = _config_of(network, every)
+    config = _config_of(network, parameters)
     if config.get("is_encoder_decoder") is True:
         raise LookupError(TWO_SEQUENCES)
     if any(config.get(name) is not None for name in ("vision_config", "audio_config")):
@@ -263,61 +276,60 @@ def _weights_and_attention(
     groups = _number(config, ("num_hidden_groups",))
     if groups is not None and layers is not None and groups < layers:
         raise LookupError(SHARED_LAYERS)
-    experts, taken = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
+    experts, experts_per_token = _number(config, _EXPERTS), _number(config, _PER_TOKEN)
     weights: list[Weight] = []
-    last: list[Weight] = []
-    trained = {_layer_of(one) for one in every if one.trains}
-    for one in every:
-        layer = _layer_of(one)
-        # What tokens are looked up in first, a head may multiply with at the end.
-        is_looked_up = not one.multiplies or not _multiplies(one, *one.holders[0])
-        # In a layer, the order of its parts is not that of their computation.
+    last_weights: list[Weight] = []
+    trained_layers = {parameter.layer for parameter in parameters if parameter.trains}
+    for parameter in parameters:
+        layer = parameter.layer
+        # A tied embedding is looked up first, and multiplies in the head at the end.
+        is_looked_up = not (parameter.multiplies and _multiplies(parameter, *parameter.holders[0]))
+        # In a layer, parameters are not in the order of their computation.
         if is_looked_up or layer is not None:
-            weights.append(Weight(0, one.trains if layer is None else layer in trained))
-        if not one.multiplies:
+            trains = parameter.trains if layer is None else layer in trained_layers
+            weights.append(Weight(0, trains))
+        if not parameter.multiplies:
             continue
-        path, holder, _ = one.holders[0]
-        if len(one.shape) > _MATRIX and "Conv" in type(holder).__name__:
+        path, holder, _ = parameter.holders[0]
+        if len(parameter.shape) > _MATRIX and "Conv" in type(holder).__name__:
             raise LookupError(CONVOLUTIONS)
         active = 1.0
         if "experts" in path.split("."):
-            if not experts or not taken:
+            if not experts or not experts_per_token:
                 raise LookupError(NO_EXPERTS)
-            active = min(1.0, taken / experts)
-        weight = Weight(math.prod(one.shape), one.trains, active, one.again)
-        (last if is_looked_up else weights).append(weight)
-    return weights + last, _attention(config, layers)
+            active = min(1.0, experts_per_token / experts)
+        size = math.prod(parameter.shape)
+        weight = Weight(size, parameter.trains, active, parameter.recomputed)
+        (last_weights if is_looked_up else weights).append(weight)
+    return weights + last_weights, _attention(config, layers)
 
 
-def _mark_recomputed(network: Any, every: list[_Parameter], seen: Recomputed | None) -> None:
-    """Note whose products are computed again for the way back.
+def _mark_recomputed(
+    network: Any, parameters: list[_Parameter], in_graph: Recomputed | None
+) -> None:
+    """Mark the parameters whose products are computed again in the backward pass.
 
-    A loss says it of what trains; what is frozen is as the others of its layer. Where no loss says
-    it, as of what is compiled or shared among ranks, the network's own switches do.
+    The graph of a loss shows the trained ones; frozen ones follow the others of their layer.
+    Without a graph of them (compiled, or sharded among ranks), the network's own switches tell.
     """
-    known = {one.own for one in every if one.trains}
-    if seen is None or not seen.reached & known:
-        switched = _recomputing(network)
-        for one in every:
-            path = f"{one.holders[0][0]}."
-            one.again = _layer_of(one) is not None and path.startswith(switched)
+    trained = {parameter.graph_id for parameter in parameters if parameter.trains}
+    if in_graph is None or not in_graph.reached & trained:
+        paths = _checkpointed_paths(network)
+        for parameter in parameters:
+            is_checkpointed = f"{parameter.holders[0][0]}.".startswith(paths)
+            parameter.recomputed = parameter.layer is not None and is_checkpointed
         return
-    again = seen.again | (known - seen.reached if seen.hides_others else set())
-    layers = {_layer_of(one) for one in every if one.own in again} - {None}
-    for one in every:
-        is_beside = not one.trains and _layer_of(one) in layers
-        one.again = one.own not in seen.last and (one.own in again or is_beside)
+    again = in_graph.again | (trained - in_graph.reached if in_graph.hides_others else set())
+    layers = {parameter.layer for parameter in parameters if parameter.graph_id in again} - {None}
+    for parameter in parameters:
+        is_frozen_beside = not parameter.trains and parameter.layer in layers
+        parameter.recomputed = parameter.graph_id not in in_graph.last and (
+            parameter.graph_id in again or is_frozen_beside
+        )
 
 
-def _layer_of(parameter: _Parameter) -> str | None:
-    """Return the path of the numbered layer that holds a parameter, if one does."""
-    words = parameter.holders[0][0].split(".")
-    ends = [number for number, word in enumerate(words, 1) if word.isdecimal()]
-    return ".".join(words[: ends[0]]) if ends else None
-
-
-def _recomputing(network: Any) -> tuple[str, ...]:
-    """Return where those modules are whose activations are computed again for the way back."""
+def _checkpointed_paths(network: Any) -> tuple[str, ...]:
+    """Return the paths of modules with activation checkpointing."""
     return tuple(
         f"{path}." if path else ""
         for path, module in network.named_modules()
@@ -326,33 +338,33 @@ def _recomputing(network: Any) -> tuple[str, ...]:
     )
 
 
-def _config_of(network: Any, every: Iterable[_Parameter]) -> Mapping[str, Any]:
-    """Return the configuration of the outermost module that has one of the network itself.
+def _config_of(network: Any, parameters: list[_Parameter]) -> Mapping[str, Any]:
+    """Return the outermost configuration that fits the network; empty if there is none.
 
-    A script may call anything a configuration: its number of layers must be one of the network's,
-    and its width a side of a weight.
+    A `config` may be anything: its number of layers must be that of a list of modules, and its
+    width a side of a weight.
     """
-    sides = {side for one in every for side in one.shape}
-    lists = {len(vars(module).get("_modules") or ()) for module in network.modules()}
+    sides = {side for parameter in parameters for side in parameter.shape}
+    lengths = {len(vars(module).get("_modules") or ()) for module in network.modules()}
     for module in network.modules():
         config = vars(module).get("config")
-        known = config if isinstance(config, Mapping) else getattr(config, "__dict__", None)
-        if not isinstance(known, Mapping):
+        values = config if isinstance(config, Mapping) else getattr(config, "__dict__", None)
+        if not isinstance(values, Mapping):
             continue
-        # What transformers nests within, and what it calls by another name, is asked for.
-        text = getattr(known.get("text_config"), "__dict__", None)
-        known = {**known, **(text or {}), **_renamed(config)}
-        if _number(known, _HIDDEN) in sides and _number(known, _LAYERS) in lists:
-            return known
+        # In transformers, values may be nested, or have other names.
+        text = getattr(values.get("text_config"), "__dict__", None)
+        values = {**values, **(text or {}), **_by_other_names(config)}
+        if _number(values, _HIDDEN) in sides and _number(values, _LAYERS) in lengths:
+            return values
     return {}
 
 
-def _renamed(config: Any) -> dict[str, Any]:
+def _by_other_names(config: Any) -> dict[str, Any]:
     names = getattr(type(config), "attribute_map", None)
     if not isinstance(names, Mapping):
         return {}
-    own = vars(config)
-    return {name: own[its] for name, its in names.items() if its in own}
+    values = vars(config)
+    return {name: values[attribute] for name, attribute in names.items() if attribute in values}
 
 
 def _number(config: Mapping[str, Any], names: Iterable[str]) -> int | None:
@@ -364,13 +376,13 @@ def _number(config: Mapping[str, Any], names: Iterable[str]) -> int | None:
 
 
 def _attention(config: Mapping[str, Any], layers: int | None) -> dict[str, int]:
-    """Return layers · width of attention, by how many tokens back they look."""
+    """Return layers · width of attention, by the number of tokens that it looks back."""
     hidden, heads = _number(config, _HIDDEN), _number(config, _HEADS)
     if layers is None or hidden is None or heads is None:
         return {}
-    each = _number(config, ("head_dim",))
-    width = heads * each if each else hidden
-    # Where keys and values differ in size, as DeepSeek's.
+    head_width = _number(config, ("head_dim",))
+    width = heads * head_width if head_width else hidden
+    # In DeepSeek, keys and values differ in size.
     parts = [
         _number(config, (name,)) for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     ]
@@ -381,38 +393,36 @@ def _attention(config: Mapping[str, Any], layers: int | None) -> dict[str, int]:
     kinds = config.get("layer_types")
     if not isinstance(kinds, (list, tuple)) or len(kinds) != layers:
         return {span: layers * width}
-    found: dict[str, int] = {}
+    widths: Counter[str] = Counter()
     for kind in kinds:
         if kind in ("full_attention", "sliding_attention"):
-            looks = WHOLE if kind == "full_attention" else span
-            found[looks] = found.get(looks, 0) + width
-    return found
+            widths[WHOLE if kind == "full_attention" else span] += width
+    return widths
 
 
-def _precision(network: Any, every: Iterable[_Parameter], autocast: str | None) -> str | None:
-    """Return what products are computed in: what autocast or FSDP say, else the weights' type."""
+def _precision(network: Any, parameters: list[_Parameter], autocast: str | None) -> str | None:
+    """Return the precision of products: that of FSDP or autocast, else that of most weights."""
     for module in network.modules():
-        # FSDP's, of the first generation and of the second.
+        # The policy of FSDP 1, or of FSDP 2.
         policy = vars(module).get("mixed_precision")
         if hasattr(type(module), "_get_fsdp_state"):
             policy = getattr(module._get_fsdp_state(), "_mp_policy", None)
-        if (kind := getattr(policy, "param_dtype", None)) is not None:
-            return _named(kind)
+        if (dtype := getattr(policy, "param_dtype", None)) is not None:
+            return _name_of_dtype(dtype)
     if autocast is not None:
         return autocast
-    sizes: dict[str, int] = {}
-    for one in every:
-        if one.multiplies and getattr(one.dtype, "is_floating_point", False):
-            name = _named(one.dtype)
-            sizes[name] = sizes.get(name, 0) + math.prod(one.shape)
+    sizes: Counter[str] = Counter()
+    for parameter in parameters:
+        if parameter.multiplies and getattr(parameter.dtype, "is_floating_point", False):
+            sizes[_name_of_dtype(parameter.dtype)] += math.prod(parameter.shape)
     if not sizes:
         return None
-    found = max(sizes, key=lambda name: sizes[name])
-    cuda = any(getattr(one, "is_cuda", False) for one in network.parameters())
-    if found == FLOAT32 and cuda and sys.modules["torch"].backends.cuda.matmul.allow_tf32:
+    [(precision, _)] = sizes.most_common(1)
+    on_gpu = any(getattr(parameter, "is_cuda", False) for parameter in network.parameters())
+    if precision == FLOAT32 and on_gpu and sys.modules["torch"].backends.cuda.matmul.allow_tf32:
         return TF32
-    return found
+    return precision
 
 
-def _named(dtype: Any) -> str:
+def _name_of_dtype(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")

@@ -1,8 +1,7 @@
-"""Name what a framework does while it does not train: it saves, compiles, or collects garbage.
+"""Report the pauses in which a framework saves or compiles.
 
-What saves within what saves is the same pause, and its files count once. Nothing is read: what was
-written is the size of the files. Of what another thread does than the one that trains, training
-does not wait.
+A save inside a save is the same pause, and its files count once. The bytes written are the sizes of
+the files, which are not read. Training does not wait for pauses of other threads.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from typing import Any
 from dlmon.instrument.reporter import Reporter, guarded, wrap
 from dlmon.records import CHECKPOINT, COMPILE, NamedPause
 
-# Compiling comes in many small steps: shorter ones are not even put together.
+# Compilation has many small steps; shorter ones are dropped before pauses are joined.
 _LEAST_STEP_NS = 1_000_000
 _MOST_FILES = 10_000
-# So often it is said of a compilation that it goes on: the process may be ended within it.
+# The interval at which a running compilation is reported: the process may be ended during it.
 _GOES_ON_S = 1.0
 _LONGEST_TEXT = 200
 
@@ -34,7 +33,7 @@ class Pauses:
     """Reports the pauses of this process.
 
     Args:
-        reporter: takes them.
+        reporter: takes the pauses.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -42,18 +41,18 @@ class Pauses:
         self.reporter, self.clock = reporter, clock
         self._local = threading.local()
         self.reasons: list[Any] = []
-        """Why `torch.compile` compiles next, if that was compiled before."""
+        """The reasons why `torch.compile` compiles again."""
         self.has_compiled = False
-        """Whether it has compiled anything."""
+        """`torch.compile` has compiled something."""
         self.goes_on_s = _GOES_ON_S
 
-    def report(self, name: str, begin: int, **known: Any) -> None:
+    def report(self, name: str, begin: int, **fields: Any) -> None:
         """Report a pause of the running thread, which ends now."""
         beside = None if self.reporter.is_trained_here() else True
-        self.reporter.send_or_keep(NamedPause(begin, self.clock(), name, beside=beside, **known))
+        self.reporter.send_or_keep(NamedPause(begin, self.clock(), name, beside=beside, **fields))
 
     def begin_to_report(self, name: str, begin: int) -> threading.Event:
-        """Report again and again, until the event is set, that a pause of this thread goes on."""
+        """Report a pause of this thread again and again, until the event is set."""
         ended = threading.Event()
         beside = None if self.reporter.is_trained_here() else True
 
@@ -66,7 +65,7 @@ class Pauses:
         return ended
 
     def begin_save(self) -> dict[Path, int] | None:
-        """Begin to save; return what takes the sizes of files, None within what saves already."""
+        """Begin a save; return a dict for the sizes of its files, None inside another save."""
         if getattr(self._local, "sizes", None) is not None:
             return None
         sizes: dict[Path, int] = {}
@@ -74,14 +73,15 @@ class Pauses:
         return sizes
 
     def end_save(self, begin: int, sizes: dict[Path, int] | None, paths: Iterable[Any]) -> None:
-        """Report what was saved since then, or add it to what it was saved within."""
-        written: dict[Path, int] = self._local.sizes
+        """Add the files at `paths` to the outermost save, and report that if it is this one."""
+        outermost_sizes: dict[Path, int] = self._local.sizes
         if sizes is not None:
             self._local.sizes = None
+        took_s = (self.clock() - begin) / 1e9
         for path in paths:
             if isinstance(path, (str, os.PathLike)):
                 with contextlib.suppress(OSError, ValueError, TypeError):
-                    written.update(_sizes_of(Path(path).resolve(), (self.clock() - begin) / 1e9))
+                    outermost_sizes.update(_sizes_of(Path(path).resolve(), took_s))
         if sizes is None:
             return
         folder = None
@@ -93,39 +93,40 @@ class Pauses:
 
 @cache
 def pauses_of(reporter: Reporter) -> Pauses:
-    """Return what reports the pauses of this process."""
+    """Return the one `Pauses` of a reporter."""
     return Pauses(reporter)
 
 
 def _sizes_of(path: Path, took_s: float) -> Iterator[tuple[Path, int]]:
-    """Yield the file at a path, or those in it that were written in that time, with their sizes."""
+    """Yield a file, or the files of a folder written in the last `took_s`, with their sizes."""
     if path.is_file():
         yield path, path.stat().st_size
         return
     # The clock of a file system may be a little behind.
     since_s = time.time() - took_s - 1.0
     for file in islice(path.rglob("*"), _MOST_FILES):
-        known = file.stat()
-        if file.is_file() and known.st_mtime >= since_s:
-            yield file, known.st_size
+        status = file.stat()
+        if file.is_file() and status.st_mtime >= since_s:
+            yield file, status.st_size
 
 
 def watch_saves(module: ModuleType, reporter: Reporter, *names: str) -> None:
-    """Watch what saves in a module, functions and methods, as far as it is there.
+    """Report the calls of functions and methods that save, as far as the module has them.
 
-    Where they save is whatever path they are called with.
+    The files are those at all paths among their arguments.
     """
     pauses = pauses_of(reporter)
 
-    def watch(holder: Any, name: str, goes_on: bool) -> None:
+    def watch(holder: Any, name: str, is_async: bool) -> None:
         def begin(*arguments: Any, **named: Any) -> tuple[int, dict[Path, int] | None]:
             return pauses.clock(), pauses.begin_save()
 
         def end(prepared: Any, result: Any, *arguments: Any, **named: Any) -> None:
             begin_ns, sizes = prepared
-            written_by = getattr(named.get("storage_writer"), "path", None)
-            given = () if goes_on else (*arguments, *named.values(), written_by)
-            pauses.end_save(begin_ns, sizes, given)
+            writer_path = getattr(named.get("storage_writer"), "path", None)
+            # An asynchronous save is still writing its files.
+            paths = () if is_async else (*arguments, *named.values(), writer_path)
+            pauses.end_save(begin_ns, sizes, paths)
 
         wrap(holder, name, reporter, before=begin, after=end, always=True)
 
@@ -133,14 +134,13 @@ def watch_saves(module: ModuleType, reporter: Reporter, *names: str) -> None:
         owner, _, name = dotted.rpartition(".")
         holder = getattr(module, owner, None) if owner else module
         if hasattr(holder, name):
-            # What is asynchronous goes on to write after it has returned.
-            watch(holder, name, goes_on="async" in dotted.lower())
+            watch(holder, name, is_async="async" in dotted.lower())
 
 
 def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
-    """Time what `torch.compile` compiles; `module` is torch._dynamo.callback.
+    """Report the compilations of `torch.compile`; `module` is torch._dynamo.callback.
 
-    What a script registers there itself, and takes away, is left alone.
+    The callbacks that a script registers there are left alone.
     """
     pauses, kind = pauses_of(reporter), module.CompilationCallbackHandler
     begin: int | None = None
@@ -172,14 +172,14 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_guards(module: ModuleType, reporter: Reporter) -> None:
-    """Keep why `torch.compile` compiles again; `module` is torch._dynamo.guards."""
+    """Keep the reasons why `torch.compile` compiles again; `module` is torch._dynamo.guards."""
     pauses = pauses_of(reporter)
 
-    def keep(prepared: None, found: Any, *arguments: Any, **named: Any) -> None:
-        if isinstance(found, list):
-            pauses.reasons = found
+    def keep(prepared: None, reasons: Any, *arguments: Any, **named: Any) -> None:
+        if isinstance(reasons, list):
+            pauses.reasons = reasons
 
-    # An earlier version called it by the one reason.
+    # Earlier versions had the singular.
     for name in (
         "get_and_maybe_log_recompilation_reasons",
         "get_and_maybe_log_recompilation_reason",
@@ -189,7 +189,7 @@ def watch_guards(module: ModuleType, reporter: Reporter) -> None:
 
 
 def _guard_that_failed(reason: Any) -> str:
-    """Return a guard as PyTorch writes it, without the number of what was compiled and the code."""
+    """Return the guard in PyTorch's text, without the compilation's number and the code."""
     line, _, _ = str(reason).partition("\n")
     number, colon, guard = line.partition(": ")
     guard = guard if colon and "/" in number and " " not in number else line
@@ -197,11 +197,11 @@ def _guard_that_failed(reason: Any) -> str:
 
 
 def watch_jax(module: ModuleType, reporter: Reporter) -> None:
-    """Time what JAX compiles; `module` is jax._src.monitoring."""
+    """Report the compilations of JAX; `module` is jax._src.monitoring."""
     pauses = pauses_of(reporter)
 
     @guarded(reporter)
-    def compiled(event: str, seconds: float, **known: Any) -> None:
+    def compiled(event: str, seconds: float, **fields: Any) -> None:
         took_ns = int(seconds * 1e9)
         if event.startswith("/jax/core/compile/") and took_ns >= _LEAST_STEP_NS:
             pauses.report(COMPILE, pauses.clock() - took_ns)

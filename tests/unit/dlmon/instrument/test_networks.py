@@ -273,7 +273,7 @@ def test_autocast_is_watched_until_it_is_asked_for(torch):
     watched.watch(autocast)
     torch.is_grad_enabled = lambda: False
     with autocast():
-        assert watched._seen is None
+        assert watched._precision is None
     torch.is_grad_enabled = lambda: True
     with autocast() as entered:
         assert isinstance(entered, autocast)

@@ -1,6 +1,6 @@
-"""Count the rounds of XGBoost and LightGBM: each is a step of a loop without epochs.
+"""Count the boosting rounds of XGBoost and LightGBM as steps of a loop without epochs.
 
-`train` and `cv` get one more callback, the first; those of a script stay as they are.
+`train` and `cv` get a callback of ours before the script's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
 
     def callback_of(ended: Callable[..., None]) -> Any:
         class CountsRounds(base):  # type: ignore[misc]
-            """Reports to dlmon each round that has ended."""
+            """Reports each round to dlmon."""
 
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-                ended(None, lambda: dict(_of_xgboost(evals_log)))
+                ended(None, lambda: dict(_xgboost_metrics(evals_log)))
                 return False
 
         return CountsRounds()
@@ -49,10 +49,10 @@ def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
 
     def callback_of(ended: Callable[..., None]) -> Any:
         def count(environment: Any) -> None:
-            """Report to dlmon a round that has ended."""
-            ended(None, lambda: dict(_of_lightgbm(environment.evaluation_result_list)))
+            """Report a round to dlmon."""
+            ended(None, lambda: dict(_lightgbm_metrics(environment.evaluation_result_list)))
 
-        # Before what stops early, which raises.
+        # Before the callback for early stopping, which raises.
         count.order = 0  # type: ignore[attr-defined]
         return count
 
@@ -61,36 +61,36 @@ def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
 
 
 def _counting(
-    following: Callable[..., Any],
+    function: Callable[..., Any],
     package: str,
     callback_of: Callable[[Callable[..., None]], Any],
     reporter: Reporter,
 ) -> Callable[..., Any]:
-    """Return `train` or `cv` with a callback more."""
-    signature = inspect.signature(following)
+    """Return `train` or `cv` with one more callback."""
+    signature = inspect.signature(function)
 
     @guarded(reporter)
     def begin(arguments: tuple[Any, ...], named: dict[str, Any]) -> Steps | None:
-        """Begin to count, by one callback more in `named`; None where that cannot be."""
-        # By the names alone: XGBoost also takes by place what its signature has by name only.
-        given = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
-        callbacks = given.get("callbacks")
-        by_place = "callbacks" in given and "callbacks" not in named
-        if by_place or (callbacks is not None and not isinstance(callbacks, Iterable)):
+        """Add our callback to `named`, and return the loop; None if that is impossible."""
+        # XGBoost accepts its keyword-only parameters by position too, so `bind` can't be used.
+        values = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
+        callbacks = values.get("callbacks")
+        by_position = "callbacks" in values and "callbacks" not in named
+        if by_position or (callbacks is not None and not isinstance(callbacks, Iterable)):
             return None
-        if not given.keys() <= signature.parameters.keys():
-            # The package says itself what is wrong.
+        if not values.keys() <= signature.parameters.keys():
+            # The package raises the error itself.
             return None
         if reporter.owner == package or not reporter.take(package):
             return None
         default = signature.parameters["num_boost_round"].default
-        asked, parameters = given.get("num_boost_round", default), given.get("params")
+        steps, parameters = values.get("num_boost_round", default), values.get("params")
         device = dict(device_of_boosting(parameters if isinstance(parameters, Mapping) else {}))
         rounds = Steps(reporter)
         is_on = rounds.begin(
             package,
             getattr(sys.modules.get(package), "__version__", None),
-            steps=asked if isinstance(asked, int) and asked > 0 else None,
+            steps=steps if isinstance(steps, int) and steps > 0 else None,
             has_epochs=False,
             why={**_WHY, **device.pop("why", {})},
             **device,
@@ -101,11 +101,11 @@ def _counting(
         named["callbacks"] = [callback_of(guarded(reporter)(rounds.step)), *(callbacks or ())]
         return rounds
 
-    @wraps(following)
+    @wraps(function)
     def train(*arguments: Any, **named: Any) -> Any:
         rounds = begin(arguments, named) if reporter.is_on else None
         try:
-            return following(*arguments, **named)
+            return function(*arguments, **named)
         except BaseException as error:
             hide_this_frame(error)
             raise
@@ -116,14 +116,14 @@ def _counting(
     return train
 
 
-def _of_xgboost(evals_log: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield what was measured in the last round, by the names that XGBoost prints."""
+def _xgboost_metrics(evals_log: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the metrics of the last round, by the names that XGBoost prints."""
     for data, metrics in evals_log.items():
         for name, values in metrics.items():
             last = values[-1]
             yield f"{data}-{name}", last[0] if isinstance(last, tuple) else last
 
 
-def _of_lightgbm(results: Any) -> Iterator[tuple[str, Any]]:
+def _lightgbm_metrics(results: Any) -> Iterator[tuple[str, Any]]:
     for data, name, value, *_ in results or ():
         yield f"{data} {name}", value

@@ -1,8 +1,8 @@
-"""Count the operations of one early step of PyTorch's, where a person asks for it.
+"""Count the operations of one early PyTorch step, on request.
 
-PyTorch's counter watches the step, which is slow and counts in no figure. It begins and ends where
-the training thread queues a batch, as a profile does, so that no other step costs anything. What
-is compiled runs as it is written in that step: a counter sees nothing of what was compiled.
+The step under PyTorch's counter is slow and is left out of all figures. Counting begins and ends as
+the training thread queues a batch, like a profile, so that no other step costs anything. Compiled
+modules run uncompiled in that step: the counter can't see into them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dlmon.statistics.operations import COUNTED
 
 VARIABLE = "DLMON_COUNT_FLOPS"
 _FUSED = "_scaled_dot_product_flash_attention"
-# Of five products on the way back.
+# One of the five products in the backward pass of fused attention is a recomputation.
 _NEEDED = 4 / 5
 COMPUTES_AGAIN = "it computes activations again, which a counter can't tell from the rest"
 NOTHING = "PyTorch's counter saw no operation in a step"
@@ -29,64 +29,64 @@ _FIELDS = ("flops_per_sample", "flops_per_token")
 
 
 def is_asked_for() -> bool:
-    """Return whether a person wants a step of this process counted."""
+    """Return whether the user wants a step of this process counted."""
     return bool(os.environ.get(VARIABLE))
 
 
 def _counter() -> Any:
-    """Return PyTorch's counter, which here knows the fused attention of a CPU too.
+    """Return PyTorch's counter, extended by the fused attention of a CPU.
 
-    Fused attention computes a fifth of its way back again, the scores, which adds nothing.
+    The scores that fused attention computes again in its backward pass don't count.
     """
     torch = sys.modules["torch"]
     flop_counter = import_module("torch.utils.flop_counter")
-    more = {}
+    formulas = {}
     for operation, formula in flop_counter.flop_registry.items():
         name = str(operation)
         is_attention, is_back = "attention" in name, "backward" in name
         if is_attention and is_back:
-            more[operation] = _less(formula)
+            formulas[operation] = _scaled(formula, _NEEDED)
         if name.partition(".")[2] in (_FUSED, f"{_FUSED}_backward"):
             end = "_backward" if is_back else ""
             on_cpu = getattr(torch.ops.aten, f"{_FUSED}_for_cpu{end}", None)
-            more[on_cpu] = more[operation] if is_back else _less(formula, 1)
-    more.pop(None, None)
-    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=more)
+            formulas[on_cpu] = formulas[operation] if is_back else _scaled(formula, 1)
+    formulas.pop(None, None)
+    counter = flop_counter.FlopCounterMode(display=False, custom_mapping=formulas)
     if hasattr(counter, "mod_tracker"):
-        # It hooks every module, of which `torch.compile` warns.
+        # It would hook every module, and `torch.compile` warns of that.
         counter.mod_tracker = nullcontext()
         counter.mod_tracker.parents = {"Global"}
     return counter
 
 
-def _less(formula: Callable[..., int], share: float = _NEEDED) -> Callable[..., int]:
+def _scaled(formula: Callable[..., int], share: float) -> Callable[..., int]:
     def count(*arguments: Any, **named: Any) -> int:
         return round(share * formula(*arguments, **named))
 
-    # It is given the arrays, as the formula is, and not their shapes.
+    # Pass it the arrays, like the formula, instead of their shapes.
     count._get_raw = True  # type: ignore[attr-defined]
     return count
 
 
 class StepCount:
-    """Counts the step that follows the next batch, and describes the loop with what it took.
+    """Counts the operations of the step after the next batch, and describes the loop with them.
 
     Args:
-        reporter: queues the batches, and takes what is said of the loop.
-        counter: returns what counts while it is entered.
+        reporter: queues the batches, and takes the description.
+        new_counter: returns a context manager that counts.
     """
 
-    def __init__(self, reporter: Reporter, counter: Callable[[], Any] = _counter) -> None:
-        self._reporter, self._make = reporter, counter
+    def __init__(self, reporter: Reporter, new_counter: Callable[[], Any] = _counter) -> None:
+        self._reporter, self._new_counter = reporter, new_counter
         self._thread = threading.get_ident()
         self._counter: Any = None
-        self._entered: ExitStack | None = None
+        self._contexts: ExitStack | None = None
         self._computes_again = False
         self.is_over = False
         self._queue: Callable[[Queued], None] = reporter.batch_ended
-        # One that is there for good: each access to a method makes another.
-        self._in_place = self.ended
-        reporter.batch_ended = self._in_place
+        # One object to compare with: each access to a method creates another.
+        self._replacement = self.ended
+        reporter.batch_ended = self._replacement
 
     def ended(self, item: Queued) -> None:
         """Queue a batch, and begin or end the count."""
@@ -94,7 +94,7 @@ class StepCount:
         if self.is_over or threading.get_ident() != self._thread:
             return
         try:
-            if self._entered is None:
+            if self._contexts is None:
                 self._begin()
             elif self._is_on_top():
                 self._leave()
@@ -103,50 +103,52 @@ class StepCount:
             self._fail(f"a step can't be counted: {type(error).__name__}: {error}"[:300])
 
     def interrupt(self) -> None:
-        """Start again after the next batch: what comes now is no step of training."""
-        if self._entered is not None and self._is_on_top():
+        """Count a later step instead: the script does something else than training now."""
+        if self._contexts is not None and self._is_on_top():
             self._leave()
 
     def _begin(self) -> None:
-        self._counter, entered = self._make(), ExitStack()
+        self._counter, contexts = self._new_counter(), ExitStack()
         stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
         if stance is not None and "torch._dynamo" in sys.modules:
-            entered.enter_context(stance("force_eager"))
-        entered.enter_context(self._counter)
-        self._note_checkpoints(entered)
-        self._entered = entered
+            contexts.enter_context(stance("force_eager"))
+        contexts.enter_context(self._counter)
+        self._watch_checkpoints(contexts)
+        self._contexts = contexts
         self._reporter.send(ProfiledSteps(True))
 
-    def _note_checkpoints(self, entered: ExitStack) -> None:
-        """Note, until that is left, that `torch.utils.checkpoint` is called in the step."""
+    def _watch_checkpoints(self, contexts: ExitStack) -> None:
+        """Note calls of `torch.utils.checkpoint`, until the contexts are left."""
         module = sys.modules.get("torch.utils.checkpoint")
         for kind, name in (("_checkpoint_hook", "__init__"), ("CheckpointFunction", "forward")):
             holder: Any = getattr(module, kind, None)
-            own = getattr(holder, "__dict__", {}).get(name)
-            if own is None:
+            original = getattr(holder, "__dict__", {}).get(name)
+            if original is None:
                 continue
-            entered.callback(setattr, holder, name, own)
-            noting = self._noting(getattr(holder, name))
-            setattr(holder, name, staticmethod(noting) if isinstance(own, staticmethod) else noting)
+            contexts.callback(setattr, holder, name, original)
+            noting: Any = self._noting(getattr(holder, name))
+            if isinstance(original, staticmethod):
+                noting = staticmethod(noting)
+            setattr(holder, name, noting)
 
-    def _noting(self, following: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def noting(*arguments: Any, **named: Any) -> Any:
             self._computes_again = True
-            return following(*arguments, **named)
+            return function(*arguments, **named)
 
         return noting
 
     def _is_on_top(self) -> bool:
-        """Return whether no mode of the script's own was entered since, which is left first."""
+        """Return whether the counter is the innermost mode: the script's modes are left first."""
         modes = sys.modules.get("torch.utils._python_dispatch")
         stack: list[Any] = getattr(modes, "_get_current_dispatch_mode_stack", list)()
         ours = (self._counter, getattr(self._counter, "mode", None))
-        return not stack or any(stack[-1] is one for one in ours)
+        return not stack or any(stack[-1] is mode for mode in ours)
 
     def _leave(self) -> None:
-        entered, self._entered = self._entered, None
-        if entered is not None:
-            entered.close()
+        contexts, self._contexts = self._contexts, None
+        if contexts is not None:
+            contexts.close()
             self._reporter.send(ProfiledSteps(False))
 
     def _finish(self, item: Queued) -> None:
@@ -161,12 +163,12 @@ class StepCount:
         if tokens:
             self._describe({"flops_per_token": operations // tokens})
         else:
-            # Where steps are counted, each of them is a sample.
+            # If the loop's samples are unknown, each step counts as one.
             self._describe({"flops_per_sample": operations // (samples or 1)})
 
     def _end(self) -> None:
         self.is_over = True
-        if self._reporter.batch_ended is self._in_place:
+        if self._reporter.batch_ended is self._replacement:
             self._reporter.batch_ended = self._queue
 
     def _fail(self, why: str) -> None:
@@ -174,12 +176,12 @@ class StepCount:
         self._end()
         self._describe(None, why)
 
-    def _describe(self, found: dict[str, int] | None, why: str | None = None) -> None:
-        if found is None:
+    def _describe(self, counts: dict[str, int] | None, why: str | None = None) -> None:
+        if counts is None:
             self._reporter.describe_loop(why={"flops_per_sample": why or ""}, flops_per_sample=None)
             return
-        nothing: dict[str, Any] = dict.fromkeys((*_FIELDS, "attention_flops"))
-        self._reporter.describe_loop(**{**nothing, **found, "flops_from": COUNTED})
+        empty: dict[str, Any] = dict.fromkeys((*_FIELDS, "attention_flops"))
+        self._reporter.describe_loop(**{**empty, **counts, "flops_from": COUNTED})
 
 
 def _sum(sizes: int | tuple[int, ...] | None) -> int | None:

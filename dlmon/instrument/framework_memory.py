@@ -1,7 +1,7 @@
-"""Read what frameworks hold of a GPU's memory.
+"""Read the GPU memory of frameworks from their allocators.
 
-The side thread reads, once a second. No framework is imported for it, and none is asked that has
-not used a GPU itself: to ask would start one.
+The side thread reads it once a second. No framework is imported, and none is queried before it has
+used a GPU itself, as a query would initialise it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from dlmon.records.memory import MIB, FrameworkMemory
 
-# So many GPUs of a process are read.
+# At most this many GPUs of a process are read.
 MOST_GPUS = 16
 
 
 class MemoryReader:
-    """Reads the allocators of the frameworks that use a GPU, and says what has changed."""
+    """Reads the allocators of the frameworks that use a GPU."""
 
     def __init__(self) -> None:
         self._readers: dict[str, Callable[[int], Iterator[FrameworkMemory]]] = {
@@ -28,11 +28,11 @@ class MemoryReader:
         self._last: dict[tuple[str, int], FrameworkMemory] = {}
 
     def read(self, t: int) -> list[FrameworkMemory]:
-        """Return what each framework holds of each GPU, where that is not what it held before.
+        """Return the readings that have changed, of each framework and GPU.
 
-        A framework that can't say it is not asked again.
+        A framework that raises is not read again.
         """
-        found = []
+        changed = []
         for framework in tuple(self._readers):
             if framework not in sys.modules:
                 continue
@@ -46,8 +46,8 @@ class MemoryReader:
                 last = self._last.get(key)
                 if last is None or replace(last, t=t) != reading:
                     self._last[key] = reading
-                    found.append(reading)
-        return found
+                    changed.append(reading)
+        return changed
 
 
 def _of_torch(t: int) -> Iterator[FrameworkMemory]:
@@ -55,7 +55,7 @@ def _of_torch(t: int) -> Iterator[FrameworkMemory]:
     if cuda is None or not cuda.is_initialized():
         return
     for device in range(min(cuda.device_count(), MOST_GPUS)):
-        # The flat one is made of this, and sorted: it takes ten times as long.
+        # `memory_stats` flattens and sorts this, which takes ten times as long.
         stats = cuda.memory_stats_as_nested_dict(device)
         reserved = stats["reserved_bytes"]["all"]
         if reserved["peak"] < 1:
@@ -72,7 +72,7 @@ def _of_torch(t: int) -> Iterator[FrameworkMemory]:
 
 def _of_jax(t: int) -> Iterator[FrameworkMemory]:
     backends = sys.modules.get("jax._src.xla_bridge")
-    # Of a backend that is still being made, a lock is held.
+    # While the backend is being initialised, a query would block on its lock.
     if backends is None or backends._default_backend is None:
         return
     for device in sys.modules["jax"].local_devices()[:MOST_GPUS]:
@@ -98,7 +98,7 @@ def _of_tensorflow(t: int) -> Iterator[FrameworkMemory]:
     config = sys.modules["tensorflow"].config
     for number in range(min(len(config.list_logical_devices("GPU")), MOST_GPUS)):
         stats = config.experimental.get_memory_info(f"GPU:{number}")
-        # Where JAX or PyTorch trains, Keras may have had it begin.
+        # Keras may have initialised it although JAX or PyTorch trains.
         if stats["peak"] > 0:
             yield FrameworkMemory(
                 *(t, "tensorflow", number, _mib(stats["current"]), _mib(stats["peak"]))

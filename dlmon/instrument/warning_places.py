@@ -1,6 +1,6 @@
-"""Have warnings name the line of the script, or of a library, that they name without us.
+"""Make warnings name the same line of the script or a library as without dlmon.
 
-A function that we stand around may warn of the line that called it (`stacklevel=2`), which is ours.
+A function that we wrap may warn of the line that called it (`stacklevel=2`), which is ours.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
@@ -17,22 +17,22 @@ from dlmon.instrument.reporter import hide_this_frame
 
 
 def leave_out(*folders: str) -> None:
-    """Count no frame of code in some folders among the callers that a warning is of."""
-    following = warnings.warn
+    """Make warnings skip the frames of code in these folders."""
+    original_warn = warnings.warn
 
     def level_with_ours(frame: FrameType | None, level: int) -> int:
-        """Return the level of a caller where our frames count too, the one of `warn` among them."""
-        ours, left = 1, level
-        while frame is not None and left > 1:
+        """Return a level raised by our frames below it, including the frame of `warn`."""
+        own_frames, frames_left = 1, level
+        while frame is not None and frames_left > 1:
             frame = frame.f_back
-            # Python passes over those of its imports itself.
+            # Python itself skips the frames of imports.
             if frame is not None and not _is_of_import(frame):
-                is_ours = frame.f_code.co_filename.startswith(folders)
-                ours += is_ours
-                left -= not is_ours
-        return level + ours
+                is_own = frame.f_code.co_filename.startswith(folders)
+                own_frames += is_own
+                frames_left -= not is_own
+        return level + own_frames
 
-    @wraps(following)
+    @wraps(original_warn)
     def warn(
         message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **named: Any
     ) -> None:
@@ -44,15 +44,15 @@ def leave_out(*folders: str) -> None:
         elif isinstance(stacklevel, int):
             stacklevel = level_with_ours(sys._getframe(1), max(1, stacklevel))
         try:
-            following(message, category, stacklevel, source, **named)
+            original_warn(message, category, stacklevel, source, **named)
         except BaseException as error:
-            # A filter makes errors of warnings.
+            # A filter turned the warning into an error.
             hide_this_frame(error)
             raise
 
-    # What is pickled with it finds it there.
+    # So that it can be pickled by its name.
     warn.__module__ = "warnings"
-    # `torch.compile` and TensorFlow's autograph call such a function as it is, without a word.
+    # `torch.compile` and TensorFlow's autograph call such a function unchanged, without a warning.
     warn._torchdynamo_disable = True  # type: ignore[attr-defined]
     warn.autograph_info__ = {}  # type: ignore[attr-defined]
     warnings.warn = warn

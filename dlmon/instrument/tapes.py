@@ -1,11 +1,11 @@
-"""Count a loop of a script's own on TensorFlow by what its Keras optimizer applies.
+"""Count the steps of a script's own loop on TensorFlow by the calls of its Keras optimizer.
 
-An eager `for batch in dataset` is an iteration over a loader, as PyTorch's is, and each `apply` of
-an optimizer a step. Within a `tf.function` Python runs only while it is traced: the graphs into
-which an `apply` was traced are noted, and each call of one is a step. Where the loop itself is in
-the graph, nothing can be seen of its steps, and none is counted.
+An eager `for batch in dataset` is an iteration over a loader, like in PyTorch, and each `apply` of
+an optimizer is a step. In a `tf.function`, Python runs only during tracing: the graphs into which
+an `apply` was traced are noted, and each call of one is a step. If the loop itself is in the graph,
+its steps are hidden, and none is counted.
 
-TensorFlow is there when a hook is set: it is never imported from here.
+TensorFlow is never imported here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_SIZE = "the dataset does not say its batch size"
 
 @cache
 def steps_of(reporter: Reporter) -> StepCounter:
-    """Return what counts the steps of loops over datasets in this process."""
+    """Return the one `StepCounter` of a reporter for loops over datasets."""
     reports = LoopReports(
         reporter,
         version=lambda: getattr(sys.modules.get("keras"), "__version__", None),
@@ -50,7 +50,7 @@ def steps_of(reporter: Reporter) -> StepCounter:
 
 @cache
 def graphs_of(reporter: Reporter) -> Graphs:
-    """Return the graphs of this process that apply gradients."""
+    """Return the one `Graphs` of a reporter."""
     return Graphs(reporter)
 
 
@@ -58,7 +58,7 @@ class Graphs:
     """The graphs into which the `apply` of an optimizer was traced.
 
     Args:
-        reporter: the one of this process.
+        reporter: told of graphs with loops in them.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -69,7 +69,7 @@ class Graphs:
         self._with_loops: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def trace(self, graph: Any, optimizers: list[Callable[[], Any]]) -> None:
-        """Note that these apply gradients in a graph that is traced, and in those around it."""
+        """Add weak references of optimizers to a graph that is traced, and to those around it."""
         in_loop = False
         while getattr(graph, "building_function", False):
             if in_loop:
@@ -80,12 +80,12 @@ class Graphs:
             graph = graph.outer_graph
 
     def optimizers_of(self, graph: Any) -> list[Any]:
-        """Return the optimizers that step in a call of a graph, each as often as it does."""
+        """Return the optimizers that step in a call of a graph, repeated for each step."""
         if graph in self._with_loops:
             self._reporter.saw("keras loop in a graph")
             return []
-        known = (optimizer() for optimizer in self._optimizers.get(graph, ()))
-        return [optimizer for optimizer in known if optimizer is not None]
+        optimizers = (reference() for reference in self._optimizers.get(graph, ()))
+        return [optimizer for optimizer in optimizers if optimizer is not None]
 
     def traced_in(self, graph: Any) -> list[Callable[[], Any]]:
         return self._optimizers.get(graph, [])
@@ -125,7 +125,7 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
 
     Args:
         module: tensorflow.python.eager.polymorphic_function.concrete_function.
-        reporter: the one of this process.
+        reporter: takes the steps.
     """
     steps, graphs = steps_of(reporter), graphs_of(reporter)
 
@@ -148,7 +148,7 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
 
 
 def describe(dataset: Any) -> Loader:
-    """Return what a dataset says of a pass over it, without a look at its data."""
+    """Return the description of a dataset, without reading its data."""
     plan = plan_of_dataset(dataset)
     if plan is None:
         cardinality = int(dataset.cardinality())
@@ -164,19 +164,19 @@ def describe(dataset: Any) -> Loader:
         batch_size=plan.batch_size,
         samples=samples,
         steps=steps,
-        # Each batch is looked at.
+        # Every batch is inspected.
         may_vary=True,
         why={name: _NO_LENGTH for name, value in unknown.items() if value is None},
     )
 
 
 def _is_body_of_loop(graph: Any) -> bool:
-    """Return whether a graph is what a loop within another one runs, once for each turn."""
+    """Return whether a graph is the body of a loop in another graph."""
     return "While" in type(graph).__name__ or str(graph.name).startswith("Dataset_")
 
 
 def _may_step(reporter: Reporter) -> bool:
-    """Return whether a step counts: not within Keras's own, and not on several devices at once."""
+    """Return whether a step counts: not one of Keras's `fit`, nor one of several replicas."""
     if not reporter.may_take(OWNER):
         return False
     if sys.modules[_TENSORFLOW].distribute.get_strategy().num_replicas_in_sync > 1:

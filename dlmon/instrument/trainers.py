@@ -1,7 +1,7 @@
-"""Add what a trainer of Lightning, or of transformers, knows to what the loader's clock shows.
+"""Add the metrics and facts of a trainer of Lightning or transformers to the counted steps.
 
-Its callbacks are called by one function, which is watched; none is added to them, so checkpoints,
-and what a script finds in `trainer.callbacks`, stay as they are.
+The function that calls all callbacks is wrapped. No callback is added, so that checkpoints and
+`trainer.callbacks` don't change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dlmon.instrument.reporter import Reporter, wrap
 
 STARTS = ("on_validation_start", "on_test_start", "on_predict_start")
 ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
-# What transformers logs beside metrics: where it is, and how fast it was.
+# Values that transformers logs beside metrics: its progress and speed.
 NO_METRICS = ("epoch", "_runtime", "_per_second", "_preparation_time", "total_flos")
-# Its number of epochs when the end is only known in steps.
+# Transformers has larger numbers of epochs if only the number of steps is known.
 MANY = 1_000_000
 
 
@@ -30,7 +30,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     losses = steps.reports.losses
 
     def read_metrics(trainer: Any) -> dict[str, Any]:
-        """Return its metrics, without the learning rate that a monitor of its own logs."""
+        """Return the trainer's metrics, without a learning rate that is read already."""
         metrics, is_read = _metrics(trainer), LEARNING_RATE in losses.read_names
         return {n: value for n, value in metrics.items() if not (is_read and n.startswith("lr-"))}
 
@@ -47,7 +47,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
                 steps.reports.evaluated(read_metrics(trainer))
             steps.reports.phase = "validating"
         elif event == "on_fit_start":
-            # Its sanity check validates no epoch of another fit.
+            # The sanity check that follows is no validation of the last fit.
             steps.reports.no_more_validations()
         elif event == "on_train_start":
             steps.reports.expect(
@@ -68,23 +68,23 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
 
 
 def _evaluates(trainer: Any, event: str) -> bool:
-    """Return whether what begins or ends is a test, or a validation that no fit asked for."""
+    """Return whether an event is of a test, or of a validation outside of a fit."""
     task = getattr(getattr(trainer, "state", None), "fn", None)
     return event.startswith("on_test") or (event.startswith("on_val") and task == "validate")
 
 
 def _epochs(trainer: Any) -> int | None:
-    """Return how many epochs are to come; those of a checkpoint are over."""
-    asked = trainer.max_epochs
-    return None if asked is None or asked < 0 else max(0, asked - trainer.current_epoch)
+    """Return the number of epochs to come, without those of a checkpoint."""
+    epochs = trainer.max_epochs
+    return None if epochs is None or epochs < 0 else max(0, epochs - trainer.current_epoch)
 
 
 def _metrics(trainer: Any) -> dict[str, Any]:
-    """Return the metrics that Lightning has computed; to ask it for them would compute more."""
+    """Return the metrics that Lightning has computed, without computing any."""
     connector = getattr(trainer, "_logger_connector", None)
     metrics = dict(getattr(connector, "_callback_metrics", {}))
     for name in list(metrics):
-        # Those of the last batch; and again those of the epoch.
+        # Copies for the last batch and for the epoch.
         base = name.removesuffix("_step").removesuffix("_epoch")
         if base != name and base in metrics:
             del metrics[name]
@@ -98,7 +98,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     reported_ns = 0
 
     def report_metrics(metrics: dict[str, Any]) -> None:
-        """Report what is logged while it trains, about once a second, and every evaluation."""
+        """Report metrics about once a second, and those of every evaluation."""
         nonlocal reported_ns
         now = time.monotonic_ns()
         is_evaluation = any(name.startswith("eval_") for name in metrics)
@@ -112,7 +112,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         if event == "on_prediction_step":
             steps.validates()
         elif event == "on_log":
-            # Its loss is the mean of its last steps: that of all the epoch's is read.
+            # Its loss is the mean of some steps; a loss that we read is of all.
             metrics = _logged_metrics(named.get("logs") or {})
             if losses.has_read:
                 metrics.pop(LOSS, None)
@@ -134,11 +134,11 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
 
 
 def _epochs_to_come(state: Any) -> int | None:
-    """Return how many epochs are to come, a part of one as one; those of a checkpoint are over."""
-    asked = state.num_train_epochs
-    if not isinstance(asked, int) or asked >= MANY:
+    """Return the number of epochs to come, including a part, without those of a checkpoint."""
+    epochs = state.num_train_epochs
+    if not isinstance(epochs, int) or epochs >= MANY:
         return None
-    return max(0, asked - int(getattr(state, "epoch", None) or 0))
+    return max(0, epochs - int(getattr(state, "epoch", None) or 0))
 
 
 def _logged_metrics(logs: dict[str, Any]) -> dict[str, Any]:

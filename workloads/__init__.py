@@ -1,1 +1,1 @@
-"""What is trained."""
+"""The networks that dlmon trains itself."""

@@ -1,1 +1,1 @@
-"""What runs inside the trained process: the standard library only, and Python 3.10 syntax."""
+"""Instruments inside the process that trains: the standard library only, Python 3.10 syntax."""

@@ -30,12 +30,12 @@ def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is xgboost.training."""
     base: Any = sys.modules["xgboost.callback"].TrainingCallback
 
-    def callback_of(ended: Callable[..., None]) -> Any:
+    def callback_of(step_ended: Callable[..., None]) -> Any:
         class CountsRounds(base):  # type: ignore[misc]
             """Reports each round to dlmon."""
 
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-                ended(None, lambda: dict(_xgboost_metrics(evals_log)))
+                step_ended(None, lambda: dict(_xgboost_metrics(evals_log)))
                 return False
 
         return CountsRounds()
@@ -47,10 +47,10 @@ def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
 def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is lightgbm.engine."""
 
-    def callback_of(ended: Callable[..., None]) -> Any:
+    def callback_of(step_ended: Callable[..., None]) -> Any:
         def count(environment: Any) -> None:
             """Report a round to dlmon."""
-            ended(None, lambda: dict(_lightgbm_metrics(environment.evaluation_result_list)))
+            step_ended(None, lambda: dict(_lightgbm_metrics(environment.evaluation_result_list)))
 
         # Before the callback for early stopping, which raises.
         count.order = 0  # type: ignore[attr-defined]

@@ -193,7 +193,7 @@ class BatchSizes:
 
     @property
     def inferred(self) -> str | None:
-        """How the sizes were inferred, if they may be wrong."""
+        """The inference of the sizes, if they may be wrong."""
         return None if self.plan is None else self.plan.inferred
 
     @property

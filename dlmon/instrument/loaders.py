@@ -24,7 +24,7 @@ BREADTH = 16
 MOST_REPEATS = 10
 
 LEADING = "the first size of each batch's first array"
-"""How samples are inferred if the loader does not say them."""
+"""The inference of samples if the loader does not say them."""
 
 _ITERATED = 1
 """PyTorch's number for a data set that is iterated, not indexed."""

@@ -1,4 +1,4 @@
-"""How many tokens a batch holds, by its shape, and what share of them means something.
+"""Count the tokens of a batch by its shape, and the share of them that isn't padding.
 
 PyTorch is never imported: arrays are recognised by the names of their attributes.
 """
@@ -14,19 +14,19 @@ from dlmon.records import TokenShares
 
 _IDS, _TOKENS = "input_ids", "tokens"
 _TOKEN_IDS = "token_ids"
-"""What KerasHub calls them."""
+"""The name in KerasHub."""
 _MASK, _LABELS = "attention_mask", "labels"
 _EDGES = "edge_index"
 _NOT_TRAINED_ON = -100
-# Pixels are integers of eight bits, and so are masks.
+# Not those of eight bits, which are pixels or masks.
 _INTEGERS = {"int16", "uint16", "int32", "uint32", "int64", "uint64"}
-# What stands beside the tokens: alone, it is none.
-_BESIDE = ("label", "target", "mask", "position", "type", "index", "length", "idx")
-# So deep in a batch, and so far in each part of it, tokens are looked for.
+# Names of arrays that accompany the tokens.
+_NO_TOKENS = ("label", "target", "mask", "position", "type", "index", "length", "idx")
+# The depth in a batch, and the members of each level, in which tokens are searched.
 _DEPTH, _BREADTH = 3, 64
 DIMENSIONS = 2
 
-# Of others, as one that is spread over ranks, to look into it may take all of them.
+# Reading another kind, such as one sharded over ranks, may need all ranks.
 _PLAIN = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 INFERRED = "integers of two dimensions are taken for tokens"
@@ -37,68 +37,68 @@ NO_LABELS = "the batches hold no labels of the tokens' shape"
 
 
 class Tokens:
-    """Counts the tokens of the batches of one pass; once a second, it looks into one.
+    """Counts the tokens of the batches of one pass.
 
-    The first batch says whether there are any: of what holds none, no other is looked at.
+    If the first batch has none, `are_there` is False and no other needs to be counted.
     """
 
     def __init__(self) -> None:
         self.are_there: bool | None = None
-        """None before the first batch."""
+        """The first batch has tokens; None before it."""
         self.inferred: str | None = None
-        """How they were found, where what was found may be none."""
+        """The inference of the tokens, if the batches don't name them."""
         self.sequence: int | None = None
-        """How many tokens a sequence has, where no loader says how many samples those are."""
+        """The tokens of a sequence, if no loader says the samples of a batch."""
         self._dtype: Any = None
-        # Whether the batch is a dict in which one array has all of them.
-        self._are_all = False
+        # The batch is a dict, and one array has all of its tokens.
+        self._has_all_in_ids = False
 
     def of(self, batch: Any, size: int | None) -> int | None:
-        """Return the tokens of a batch of so many samples; None where it holds none."""
+        """Return the tokens of a batch of `size` samples; None if it has none."""
         try:
-            # As nearly always.
+            # The usual case, and fast.
             kind = type(batch)
-            if self._are_all:
+            if self._has_all_in_ids:
                 ids = _dict_of(batch)[_IDS]
-                is_found = True
+                is_tokens = True
             else:
                 ids = batch[0] if kind is list or kind is tuple else batch
-                is_found = self.inferred is not None and ids.dtype == self._dtype
+                is_tokens = self.inferred is not None and ids.dtype == self._dtype
             rows, length = ids.shape
-            if is_found:
+            if is_tokens:
                 return int(rows * length)
-        except Exception:  # noqa: BLE001, S110 - it is looked at in full
+        except Exception:  # noqa: BLE001, S110 - then the whole batch is searched
             pass
         try:
-            found = _named(batch)
-            held = _dict_of(batch)
-            self._are_all = found is not None and _count(held.get(_IDS)) == found
-            if found is None:
-                found = _first_integers(batch, size)
-                if found is not None:
+            tokens = _named_tokens(batch)
+            count = _count(_dict_of(batch).get(_IDS))
+            self._has_all_in_ids = tokens is not None and count == tokens
+            if tokens is None:
+                tokens = _first_integers(batch, size)
+                if tokens is not None:
                     self.inferred = INFERRED
                     self._dtype = next(arrays_in(batch)).dtype
-        except Exception:  # noqa: BLE001 - what can't be looked at has none
-            found = None
+        except Exception:  # noqa: BLE001 - an unreadable batch counts as one without tokens
+            tokens = None
         if self.are_there is None:
-            self.are_there = found is not None
-        return found
+            self.are_there = tokens is not None
+        return tokens
 
 
 def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
-    """Return how many tokens of a batch mean something; None where it holds no named tokens.
+    """Return the tokens of a batch that are no padding and that are trained on.
 
-    What is on a GPU is not looked at: that would wait for it.
+    None if the batch has no `input_ids`. Arrays on a GPU are not read, as that would wait for it.
     """
-    held = _members(batch)
-    ids: Any = held.get(_IDS)
+    members = _members(batch)
+    ids: Any = members.get(_IDS)
     if not _is_array(ids):
         return None
     counts: dict[str, int | None] = {}
     why: dict[str, str] = {}
-    looked_at = {"not_padding": (_MASK, NO_MASK), "trained_on": (_LABELS, NO_LABELS)}
-    for name, (key, reason) in looked_at.items():
-        array: Any = held.get(key)
+    sources = {"not_padding": (_MASK, NO_MASK), "trained_on": (_LABELS, NO_LABELS)}
+    for name, (key, reason) in sources.items():
+        array: Any = members.get(key)
         if not _is_array(array) or tuple(array.shape) != tuple(ids.shape):
             counts[name], why[name] = None, reason
         elif not getattr(array, "is_cpu", True):
@@ -113,25 +113,25 @@ def shares_of(batch: Any, t: int | None = None) -> TokenShares | None:
 
 
 def length_of(batch: Any) -> int | None:
-    """Return how many tokens a sequence of a batch has; None of what has no two dimensions."""
+    """Return the tokens of a sequence in a batch; None without an array of two dimensions."""
     shapes = (array.shape for array in islice(arrays_in(batch), _BREADTH))
     return next((int(shape[-1]) for shape in shapes if len(shape) == DIMENSIONS), None)
 
 
 def tokens_per_sample(inputs: Any) -> tuple[int, str | None] | None:
-    """Return how many tokens each sample has of what Keras trains on, and how they were found.
+    """Return the tokens of each sample that Keras trains on, and how they were inferred.
 
-    None where it holds none, or where samples differ in length.
+    None if samples have no tokens, or differ in length.
 
     Args:
-        inputs: arrays, or the specs of a `tf.data.Dataset`, that a model is given.
+        inputs: the arrays, or the specs of a `tf.data.Dataset`, for a model's inputs.
     """
-    held = inputs if isinstance(inputs, Mapping) else {}
-    names = [name for name in held if isinstance(name, str)]
-    own = [name for name in names if name.endswith((_IDS, _TOKEN_IDS))]
-    own = own or [name for name in names if name == _TOKENS]
-    if own:
-        lengths = [_length(held[name]) for name in own]
+    members = inputs if isinstance(inputs, Mapping) else {}
+    names = [name for name in members if isinstance(name, str)]
+    token_names = [name for name in names if name.endswith((_IDS, _TOKEN_IDS))]
+    token_names = token_names or [name for name in names if name == _TOKENS]
+    if token_names:
+        lengths = [_length(members[name]) for name in token_names]
         return None if None in lengths else (sum(lengths), None)  # type: ignore[arg-type]
     first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
     length = _length(first) if _is_array(first) and is_integer(first) else None
@@ -139,22 +139,22 @@ def tokens_per_sample(inputs: Any) -> tuple[int, str | None] | None:
 
 
 def _length(array: Any) -> int | None:
-    """Return the second size of an array of two dimensions; None where that isn't fixed."""
+    """Return the second size of an array of two dimensions; None if it isn't fixed."""
     shape = array.shape
     return None if len(shape) != DIMENSIONS or shape[1] is None else int(shape[1])
 
 
 def _dict_of(batch: Any) -> dict[str, Any]:
-    """Return the dict that a batch is, or that a BatchEncoding holds; empty where there is none.
+    """Return the dict that a batch is, or that a BatchEncoding wraps; empty if there is none.
 
-    No property is asked: it may be the script's own.
+    Properties are not read: they may run the script's own code.
     """
-    held = batch if type(batch) is dict else getattr(batch, "__dict__", {}).get("data")
-    return held if type(held) is dict else {}
+    members = batch if type(batch) is dict else getattr(batch, "__dict__", {}).get("data")
+    return members if type(members) is dict else {}
 
 
 def _members(value: Any) -> Mapping[str, Any]:
-    """Return what a batch holds by name: of a dict, a BatchEncoding, a dataclass or the like."""
+    """Return the members of a dict, a BatchEncoding, a named tuple or an object by name."""
     if isinstance(value, dict):
         return value
     if isinstance(value, Mapping) or hasattr(value, "keys"):
@@ -182,41 +182,42 @@ def is_integer(array: Any) -> bool:
 
 
 def _count(value: Any) -> int | None:
-    """Return how many tokens an array, or a list of samples of their own lengths, holds."""
+    """Return the number of tokens in an array, or in a list of samples of any lengths."""
     if _is_array(value):
         return _size(value) if len(value.shape) else None
     if not isinstance(value, (list, tuple)) or not value:
         return None
     if isinstance(value[0], int):
         return len(value)
-    counts = [_count(each) for each in value]
+    counts = [_count(sample) for sample in value]
     return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
 
-def _named(batch: Any, depth: int = _DEPTH) -> int | None:
-    """Return the tokens that a batch holds under a name of theirs, all of them together."""
+def _named_tokens(batch: Any, depth: int = _DEPTH) -> int | None:
+    """Return the sum of all tokens in a nested batch that have a name of tokens."""
     if depth < 0 or _is_array(batch):
         return None
     counts: list[int | None]
     if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
-        counts = [_named(each, depth - 1) for each in batch if not isinstance(each, (int, float))]
+        parts = [part for part in batch if not isinstance(part, (int, float))]
+        counts = [_named_tokens(part, depth - 1) for part in parts]
     else:
-        held = _members(batch)
-        names = [name for name in held if isinstance(name, str)]
-        own = [name for name in names if name == _IDS or name.endswith(f"_{_IDS}")]
-        own = own or [name for name in names if name == _TOKENS]
-        counts = [_count(held[name]) for name in own]
-        if not own:
-            counts = [_named(held[name], depth - 1) for name in islice(names, _BREADTH)]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+        members = _members(batch)
+        names = [name for name in members if isinstance(name, str)]
+        token_names = [name for name in names if name == _IDS or name.endswith(f"_{_IDS}")]
+        token_names = token_names or [name for name in names if name == _TOKENS]
+        counts = [_count(members[name]) for name in token_names]
+        if not token_names:
+            counts = [_named_tokens(members[name], depth - 1) for name in islice(names, _BREADTH)]
+    numbers = [count for count in counts if count is not None]
+    return sum(numbers) if numbers else None
 
 
 def _first_integers(batch: Any, size: int | None) -> int | None:
     """Return the size of a batch's first array of two or more dimensions, if it has integers.
 
-    Another one, as an image, is what is learned from: integers behind it are its labels. Of a list
-    of one array a sample, it is that of all.
+    If an image or another such array comes first, integers after it are its labels. A list with one
+    array for each sample counts as a whole.
     """
     arrays = list(islice(arrays_in(batch), _BREADTH))
     for array in arrays:
@@ -227,21 +228,21 @@ def _first_integers(batch: Any, size: int | None) -> int | None:
     is_list = isinstance(batch, list) and size is not None and len(batch) == size > 1
     if is_list and len(arrays) == size:
         lengths = [_size(array) for array in arrays]
-        # Columns of a table are as long as there are samples.
+        # Arrays with a value for each sample are columns of a table.
         return sum(lengths) if set(lengths) != {size} else None
     return None
 
 
 def arrays_in(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """Yield the arrays of a batch in their order, but for what stands beside tokens by name."""
+    """Yield the arrays of a nested batch in order, but for those with a name of no tokens."""
     if _is_array(value):
         yield value
     elif depth and isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        for each in islice(value, _BREADTH):
-            yield from arrays_in(each, depth - 1)
+        for part in islice(value, _BREADTH):
+            yield from arrays_in(part, depth - 1)
     elif depth and not isinstance(value, (str, bytes, int, float)):
-        held = _members(value)
+        members = _members(value)
         # The integers of a graph are its nodes.
-        for name, each in islice(() if _EDGES in held else held.items(), _BREADTH):
-            if not any(word in str(name).lower() for word in _BESIDE):
-                yield from arrays_in(each, depth - 1)
+        for name, part in islice(() if _EDGES in members else members.items(), _BREADTH):
+            if not any(word in str(name).lower() for word in _NO_TOKENS):
+                yield from arrays_in(part, depth - 1)

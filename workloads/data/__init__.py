@@ -1,1 +1,1 @@
-"""What the networks are trained on."""
+"""The data sets of the workloads."""

@@ -19,7 +19,7 @@ from workloads.catalog import Workload
 
 def make_job(
     workload: Workload,
-    usual: Path,
+    default_log_dir: Path,
     options: RunOptions,
     alerts: AlertSettings | None = None,
 ) -> Job:
@@ -27,7 +27,7 @@ def make_job(
 
     Args:
         workload: the workload.
-        usual: the log directory, unless the options name another.
+        default_log_dir: the log directory unless the options name another.
         options: the options.
         alerts: the settings for alerts.
 
@@ -49,14 +49,14 @@ def make_job(
         },
         device=options.device,
         devices=options.devices,
-        **_of_any_job(usual, options, alerts),
+        **_common_fields(default_log_dir, options, alerts),
     )
 
 
 def make_script_job(
     command: tuple[str, ...],
     directory: str | None,
-    usual: Path,
+    default_log_dir: Path,
     options: RunOptions,
     expected: Mapping[str, int | None] | None = None,
     alerts: AlertSettings | None = None,
@@ -66,7 +66,7 @@ def make_script_job(
     Args:
         command: the command of the script.
         directory: its working directory; None for the current one, or home on another host.
-        usual: the log directory, unless the options name another.
+        default_log_dir: the log directory unless the options name another.
         options: the options.
         expected: the user's data on the training, by the names in `dlmon.supervisor.expected`.
         alerts: the settings for alerts.
@@ -94,12 +94,12 @@ def make_script_job(
         },
         script=True,
         directory=directory,
-        **_of_any_job(usual, options, alerts),
+        **_common_fields(default_log_dir, options, alerts),
     )
 
 
 def make_recording(
-    usual: Path,
+    default_log_dir: Path,
     options: RunOptions,
     for_s: float | None,
     alerts: AlertSettings | None = None,
@@ -110,14 +110,16 @@ def make_recording(
         command=(),
         options={"interval": options.interval, "pcie": options.pcie, "for_s": for_s},
         for_s=for_s,
-        **_of_any_job(usual, options, alerts),
+        **_common_fields(default_log_dir, options, alerts),
     )
 
 
-def _of_any_job(usual: Path, options: RunOptions, alerts: AlertSettings | None) -> dict[str, Any]:
+def _common_fields(
+    default_log_dir: Path, options: RunOptions, alerts: AlertSettings | None
+) -> dict[str, Any]:
     log_dir = options.log_dir or ""
     if options.host is None:
-        log_dir = str(log_directory(Path(log_dir)) if log_dir else usual)
+        log_dir = str(log_directory(Path(log_dir)) if log_dir else default_log_dir)
     chosen = (alerts or AlertSettings()).chosen(options.alert, options.host)
     return {
         "log_dir": log_dir,

@@ -425,6 +425,7 @@ async def _stop(session: str, log_dir: str | None = None) -> Answers:
         if is_of_slurm(entry.path):
             phrase = await asyncio.to_thread(stop_submitted, entry, BY_OTHER_SCREEN)
         else:
+            # Not in a thread: this must be done even if the viewer ends right after its request.
             stop_session(entry, BY_OTHER_SCREEN)
     except NotControlled as error:
         raise HostRefusal(str(error)) from None

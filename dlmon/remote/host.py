@@ -320,18 +320,14 @@ class WatchedHost(MachineSource):
         # After a reboot of the host, its history is empty.
         age_s = None if self.history.latest is None else self.age_s
         now_ns, now_wall = self._clock(), self._wall()
-        lost_wall = retry_in_s = None
-        if state != HostState.CONNECTED:
-            if connection.lost_at_ns is not None:
-                lost_wall = now_wall - (now_ns - connection.lost_at_ns) / 1e9
-            if connection.retry_at_ns is not None:
-                retry_in_s = max(0.0, (connection.retry_at_ns - now_ns) / 1e9)
+        lost_ns, retry_ns = connection.lost_at_ns, connection.retry_at_ns
+        lost_wall = None if lost_ns is None else now_wall - (now_ns - lost_ns) / 1e9
         return HostSnapshot(
             name=self.name,
             state=state,
-            problem=None if state == HostState.CONNECTED else connection.problem,
+            problem=connection.problem,
             lost_wall=lost_wall,
-            retry_in_s=retry_in_s,
+            retry_in_s=None if retry_ns is None else max(0.0, (retry_ns - now_ns) / 1e9),
             facts=self.facts,
             machine=self.history.latest,
             history=self.history,

@@ -133,8 +133,7 @@ class HostReplay(Player):
 
     @property
     def ahead_share(self) -> float | None:
-        shares = [host.source.ahead_share for host in self.hosts]
-        return _mean(shares) if any(share is not None for share in shares) else None
+        return _mean([host.source.ahead_share for host in self.hosts])
 
     def snapshots(self) -> list[HostSnapshot]:
         return [host.snapshot_at(self.position_ns) for host in self.hosts]
@@ -187,8 +186,7 @@ class HostReplay(Player):
         self.go_on()
 
     def _find_read_share(self) -> None:
-        shares = [host.source.read_share for host in self.hosts]
-        self.read_share = _mean(shares) if any(share is not None for share in shares) else None
+        self.read_share = _mean([host.source.read_share for host in self.hosts])
 
     def _go_to(self, wall_ns: int, max_s: float) -> None:
         """Read all hosts on to the same moment; if that takes too long, stop at an earlier one."""
@@ -238,7 +236,10 @@ class HostReplay(Player):
             host.source.close()
 
 
-def _mean(shares: Sequence[float | None]) -> float:
+def _mean(shares: Sequence[float | None]) -> float | None:
+    """Return the mean, with 1 for each finished share (None); None if all are finished."""
+    if all(share is None for share in shares):
+        return None
     return sum(1.0 if share is None else share for share in shares) / len(shares)
 
 

@@ -252,14 +252,24 @@ def duration_s(text: str) -> float | None:
     return float(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-_ACCOUNT_COLUMNS = ("JobID", "State", "ExitCode", "Start", "End", "Timelimit", "NodeList", "Reason")
+# Columns of sacct, by the names of the same columns of squeue.
+_ACCOUNT_COLUMNS = {
+    "JobID": "JobID",
+    "State": "State",
+    "exit_code": "ExitCode",
+    "StartTime": "Start",
+    "EndTime": "End",
+    "TimeLimit": "Timelimit",
+    "NodeList": "NodeList",
+    "Reason": "Reason",
+}
 
 
 def read_accounts(job: str) -> QueuedJob | None:
     """Return the state of job 123 or 123_4 from the site's accounts; None if they lack it."""
     words = [
         *("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}"),
-        f"--format={','.join(_ACCOUNT_COLUMNS)}",
+        f"--format={','.join(_ACCOUNT_COLUMNS.values())}",
     ]
     try:
         printed = run_slurm(words)
@@ -274,23 +284,11 @@ def read_accounts(job: str) -> QueuedJob | None:
 
 
 def _job_of_accounts(texts: dict[str, str]) -> QueuedJob:
-    code, signal = _exit_of(texts["ExitCode"])
-    by = re.fullmatch(r"CANCELLED by (\d+)", texts["State"])
     array, _, task = texts["JobID"].partition("_")
-    return QueuedJob(
-        id=texts["JobID"],
-        state=state_of(texts["State"]),
-        reason=_word(texts["Reason"]),
-        array_job=array if task else None,
-        array_task=number_of(task),
-        start_wall=_wall(texts["Start"]),
-        end_wall=_wall(texts["End"]),
-        time_limit_s=duration_s(texts["Timelimit"]),
-        node_list=_word(texts["NodeList"]),
-        exit_code=code,
-        signal=signal,
-        cancelled_by=None if by is None else int(by[1]),
-    )
+    columns = dict.fromkeys(_COLUMNS, "") | texts
+    job = _job_of(columns | {"ArrayJobID": array, "ArrayTaskID": task})
+    user = re.fullmatch(r"CANCELLED by (\d+)", texts["State"])
+    return job if user is None else replace(job, cancelled_by=int(user[1]))
 
 
 def read_job(job: str) -> QueuedJob | None:

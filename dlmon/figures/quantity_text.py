@@ -52,8 +52,10 @@ def text_of(quantity: Quantity, value: float) -> str:
     return f"{number_of(quantity, value)} {quantity.unit}" if write is None else write(value)
 
 
-def told(figures: object, place: Place) -> Iterator[Row]:
-    """Yield the name and the text of what a snapshot or a result has to be told in a place."""
+def told(place: Place, *figures: object) -> Iterator[Row]:
+    """Yield names and texts of what is told in a place of a snapshot, else of a result."""
     for quantity in QUANTITIES:
-        if place in quantity.told_in and (value := value_of(figures, quantity.key)) is not None:
+        values = (value_of(one, quantity.key) for one in figures if place in quantity.told_in)
+        value = next((value for value in values if value is not None), None)
+        if value is not None:
             yield quantity.name, text_of(quantity, value)

@@ -502,7 +502,7 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
-    facts.extend(map(" ".join, told(snapshot, "live")))
+    facts.extend(map(" ".join, told("live", snapshot)))
     effective = snapshot.result or snapshot.effective
     # There is no room for both.
     share = share_text(effective) if effective.peak_from is not None else ""

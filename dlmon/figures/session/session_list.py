@@ -470,7 +470,7 @@ def speed_text(result: Result, header: SessionHeader) -> str:
         parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
     parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
-    parts.extend(map(" ".join, told(result, "details")))
+    parts.extend(map(" ".join, told("details", result)))
     return "   ".join(part for part in parts if part)
 
 

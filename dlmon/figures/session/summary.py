@@ -246,7 +246,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
     result = outcome.snapshot.result
     if result is not None:
         rows = (
-            *told(result, "summary"),
+            *told("summary", outcome.snapshot, result),
             ("cost", cost_text(result)),
             ("energy", energy_text(result)),
         )

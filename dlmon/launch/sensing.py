@@ -168,7 +168,8 @@ class Sensing:
         elif isinstance(record, Notice):
             self._on_notice(record.text)
         elif isinstance(record, Machine):
-            process.may_reopen = process.may_use_a_driver and not _every_gpu_answers(record)
+            all_answer = bool(record.gpus) and all(map(_answers, record.gpus or ()))
+            process.may_reopen = process.may_use_a_driver and not all_answer
             if process is self._probe:
                 self._promote(process, record)
             self._report_back()
@@ -256,10 +257,6 @@ class Sensing:
 
 def _answers(gpu: Gpu) -> bool:
     return replace(gpu, state=None, why={}) != Gpu(gpu.index)
-
-
-def _every_gpu_answers(sample: Machine) -> bool:
-    return bool(sample.gpus) and all(map(_answers, sample.gpus or ()))
 
 
 def _why_no_gpu_answers(sample: Machine) -> str | None:

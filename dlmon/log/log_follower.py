@@ -161,19 +161,18 @@ class RecordFollower(Generic[_Header]):
             self._fd = -1
 
     def _read_header(self, kind: type[_Header]) -> _Header:
+        start = b""
         try:
-            start = os.pread(self._fd, 1 << 16, 0)
+            while b"\n" not in start and len(start) < (1 << 22):
+                chunk = os.pread(self._fd, 1 << 16, len(start))
+                if not chunk:
+                    break
+                start += chunk
         except OSError as error:
             raise LogError(f"{self.path} can't be read: {reason_of(error)}") from None
         if not start:
             raise LogError(f"{self.path} is empty: nothing was recorded in it")
         line, newline, _ = start.partition(b"\n")
-        while not newline and len(line) < (1 << 22):
-            more = os.pread(self._fd, 1 << 16, len(line))
-            if not more:
-                break
-            head, newline, _ = more.partition(b"\n")
-            line += head
         not_a_log = LogError(f"{self.path} {_NOT_A_LOG[kind]}")
         schema = _schema_of(line, kind.TYPE)
         if schema is None or not newline:

@@ -19,6 +19,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -47,18 +48,22 @@ def main() -> None:
     if sys.argv[1:2] == [SUBMITTED_FLAG]:
         _run_submitted(Path(sys.argv[2]))
     job = _read_job()
-    if not job.script:
-        become_subreaper()
-
     to_viewer = job.answer_fd
     assert to_viewer is not None
     os.set_blocking(to_viewer, False)
     os.set_inheritable(to_viewer, False)
+    asyncio.run(_supervise(job, partial(_answer, to_viewer), partial(_send_to, to_viewer)))
 
-    async def run() -> None:
-        await Supervisor(job, partial(_answer, to_viewer), partial(_send_to, to_viewer)).run()
 
-    asyncio.run(run())
+async def _supervise(
+    job: Job, answer: Callable[[Started | Refused], None], send: Callable[[Record], bool]
+) -> int:
+    """Run a session, and return its exit code."""
+    if not job.script:
+        become_subreaper()
+    supervisor = Supervisor(job, answer, send)
+    await supervisor.run()
+    return supervisor.exit_code
 
 
 def _run_submitted(folder: Path) -> NoReturn:
@@ -68,26 +73,15 @@ def _run_submitted(folder: Path) -> NoReturn:
         job = submitted_job(folder, os.environ, sys.stdin.readline)
     except LogError as error:
         sys.exit(f"{host_name()}: {error}")
-    if not job.script:
-        become_subreaper()
-    refused: list[Refused] = []
-
-    def answer(answer: Started | Refused) -> None:
-        if isinstance(answer, Refused):
-            refused.append(answer)
-
-    async def run() -> int:
-        supervisor = Supervisor(job, answer, lambda record: True)
-        await supervisor.run()
-        return supervisor.exit_code
-
-    code = asyncio.run(run())
+    answers: list[Started | Refused] = []
+    code = asyncio.run(_supervise(job, answers.append, lambda record: True))
     if not is_shared:
         # A viewer that copies the log can reach this node only until the job ends.
         time.sleep(COPIED_WITHIN_S)
-    if refused:
-        print(refused[0].reason, file=sys.stderr)
-        code = refused[0].exit_code
+    for answer in answers:
+        if isinstance(answer, Refused):
+            print(answer.reason, file=sys.stderr)
+            code = answer.exit_code
     sys.exit(code)
 
 

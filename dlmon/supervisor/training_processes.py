@@ -32,6 +32,7 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.supervisor.connection import ProcessConnection
+from dlmon.system.foreign_processes import is_over
 
 # The other ranks of a data-parallel run wait this long for rank 0 to begin to train. Ranks train
 # in step, so none ends its first batch before rank 0 does.
@@ -185,7 +186,7 @@ class TrainingProcesses:
         # A process with the same pid that is not the same trainer has replaced its program (exec).
         self._end_away(
             lambda away: (
-                not away.is_of(trainer) and (away.pid == trainer.pid or _is_over(away.peer_pid))
+                not away.is_of(trainer) and (away.pid == trainer.pid or is_over(away.peer_pid))
             )
         )
         earlier = [c for c in (*self._connections.values(), *self._away) if c is not connection]
@@ -233,15 +234,15 @@ class TrainingProcesses:
         connection.continue_from(before)
         self._waiting = [connection if c is before else c for c in self._waiting]
 
-    def _end_away(self, is_over: Callable[[_TrainingProcess], bool]) -> None:
+    def _end_away(self, has_ended: Callable[[_TrainingProcess], bool]) -> None:
         """Write the end of the disconnected processes that are over."""
-        for connection in filter(is_over, list(self._away)):
+        for connection in filter(has_ended, list(self._away)):
             self._away.remove(connection)
             self._write_end(connection)
 
     def _notice_away(self, connection: _TrainingProcess) -> None:
         """Tell a person of a process that goes on without a connection."""
-        self._end_away(lambda away: _is_over(away.peer_pid))
+        self._end_away(lambda away: is_over(away.peer_pid))
         if connection in self._away:
             self.notice(
                 f"process {connection.pid} closed its connection to dlmon and goes on: what it "
@@ -269,7 +270,7 @@ class TrainingProcesses:
     def disconnected(self, connection: _TrainingProcess) -> None:
         self._connections.pop(connection.fd, None)
         connection.closed_t = time.monotonic_ns()
-        if connection.has_ended or connection.trainer is None or _is_over(connection.peer_pid):
+        if connection.has_ended or connection.trainer is None or is_over(connection.peer_pid):
             self._write_end(connection)
         else:
             self._away.append(connection)
@@ -283,16 +284,6 @@ class TrainingProcesses:
         self._notices += 1
         if self._notices <= MAX_NOTICES:
             self._notice(text)
-
-
-def _is_over(pid: int) -> bool:
-    """Return whether a process has ended, reaped or not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return True
-    # The name in parentheses may hold anything; the state is the first field after it.
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
 def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:

@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 MIB = 1 << 20
 
@@ -40,30 +39,19 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     return fd
 
 
-def open_to_read(path: Path, max_bytes: int) -> BinaryIO:
-    """Open a regular file of at most `max_bytes` for reading.
-
-    Raises:
-        OSError: it can't be opened, is no regular file, or is larger.
-    """
-    file = os.fdopen(open_regular(path), "rb")
-    if os.fstat(file.fileno()).st_size > max_bytes:
-        file.close()
-        raise _too_large(max_bytes)
-    return file
-
-
 def read_regular(path: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file of at most `max_bytes`.
 
     Raises:
         OSError: it can't be read, is no regular file, or is larger.
     """
-    with open_to_read(path, max_bytes) as file:
-        # It may grow meanwhile, and files of /proc report no size.
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise _too_large(max_bytes)
+    with os.fdopen(open_regular(path), "rb") as file:
+        is_larger = os.fstat(file.fileno()).st_size > max_bytes
+        # Files of /proc report no size, and others may grow meanwhile.
+        content = b"" if is_larger else file.read(max_bytes + 1)
+    if is_larger or len(content) > max_bytes:
+        size = f"{max_bytes // MIB:,} MiB" if max_bytes >= MIB else f"{max_bytes:,} bytes"
+        raise OSError(errno.EFBIG, f"it is larger than {size}")
     return content
 
 
@@ -71,8 +59,3 @@ def _refuse_special(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
-
-
-def _too_large(max_bytes: int) -> OSError:
-    size = f"{max_bytes // MIB:,} MiB" if max_bytes >= MIB else f"{max_bytes:,} bytes"
-    return OSError(errno.EFBIG, f"it is larger than {size}")

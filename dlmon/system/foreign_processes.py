@@ -64,6 +64,14 @@ def is_suspended(pid: int) -> bool | None:
         return None
 
 
+def is_over(pid: int) -> bool:
+    """Return whether a process has ended, reaped or not."""
+    try:
+        return _stat(pid)[0] in ("Z", "X")
+    except OSError:
+        return True
+
+
 def _stat(pid: int) -> list[str]:
     """Return the fields after the name in /proc/PID/stat (proc(5))."""
     # The name, which is in parentheses, may hold anything.

@@ -61,13 +61,9 @@ def own_private_folder(path: Path) -> None:
     if status.st_uid != os.geteuid():
         raise NotPrivateError(None, f"{path} belongs to another user")
     _set_mode(path, FOLDER_MODE)
-    if others_may_write(path.lstat()):
+    # A file system without modes ignores the one just set.
+    if path.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NotPrivateError(None, f"{path} can be changed by other users")
-
-
-def others_may_write(status: os.stat_result) -> bool:
-    """Return whether anybody but its owner may change a file or folder."""
-    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def open_private(path: Path, flags: int) -> int:

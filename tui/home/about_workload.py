@@ -1,10 +1,10 @@
-"""What the highlighted workload is, and how long it took here the last time."""
+"""The description of the highlighted workload, and the list of recent sessions."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
@@ -19,27 +19,24 @@ from tui.textual_internals import SteadyOptionList
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, cut, fit, shows
 from workloads.catalog import Workload
 
-if TYPE_CHECKING:
-    pass
-
 _Sentence = tuple[str, str, str]
-"""What begins a sentence, quietly; the rest of it; its style."""
+"""The muted beginning of a sentence, the rest of it, and the style of the rest."""
 
 
 class AboutWorkload(Lines):
-    """Describes one workload, as spaciously as there is room for."""
+    """The description of a workload."""
 
     DEFAULT_CLASSES = "panel"
 
     def show(self, workload: Workload | None, last: str = "", published: str = "") -> None:
-        """Describe a workload, its last result here, and what is published; None: nothing."""
+        """Describe a workload, its last result here, and published results; None shows nothing."""
         self.set_titles(workload.name if workload is not None else "")
         self._show(workload, last, published)
 
     def rows(
         self, width: int, height: int, workload: Workload | None, last: str, published: str
     ) -> list[TextRow]:
-        """Return the sentences, apart from each other where there is room."""
+        """Return the sentences, with blank rows between them if those fit."""
         if workload is None:
             return []
         paragraphs = [
@@ -51,9 +48,7 @@ class AboutWorkload(Lines):
             return spacious
         rows = [row for rows in paragraphs for row in rows]
         if len(rows) > height > 0:
-            # The source is last: what is left out of it shall show.
-            kept = cut(rows[height - 1], width - 1)
-            rows[height - 1 :] = [(*kept, ("…", MUTED))]
+            rows[height - 1 :] = [(*cut(rows[height - 1], width - 1), ("…", MUTED))]
         return rows
 
     _show = shows(rows)
@@ -88,7 +83,7 @@ def mega_or_more(operations: int) -> str:
 
 
 def wrapped(sentence: _Sentence, width: int) -> list[TextRow]:
-    """Break a sentence into rows."""
+    """Wrap a sentence into rows."""
     start, rest, style = sentence
     first, *more = textwrap.wrap(start + rest, max(1, width)) or [""]
     quiet = first[: len(start)] if first.startswith(start) else ""
@@ -111,7 +106,7 @@ _STATUS_STYLES = {
 
 
 class RecentSessions(SteadyOptionList):
-    """The newest sessions; while it has the focus, one is highlighted."""
+    """The newest sessions."""
 
     DEFAULT_CLASSES = "panel"
     DEFAULT_CSS = """
@@ -135,28 +130,26 @@ class RecentSessions(SteadyOptionList):
     def show(self, entries: Sequence[SessionEntry]) -> None:
         """Take all sessions, oldest first."""
         self.newest = entries[: -_MOST_RECENT - 1 : -1]
-        names = min(
-            _LONGEST_NAME, max((cell_len(_called(each)) for each in self.newest), default=0)
-        )
+        widest = max((cell_len(_name(entry)) for entry in self.newest), default=0)
         self.border_subtitle = f"{len(entries)} recorded" if entries else ""
         self.clear_options()
         if self.newest:
-            self.add_options(_row(entry, names) for entry in self.newest)
+            self.add_options(_row(entry, min(_LONGEST_NAME, widest)) for entry in self.newest)
             self.highlighted = 0
         else:
             self.add_option(Option("No sessions yet. Every run is recorded.", disabled=True))
 
 
-def _row(entry: SessionEntry, names: int) -> Content:
+def _row(entry: SessionEntry, name_width: int) -> Content:
     status = _STATUS_STYLES.get(entry.status, "bold $text-error")
     return Content.assemble(
         (f"{units.day_and_time(entry.header.wall)}  ", "$text-muted 60%"),
-        (f"{fit(_called(entry), names)}  ", "bold"),
+        (f"{fit(_name(entry), name_width)}  ", "bold"),
         (f"{entry.status:<{_STATUS_CELLS}}  ", status),
         "" if entry.status == Status.RUNNING else outcome(entry),
     )
 
 
-def _called(entry: SessionEntry) -> str:
-    """Return a session's own name; without one, what it ran."""
+def _name(entry: SessionEntry) -> str:
+    """Return a session's name, or that of its workload."""
     return entry.label.name or workload_name(entry.header)

@@ -1,4 +1,4 @@
-"""The home screen: pick a workload, set its options; this machine, live, beside it."""
+"""The home screen: pick a workload and set its options, beside the readings of this machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.records.sanitize import clean
@@ -25,7 +26,7 @@ from tui.screens.base import PALETTE, BaseScreen
 from tui.widgets.text_field import FilterField
 from workloads.catalog import WORKLOADS
 
-# Imported once the list is painted: nobody waits for them.
+# Imported after the first paint, so that the user doesn't wait for them.
 if TYPE_CHECKING:
     from textual.widgets import OptionList
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from tui.home.about_workload import AboutWorkload, RecentSessions
     from tui.home.run_form import RunForm
     from tui.machine.machine import MachinePanel
-from textual.content import Content
-from textual.widgets import Static
 
 _STARTS = (
     ("enter", "⏎", "Workload"),
@@ -42,16 +41,15 @@ _STARTS = (
     ("f7", "f7", "Remote machine"),
     ("ctrl+r", "^r", "Sessions"),
 )
-"""The ways to begin: the key, how it is shown, and what a person calls it."""
+"""The ways to begin: the key, its sign, and its name."""
 
 
 class StartLine(Static):
-    """The ways to begin in one row; a click presses the key of what lies under the mouse."""
+    """The ways to begin in one row; a click presses the key."""
 
     ALLOW_SELECT = False
 
     def on_mount(self) -> None:
-        """Name a key in words where its sign can't be drawn."""
         self.auto_links = False
         starts = "".join(
             f"[@click=app.simulate_key('{key}')]  [$footer-key-foreground bold]{sign}[/] {name}[/]"
@@ -62,7 +60,7 @@ class StartLine(Static):
 
 
 class CommandLine(Static):
-    """Shows a command, which a click copies, or the problem in its place."""
+    """The command line of the run, which a click copies, or the problem with the options."""
 
     ALLOW_SELECT = False
 
@@ -86,7 +84,7 @@ class CommandLine(Static):
 
 
 _QUIT = Binding.Group("Quit", compact=True)
-# From here on the recent sessions leave the machine's charts enough rows.
+# From this size on, the recent sessions leave the machine's charts enough rows.
 _ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
 
 
@@ -94,15 +92,14 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     """Workloads on one side, the machine and the options on the other.
 
     Args:
-        machine: makes the source of this machine's readings, once the first paint is done.
-        options: the user's own defaults.
+        machine: makes the source of this machine's readings, after the first paint.
+        options: the user's defaults.
     """
 
     CSS_PATH = "home.tcss"
     AUTO_FOCUS = "#filter"
-    # Letters go to the filter, so no letter is a command; in order of importance for the footer.
-    # A key that moves the focus goes before those that wait in the queue of a field, so that what
-    # is typed after it goes to the next one.
+    # In the order of the footer. Letters go to the filter, so none is a command. Keys that move the
+    # focus have priority, so that the keys after them go to the next field.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "launch", "Train", priority=True, tooltip="Train the chosen workload"),
         Binding("tab", "next_option", "Options", priority=True, tooltip="Go through the options"),
@@ -132,7 +129,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
         ),
-        # These stand in the first row.
+        # The first row of the screen shows these.
         Binding("f8", "app.script", "Script", show=False, tooltip="Run a script of your own"),
         Binding("f7", "app.hosts", "Hosts", show=False, tooltip="Watch other machines over ssh"),
         Binding(
@@ -155,12 +152,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     HELP_PAGES = (Path(__file__).with_name("home.md"),)
 
     class LaunchRequested(Message):
-        """Enter was pressed."""
+        """The user pressed Enter."""
 
     def __init__(
         self, machine: Callable[[], MachineSource], options: RunOptions | None = None
     ) -> None:
-        """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
         self._make_source = machine
         self._workloads = tuple(WORKLOADS.values())
@@ -168,12 +164,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries: list[SessionEntry] = []
         self._results: Mapping[str, list[SessionEntry]] = {}
         self._last: dict[str, SessionEntry | None] = {}
-        self._found_for: RunOptions | None = None
+        self._last_options: RunOptions | None = None
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
-        self._asked: type[Train] | None = None
-        # They come after the first paint.
+        self._early_request: type[Train] | None = None
+        # Made after the first paint.
         self._about: AboutWorkload
         self._machine: MachinePanel
         self._recent: RecentSessions
@@ -186,20 +182,19 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         return (*super().topics, *options)
 
     def compose(self) -> ComposeResult:
-        """Lay out the workloads, for the first paint; the rest follows at once."""
+        """Lay out the workloads alone, for the first paint."""
         yield StartLine()
         with Horizontal(), Vertical(id="pick"):
             yield self._filter
             yield self._list
 
     def on_mount(self) -> None:
-        """Show what each workload took here."""
-        # The app paints nothing before its own queue is read.
+        # By way of the app's queue: the screen is painted only after that is read.
         self.app.call_later(self.call_after_refresh, self._complete)
 
     async def _complete(self) -> None:
-        """Lay out the machine and the form, where the first paint left room for them."""
-        if not self.is_attached:  # left before the first paint
+        """Lay out the machine and the form."""
+        if not self.is_attached:  # closed before the first paint
             return
         from tui.home.about_workload import AboutWorkload, RecentSessions
         from tui.home.run_form import RunForm
@@ -219,16 +214,15 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             )
             await self.mount(self._command, *self.compose_frame())
         self._is_complete = True
-        # The footer was not there when the bindings were first updated.
+        # The footer missed the first update of the bindings.
         self.refresh_bindings()
         self.show_entries(self._entries)
         self.on_option_list_option_highlighted()
         self._start_machine()
-        if self._asked is not None:
-            self._request(self._asked)
+        if self._early_request is not None:
+            self._request(self._early_request)
 
     def on_screen_resume(self) -> None:
-        """Read the machine while this screen is on top, but let it be painted first."""
         self.call_after_refresh(self._start_machine)
 
     def _start_machine(self) -> None:
@@ -236,7 +230,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.start()
 
     def on_resize(self) -> None:
-        """Show recent sessions where there is room; have what is typed go somewhere again."""
+        """Show recent sessions if they fit; focus the filter if the focused widget is gone."""
         width, height = self.size
         self.set_class(width >= _ROOMY_WIDTH and height >= _ROOMY_HEIGHT, "-roomy")
         self.call_after_refresh(self._focus_filter)
@@ -246,7 +240,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._filter.focus()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to the session's sensors, but not for a form or what shows the same."""
+        """Stop sampling, unless the screen on top needs these sensors."""
         if self._is_complete and not self.keeps_sampling:
             self._machine.stop()
 
@@ -269,7 +263,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from dlmon.figures.last_results import results_here
 
         self._results = results_here(self._workloads, entries, host_name())
-        self._found_for = None
+        self._last_options = None
         self._recent.show(entries)
         self._describe()
 
@@ -277,11 +271,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._list.filter(event.value)
         if self._list.workload is None:
             self.on_option_list_option_highlighted()
-        # Whether q leaves.
+        # The q key quits only if the filter is empty.
         self.refresh_bindings()
 
     def on_option_list_option_highlighted(self) -> None:
-        """Say what the highlighted workload is, and what its defaults are."""
+        """Describe the highlighted workload, and show its defaults."""
         if not self._is_complete:
             return
         if self._list.workload is not None:
@@ -289,7 +283,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._check()
 
     def on_click(self, event: events.Click) -> None:
-        """Let the arrow keys go on from what was clicked in the list."""
+        """Focus the filter after a click in the list, so that arrow keys move the highlight."""
         if event.widget is self._list:
             self._filter.focus()
 
@@ -297,9 +291,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._launch_highlighted()
 
     def on_run_form_edited(self) -> None:
-        """Check the options; of several problems, that of the focused field is shown."""
         self._check()
-        # Whether there is anything to reset.
+        # The key that resets the options is offered only if one is changed.
         self.refresh_bindings()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
@@ -309,37 +302,35 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.post_message(ShowSession(self._recent.newest[event.option_index].path))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back to the list only in the form; `q` never leaves from there."""
+        """Offer the way back to the list only in the form, where `q` never quits."""
         if action == "quit_while_nothing_is_typed":
             return self._filter.has_focus and not self._filter.value
         if action == "reset_options":
             return self._is_complete and self._form.is_changed
         if action == "launch":
-            # Enter opens the session that is chosen there.
+            # Enter opens the session that is highlighted there.
             return not (self._is_complete and self._recent.has_focus)
         return action != "pick" or not self._filter.has_focus
 
     def action_launch(self) -> None:
-        """Train, once what was typed before has arrived: fields take their keys one by one."""
+        """Train once the field has taken the keys that were typed before, one by one."""
         field = self.focused or self
         field.call_later(field.post_message, self.LaunchRequested())
 
     def on_home_screen_launch_requested(self) -> None:
-        """Train; a key that no field takes runs its action from the app, so it goes there too."""
+        """Train by way of the app's queue, which also holds keys that no field takes."""
         self.app.call_later(self._launch_highlighted)
 
     def _launch_highlighted(self) -> None:
-        """Train what is highlighted, or go to the option that can't be."""
         self._request(Train)
 
     def action_sweep(self) -> None:
-        """Train what is highlighted several times, or go to the option that can't be."""
         self._request(TrainSeveral)
 
     def _request(self, message: type[Train]) -> None:
-        """Ask for what is highlighted with what is typed, or go to the option that can't be."""
+        """Train the highlighted workload with the typed options, or go to a wrong option."""
         if not self._is_complete:
-            self._asked = message
+            self._early_request = message
             return
         workload = self._list.workload
         if workload is None:
@@ -352,7 +343,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._form.focus_option(next(iter(problems)))
 
     async def action_quit_while_nothing_is_typed(self) -> None:
-        """Leave dlmon; the filter takes the key as a letter otherwise."""
         await self.run_action("app.quit")
 
     def action_reset_options(self) -> None:
@@ -362,32 +352,30 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._filter.focus()
 
     def action_next_option(self) -> None:
-        """Go to the next field of the form; after the last one, to the recent sessions."""
         self._go_by(1)
 
     def action_previous_option(self) -> None:
-        """Go to the field before, or to the last."""
         self._go_by(-1)
 
     def _go_by(self, step: int) -> None:
-        """Go from the filter through the form to the recent sessions, which stand above it."""
+        """Move the focus from the filter through the form to the recent sessions."""
         if not self._is_complete:
             return
         recent = [self._recent] if self._recent.display else []
         stops: list[Widget] = [self._filter, *self._form.fields, *recent]
         here = stops.index(self.focused) if self.focused in stops else 0
-        # At once, for what is typed next is meant for it.
+        # Not `focus()`, which is deferred: the next key is meant for the new field.
         self.set_focus(stops[(here + step) % len(stops)])
 
     async def action_move(self, where: str) -> None:
-        """Move the highlight of the list, which has no focus."""
+        """Move the highlight of the list, which never has the focus."""
         await self._list.run_action(where)
-        # A page up may end on the first family's name, which is none.
+        # A page up may end on the name of the first family, which can't be highlighted.
         if self._list.highlighted is None:
             self._list.action_first()
 
     def action_copy_command(self) -> None:
-        """Put the command on the clipboard, where there is one."""
+        """Copy the command to the clipboard."""
         workload = self._list.workload
         if workload is None or not self._is_complete:
             return
@@ -401,22 +389,18 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.notify(f"copied to the terminal's clipboard: {clean(command)}", markup=False)
 
     def _find_last(self, options: RunOptions) -> None:
-        """Find what each workload took here with these options, once for each of them."""
-        if options == self._found_for:
+        """Find the last result of each workload with these options, if they changed."""
+        if options == self._last_options:
             return
         from dlmon.figures.last_results import last_in_brief, last_result
 
-        self._found_for = options
-        self._last = {
-            each.name: last_result(self._results.get(each.name, ()), each, options)
-            for each in self._workloads
-        }
-        self._list.show_results(
-            {
-                each.name: last_in_brief(self._last[each.name], each, options)
-                for each in self._workloads
-            }
-        )
+        self._last_options = options
+        self._last, texts = {}, {}
+        for workload in self._workloads:
+            result = last_result(self._results.get(workload.name, ()), workload, options)
+            self._last[workload.name] = result
+            texts[workload.name] = last_in_brief(result, workload, options)
+        self._list.show_results(texts)
 
     def _describe(self) -> None:
         from dlmon.figures.comparison.earlier_runs import comparable_text, match_of_options
@@ -430,12 +414,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         published = ""
         if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
-        last = self._last.get(workload.name)
-        what = last_text(last, workload, typed.options)
-        self._about.show(workload, what, published)
+        last = last_text(self._last.get(workload.name), workload, typed.options)
+        self._about.show(workload, last, published)
 
     def _check(self) -> None:
-        """Mark the options that can't be, and show the command or what is wrong with it."""
+        """Mark wrong options, and show the command, or a problem: that of the focused field."""
         if not self._is_complete:
             return
         self._describe()

@@ -1,4 +1,4 @@
-"""The forms of home: what a run is made with, and the command line of a script of one's own."""
+"""The forms of the home screen: the options of a run, and the command line of a script."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _ARROW_WIDTH = 2
 
 
 class Choice(Lines, can_focus=True):
-    """Shows the chosen one of its values, between arrows.
+    """A field that shows one of several values, between arrows.
 
     Args:
-        values: what can be chosen, each with what to show for it.
-        chosen: one of them, or one more.
+        values: each value with its text.
+        chosen: the initial value, which may be another one.
     """
 
     DEFAULT_CSS = """
@@ -52,7 +52,7 @@ class Choice(Lines, can_focus=True):
     ]
 
     class ValueChosen(Message):
-        """Another value was chosen."""
+        """The user chose another value."""
 
     def __init__(
         self,
@@ -69,19 +69,18 @@ class Choice(Lines, can_focus=True):
         self.offer(values)
 
     def offer(self, values: Sequence[tuple[str, str]]) -> None:
-        """Take other values; what was chosen stays, also where it is none of them."""
-        there = any(value == self.value for value, _ in values)
-        self._values = [*values, *(() if there else ((self.value, self.value),))]
+        """Offer other values; the chosen one stays, even if it is not among them."""
+        self._values = [*values]
+        if self.value not in dict(values):
+            self._values.append((self.value, self.value))
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the chosen value between arrows."""
-        left, right = "◂", "▸"
-        shown = dict(self._values)[self.value]
+        text = dict(self._values)[self.value]
         room = width - 2 * _ARROW_WIDTH
-        text = fit(shown, room) if cell_len(shown) > room else shown
+        text = fit(text, room) if cell_len(text) > room else text
         arrows = ACCENT if self.has_focus else MUTED
-        return [((f"{left} ", arrows), (text, PLAIN), (f" {right}", arrows))]
+        return [(("◂ ", arrows), (text, PLAIN), (" ▸", arrows))]
 
     def choose(self, value: str) -> None:
         if value != self.value and value in dict(self._values):
@@ -94,12 +93,12 @@ class Choice(Lines, can_focus=True):
         self.choose(values[(values.index(self.value) + steps) % len(values)])
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Have the arrows stand out while keys choose here."""
+        """Draw the arrows in another style while the field has the focus."""
         super().watch_has_focus(has_focus)
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Go back on the left arrow, on everywhere else."""
+        """Choose the previous value at the left arrow, else the next one."""
         self.action_go(-1 if event.x < _ARROW_WIDTH else 1)
 
 
@@ -108,10 +107,10 @@ _TITLE_OF_CHANGED = "Options ─ f9 resets them"
 
 
 class RunForm(Container):
-    """A field for every option; empty fields mean the default, which they show.
+    """A field for every option; an empty field shows the default as its placeholder.
 
     Args:
-        configured: the user's own defaults.
+        configured: the user's defaults.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -120,7 +119,7 @@ class RunForm(Container):
     ]
 
     class Edited(Message):
-        """Something was typed or chosen, or another field has the focus."""
+        """The user changed a field, or moved the focus."""
 
     def __init__(self, configured: RunOptions) -> None:
         super().__init__(id="options", classes="panel")
@@ -139,7 +138,6 @@ class RunForm(Container):
             yield self._fields[option.name]
 
     def on_mount(self) -> None:
-        """Show the defaults, and report them as typed."""
         self._show_placeholders()
         self.post_message(self.Edited())
 
@@ -149,13 +147,13 @@ class RunForm(Container):
 
     @property
     def typed(self) -> TypedOptions:
-        """What the form amounts to."""
+        """The options as typed, with their errors."""
         texts = {name: field.value for name, field in self._fields.items()}
         return read_options(texts, self._configured)
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything stands in it but the defaults."""
+        """Return whether a field differs from its default."""
         return any(self._fields[name].value != self._default(name) for name in self._fields)
 
     def reset(self) -> None:
@@ -164,7 +162,7 @@ class RunForm(Container):
                 field.choose(self._default(name))
             else:
                 field.value = self._default(name)
-        self._say_what_it_is()
+        self._show_hint()
 
     def _default(self, name: str) -> str:
         is_choice = isinstance(self._fields[name], Choice)
@@ -172,12 +170,12 @@ class RunForm(Container):
 
     @property
     def focused_option(self) -> str | None:
-        """The option whose field has the focus."""
+        """The name of the option whose field has the focus."""
         focused = self.screen.focused if self.is_attached else None
         return focused.id if focused is not None and focused.parent is self else None
 
     def show_defaults(self, workload: Workload) -> None:
-        """Let empty fields show what they stand for."""
+        """Show a workload's defaults in the empty fields."""
         self._workload = workload
         self._show_placeholders()
 
@@ -204,7 +202,7 @@ class RunForm(Container):
 
     def on_choice_value_chosen(self, event: Choice.ValueChosen) -> None:
         event.stop()
-        self._say_what_it_is()
+        self._show_hint()
         self._take_change()
 
     def _take_change(self) -> None:
@@ -213,8 +211,8 @@ class RunForm(Container):
             self.border_title = title
         self.post_message(self.Edited())
 
-    def _say_what_it_is(self) -> None:
-        """Say what the field is for that has the focus, or what is chosen in it."""
+    def _show_hint(self) -> None:
+        """Explain the field that has the focus, or its chosen value."""
         name = self.focused_option
         option = None if name is None else OPTIONS.get(name)
         hint = "" if option is None else option.hint_for(self._fields[option.name].value)
@@ -222,8 +220,7 @@ class RunForm(Container):
             self.border_subtitle = hint
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Say what the field is for that has the focus."""
-        self._say_what_it_is()
+        self._show_hint()
         self.post_message(self.Edited())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
@@ -249,7 +246,7 @@ class RunForm(Container):
 
 
 def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
-    """Return the devices that a machine offers, each with what to show for it."""
+    """Return the devices of a machine, each with its text."""
     gpus = [
         (f"gpu:{gpu.index}", f"gpu:{gpu.index} {units.device(gpu.name).removeprefix('NVIDIA ')}")
         for gpu in machine.gpus or ()
@@ -269,7 +266,7 @@ _FIELDS = (
 
 
 class ScriptForm(FormScreen[ScriptRun]):
-    """Five fields; answers with the script that they amount to, or with nothing."""
+    """Five fields; answers with the script to run, or None."""
 
     SUBMIT = "Run"
 
@@ -277,7 +274,6 @@ class ScriptForm(FormScreen[ScriptRun]):
         super().__init__("Your own script", _FIELDS)
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[ScriptRun | None, str, bool]:
-        """Read the script; while its command is typed, it is not missing yet."""
         try:
             run = read_script(typed)
         except UnreadableScript as error:

@@ -1,4 +1,4 @@
-"""The workloads, grouped by family: one of them is highlighted, and what is typed filters them."""
+"""The list of workloads, grouped by family, with a filter."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from workloads.catalog import Workload
 
 
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
-    """Return the workloads that hold every word of `typed`, families together."""
-    # Who begins a search with / elsewhere does so here.
+    """Return the workloads whose texts contain every typed word, grouped by family."""
+    # A habit of other programs: the search begins with a slash.
     words = typed.lower().removeprefix("/").split()
-    found = [workload for workload in workloads if all(w in _searched(workload) for w in words)]
-    families = list(dict.fromkeys(workload.family for workload in found))
-    return sorted(found, key=lambda workload: families.index(workload.family))
 
+    def matches(workload: Workload) -> bool:
+        text = f"{workload.name} {workload.family} {workload.title}".lower()
+        return all(word in text for word in words)
 
-def _searched(workload: Workload) -> str:
-    return f"{workload.name} {workload.family} {workload.title}".lower()
+    workloads = [workload for workload in workloads if matches(workload)]
+    families = list(dict.fromkeys(workload.family for workload in workloads))
+    return sorted(workloads, key=lambda workload: families.index(workload.family))
 
 
 def with_headings(workloads: Iterable[Workload]) -> list[Workload | str]:
@@ -37,17 +38,16 @@ def with_headings(workloads: Iterable[Workload]) -> list[Workload | str]:
 
 
 _PARAMETERS_WIDTH, _LAST_WIDTH = 11, 11
-# Where there is less room, the parameters give way to the names.
+# A narrower list has no column of parameters.
 _WIDTH_FOR_PARAMETERS = 42
 _BORDER = 6
-"""What of a border has no text."""
+"""Cells of a border's row around its title."""
 
 
 class WorkloadList(SteadyOptionList, can_focus=False):
     """The workloads below the names of their families, which can't be highlighted.
 
-    It never has the focus: keys go to the field that filters it, and the
-    screen moves the highlight.
+    The list never has the focus: keys go to the filter, and the screen moves the highlight.
     """
 
     DEFAULT_CLASSES = "panel"
@@ -70,7 +70,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
     """
 
     class WorkloadChosen(Message):
-        """A workload was clicked twice."""
+        """The user double-clicked a workload."""
 
     def __init__(self, workloads: Sequence[Workload], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -81,19 +81,18 @@ class WorkloadList(SteadyOptionList, can_focus=False):
 
     @property
     def workload(self) -> Workload | None:
-        """The highlighted workload; None where none is left."""
+        """The highlighted workload; None if no workload matches."""
         line = None if self.highlighted is None else self._shown[self.highlighted]
         return line if isinstance(line, Workload) else None
 
     def show_results(self, last: Mapping[str, str]) -> None:
-        """Take what each workload took here the last time, by name."""
+        """Show the last result of each workload on this machine, by its name."""
         self._last = last
         self._write()
 
     def filter(self, typed: str) -> None:
-        """Show only what matches; the highlight stays where it can."""
+        """Show only workloads that match; the highlight stays if its workload does."""
         before = self.workload if self.options else None
-        # Who begins a search with / elsewhere does so here.
         self._typed = typed.lower().removeprefix("/")
         self._shown = with_headings(matching(self._all, typed))
         self.set_options(
@@ -110,18 +109,18 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         self._write()
 
     def watch_highlighted(self, highlighted: int | None) -> None:
-        """Point at the row: its colour alone says too little."""
+        """Write the highlighted row with a pointer, so that it differs not only in colour."""
         self._write()
         super().watch_highlighted(highlighted)
 
     def scroll_to_highlight(self, top: bool = False) -> None:
-        """Scroll to the highlighted row; above the first one its family is seen, too."""
+        """Scroll to the highlighted row, and to the family's name above the first workload."""
         super().scroll_to_highlight(top)
         if self.highlighted == 1 and self.is_mounted:
             self.scroll_home(animate=False)
 
     def action_select(self) -> None:
-        """Wait for a second click."""
+        """Do nothing: a workload is chosen by a double click."""
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and event.style.meta.get("option") is not None:
@@ -131,12 +130,12 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         self._write()
 
     def _write(self) -> None:
-        """Write each row, name the columns in the border, and say how many workloads there are."""
-        # Its base has none for a moment where what is typed changes.
+        """Write the rows, and the border with the names of the columns and the count."""
+        # While the filter changes, the base class has no options for a moment.
         for number in range(min(self.option_count, len(self._shown))):
             self.replace_option_prompt_at_index(number, self._prompt(number))
-        shown, total = sum(isinstance(line, Workload) for line in self._shown), len(self._all)
-        count = f"{shown} of {total}" if self._typed.strip() else f"{total} workloads"
+        matches, total = sum(isinstance(line, Workload) for line in self._shown), len(self._all)
+        count = f"{matches} of {total}" if self._typed.strip() else f"{total} workloads"
         names = f" {self._columns('parameters', 'last here').strip()}"
         dashes = "─" * (self.outer_size.width - _BORDER - len(f"Workloads {names}"))
         title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)

@@ -19,6 +19,8 @@ _SAMPLERS = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler"
 # The depth in a batch, and the members of each level, in which the first array is searched.
 DEPTH = 5
 BREADTH = 16
+# Batches of these types say no size themselves.
+_PLAIN = (list, tuple)
 
 # A sampler that draws more than this many times the samples of its data set has no epochs.
 MOST_REPEATS = 10
@@ -230,14 +232,17 @@ class Sizes:
 
     def of(self, number: int, batch: Any) -> int | None:
         """Return the samples of a batch; `number` counts from 0."""
-        loader, rest = self._loader, self._rest(number)
-        whole = loader.batch_size
+        loader = self._loader
+        whole, rest = loader.batch_size, None if loader.steps is None else self._rest(number)
         if loader.is_collated:
             expected = rest or whole or 0
             size = collated_size(batch, expected)
             self.are_fewer |= size is not None and size < expected
             return size
-        leading = _size_attribute(batch) or leading_size(batch)
+        shape = leading_shape(batch)
+        leading = shape[0] if shape else None
+        if type(batch) not in _PLAIN:
+            leading = _size_attribute(batch) or leading
         if whole is None or leading == whole:
             return leading
         if not loader.may_vary:

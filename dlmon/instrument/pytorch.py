@@ -212,7 +212,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         depth -= 1
         try:
             if began_ns is not None:
-                steps.went_backward(getattr(tensors, "device", None), began_ns)
+                steps.went_backward(tensors, began_ns)
             if depth == 0 and marks.is_on and marks.is_of_this_thread():
                 marks.end_backward()
         except Exception as error:  # noqa: BLE001 - as above
@@ -243,7 +243,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
             others[_CREATE_GRAPH] if len(others) > _CREATE_GRAPH else named.get("create_graph")
         )
         if not creates_graph and not steps.reports.has_optimizers:
-            steps.went_backward(_device_of(given), began_ns)
+            steps.went_backward(_first_of(given), began_ns)
 
     def begins(*arguments: Any, **named: Any) -> int:
         return time.monotonic_ns()
@@ -260,13 +260,13 @@ def watch_functional(module: ModuleType, reporter: Reporter) -> None:
 
     def computed_gradients(began_ns: int, given: Any, *arguments: Any, **named: Any) -> None:
         if not steps.reports.has_optimizers:
-            steps.went_backward(_device_of(given), began_ns)
+            steps.went_backward(_first_of(given), began_ns)
 
     wrap(module, "_autograd_grad", reporter, before=begins, after=computed_gradients)
 
 
-def _device_of(gradients: Any) -> Any:
-    return next((getattr(gradient, "device", None) for gradient in gradients or ()), None)
+def _first_of(gradients: Any) -> Any:
+    return next(iter(gradients or ()), None)
 
 
 def watch_autocast(module: ModuleType, reporter: Reporter) -> None:

@@ -76,6 +76,13 @@ class Thread:
         """Whether a loader is at work: what it reads itself is none of the script's iterations."""
 
 
+class _Threads(threading.local):
+    """Gives each thread a `Thread` of its own."""
+
+    def __init__(self) -> None:
+        self.thread = Thread()
+
+
 class Step:
     """What has happened since the last step ended."""
 
@@ -139,7 +146,7 @@ class StepCounter:
         self._reporter, self._clock = reports.reporter, reports.clock
         self.marks = reports.marks
         self.outermost = Outermost()
-        self._local = threading.local()
+        self._local = _Threads()
         self._limit: int | None = None
         self.outermost.called = self._called
         reports.at_close, reports.yields = self.close, self._end_loop
@@ -194,11 +201,7 @@ class StepCounter:
     # What the hooks call.
 
     def thread(self) -> Thread:
-        try:
-            return self._local.thread  # type: ignore[no-any-return]
-        except AttributeError:
-            self._local.thread = thread = Thread()
-            return thread
+        return self._local.thread
 
     def new(self, loader: Loader, created: int, source: Callable[[], Any]) -> LoaderIteration:
         """Return an iteration over a loader that a script began then; `source` is the loader."""
@@ -210,11 +213,7 @@ class StepCounter:
 
     def fetch(self, iteration: LoaderIteration, with_gradients: bool = True) -> None:
         """Note that a script asks for a batch."""
-        try:
-            # What `thread` returns, without its call.
-            thread = self._local.thread
-        except AttributeError:
-            thread = self.thread()
+        thread = self._local.thread
         # A step may have raised.
         thread.stepping = None
         now = iteration.asked_ns = self._clock()
@@ -228,9 +227,9 @@ class StepCounter:
                 self.marks.begin_batch(is_whole, now, WAIT, thread)
             if is_whole:
                 if len(step.claims) == 1 and not (step.later or self._undecided):
-                    [batch, *others] = step.claims[0]
-                    if batch.iteration is iteration and not others:
-                        self._end_usual_step(now, iteration, batch)
+                    claim = step.claims[0]
+                    if len(claim) == 1 and claim[0].iteration is iteration:
+                        self._end_usual_step(now, iteration, claim[0])
                         return
                 self._end_step(now, iteration)
             elif step.claims and now - step.begin_ns > LONG_STEP_NS:
@@ -255,9 +254,9 @@ class StepCounter:
         batch: Any = None,
     ) -> None:
         """Note that a batch came, with its samples and tokens."""
-        now = self._clock()
-        if self.marks.is_on and iteration.thread is self.marks.thread:
-            self.marks.enter(BEFORE)
+        now, asked_ns, marks = self._clock(), iteration.asked_ns, self.marks
+        if marks.is_on and iteration.thread is marks.thread:
+            marks.enter(BEFORE)
         iteration.fetched += 1
         state = iteration.state
         if state in (VALIDATING, READ):
@@ -267,12 +266,12 @@ class StepCounter:
             if iteration.fetched == 1:
                 self.outermost.first.begin()
         if state in (EPOCH, READ):
-            asked_ns, wait_ns = iteration.asked_ns, now - iteration.asked_ns
-            if self.waiting.batches and (ahead := self.waiting.of(iteration)):
+            wait_ns, waiting = now - asked_ns, self.waiting
+            if waiting.batches and (ahead := waiting.of(iteration)):
                 # It is fetched ahead: the step of the one that waits has waited for it.
                 ahead[0].wait_ns = (ahead[0].wait_ns or 0) + wait_ns
                 wait_ns = 0
-            self.waiting.add([FetchedBatch(iteration, size, tokens, wait_ns, asked_ns, batch)])
+            waiting.batches.append(FetchedBatch(iteration, size, tokens, wait_ns, asked_ns, batch))
             if iteration.sizes.are_fewer and iteration.loader.inferred is None:
                 self.reports.leaves_out(iteration)
 
@@ -302,10 +301,10 @@ class StepCounter:
             self._leave(iteration)
 
     def step_began(self, optimizer: Any, has_closure: bool = False) -> None:
-        thread = self.thread()
-        if thread.stepping not in (None, id(optimizer)):
+        thread, number = self._local.thread, id(optimizer)
+        if thread.stepping is not None and thread.stepping != number:
             return
-        thread.stepping, thread.has_claimed = id(optimizer), False
+        thread.stepping, thread.has_claimed = number, False
         step, epoch = self._step, self.epoch
         if (
             epoch is None
@@ -337,8 +336,8 @@ class StepCounter:
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
-        thread = self._local.thread
-        if thread.stepping != id(optimizer):
+        thread, number = self._local.thread, id(optimizer)
+        if thread.stepping != number:
             return
         thread.stepping, self._thread = None, thread
         if self.marks.is_on and thread is self.marks.thread:
@@ -355,7 +354,7 @@ class StepCounter:
         step.last_active_ns = self._clock()
         step.next_ns = 0
         step.updates += 1
-        step.stepped += (id(optimizer),)
+        step.stepped += (number,)
         if self.epoch is None:
             self.reports.stepped_by = weakref.ref(optimizer)
             self._trained_outside()
@@ -374,25 +373,25 @@ class StepCounter:
         if len(self.waiting.batches) > 1:
             self.waiting.goes_backward(loss)
 
-    def went_backward(self, device: Any, began: int) -> None:
+    def went_backward(self, tensors: Any, began: int) -> None:
         """Note that something went backward: the batches that wait are trained on.
 
         Args:
-            device: where what it was called on lies.
+            tensors: what it was called on, or a tensor that it returned.
             began: when it began.
         """
         if began <= self._failed_ns:
             # It ran out of memory itself.
             return
         self._failed_ns = 0
-        thread = self.thread()
+        thread = self._local.thread
         if thread.stepping is not None:
             if thread.has_claimed:
                 return
             thread.has_claimed = True
         by_hand = not self.reports.has_optimizers
         if self.epoch is None or by_hand:
-            self._go_backward_outside(device, began, by_hand)
+            self._go_backward_outside(tensors, began, by_hand)
         self._thread, step = thread, self._step
         if self.waiting.batches or self.outermost.calls:
             self._claim()
@@ -402,11 +401,11 @@ class StepCounter:
         if by_hand and self.epoch is None:
             self._trained_outside()
 
-    def _go_backward_outside(self, device: Any, began: int, by_hand: bool) -> None:
+    def _go_backward_outside(self, tensors: Any, began: int, by_hand: bool) -> None:
         """Note what goes backward where no epoch is under way, or where that is the step."""
         step = self._step
         if self.epoch is None:
-            self.reports.gone_backward_on = device
+            self.reports.gone_backward_on = getattr(tensors, "device", None)
             self._reporter.saw("torch backward")
         is_next = bool(self.waiting.batches) if self.epoch is not None else not self._is_bounded()
         if by_hand and step.backwards and is_next:
@@ -455,8 +454,8 @@ class StepCounter:
     def _claim(self, all_that_wait: bool = False) -> None:
         """Give the step the batches that were trained on."""
         step, waiting = self._step, self.waiting
-        batches, epoch = waiting.batches, self.epoch
-        if waiting.is_usual and len(batches) == 1 and batches[0].iteration is epoch:
+        batches = waiting.batches
+        if waiting.is_usual and len(batches) == 1 and batches[0].iteration is self.epoch:
             # As nearly always.
             (step.later if step.updates else step.claims).append([batches.popleft()])
             return
@@ -541,7 +540,8 @@ class StepCounter:
             self._longest_tail_ns = tail_ns
         updates = step.updates or (0 if self.reports.has_optimizers else None)
         step.begin_ns = step.last_active_ns = self._last_end_ns = end_ns
-        step.claims, step.stepped = [], ()
+        step.claims.clear()
+        step.stepped = ()
         step.updates = step.backwards = step.next_ns = 0
         epoch.trained += 1
         # A tuple's own `__new__` takes half as long as a named one's.

@@ -45,7 +45,10 @@ MOST_PENDING = 8
 OUTLIER, MEDIAN_STEPS, LEAST_MEDIAN_STEPS = 10, 15, 5
 # After this many steps without a backward pass, the reason is reported.
 STEPS_WITHOUT_BACKWARD = 8
-NOT_BACKWARD = "no call of backward was seen in a step: it may run in a CUDA graph"
+NOT_BACKWARD = (
+    "no call of backward was seen in a step: a CUDA graph may hold it, or torch.autograd.grad "
+    "stand in its place"
+)
 SEVERAL_DEVICES = "its network lies on several devices"
 
 

@@ -59,7 +59,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.ending import job_of
-from dlmon.slurm.job_follower import JobLife, Waiting
+from dlmon.slurm.job_follower import SessionJob, WaitingSession
 from dlmon.slurm.standing import stop_submitted, with_queue
 from dlmon.slurm.step import logs_of_job
 from dlmon.slurm.submit import read_slurm_options
@@ -318,16 +318,16 @@ async def _follow(
     For a submitted session, yield its state in the queue until the log begins, and the id of the
     next session if Slurm requeues the job.
     """
-    path, life = _log_of(session, log_dir), None
+    path, session_job = _log_of(session, log_dir), None
     submitted = read_submitted(path)
     if submitted is not None:
-        waiting = Waiting(path, submitted)
+        waiting = WaitingSession(path, submitted)
         async for answer in _queued(waiting):
             yield answer
         path = waiting.poll() or path
     number = job_of(os.environ)
     if submitted is not None or number is not None:
-        life = JobLife(path, number=number)
+        session_job = SessionJob(path, number=number)
     log = LogFollower(path)
     at = offset if file == path.name and log.knows(LogPosition(offset, checked, digest)) else 0
     sent: Answer = {}
@@ -337,14 +337,14 @@ async def _follow(
             # Read the status first: all that was written before the lock's release is then sent.
             size = log.size
             status, result, _ = standing_of(log)
-            if life is not None and result is None:
-                status = life.status(status, log.header.host)
-            if life is not None and status != Status.RUNNING:
+            if session_job is not None and result is None:
+                status = session_job.status(status, log.header.host)
+            if session_job is not None and status != Status.RUNNING:
                 # Send this before the result, after which the viewer stops reading.
-                next_session = await asyncio.to_thread(life.next, result)
+                next_session = await asyncio.to_thread(session_job.next, result)
                 if next_session is not None:
                     yield {"next": id_of(next_session.log)}
-            if life is None or status != Status.RUNNING:
+            if session_job is None or status != Status.RUNNING:
                 size = log.size
             while data := log.read_bytes(at, min(CHUNK_BYTES, max(0, size - at))):
                 yield {"at": at, "text": data.decode("latin-1")}
@@ -361,7 +361,7 @@ async def _follow(
         log.close()
 
 
-async def _queued(waiting: Waiting) -> Answers:
+async def _queued(waiting: WaitingSession) -> Answers:
     """Yield a session's state in Slurm's queue, whenever it changes, until the log begins."""
     sent: Answer = {}
     while waiting.poll() is None:

@@ -108,7 +108,10 @@ class HostReplay(Player):
                 sources.append(ReplaySource(log, clock))
                 _refuse_unfit(sources[-1])
             names = names or [source.session.header.host for source in sources]
-            self.hosts = list(map(RecordedHost, _unique_names(names), sources))
+            self.hosts = [
+                RecordedHost(name, source)
+                for name, source in zip(_unique_names(names), sources, strict=True)
+            ]
         except BaseException:
             for source in sources:
                 source.close()

@@ -21,14 +21,14 @@ from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
 from dlmon.render.follow import follow_to_end
 from dlmon.session.follower import SessionFollower
-from dlmon.slurm.job_follower import Waiting, follow_session, next_session
+from dlmon.slurm.job_follower import WaitingSession, follow_session, next_session
 from dlmon.slurm.queue import Queued
 from dlmon.system.signals import done_or_signalled
 
 POLL_S = 0.25
 
 
-async def wait_for_log(waiting: Waiting, show: Callable[[Queued], None]) -> Path | None:
+async def wait_for_log(waiting: WaitingSession, show: Callable[[Queued], None]) -> Path | None:
     """Wait until a session's log begins, and return it; None where it never will."""
     while True:
         log = waiting.poll()
@@ -77,7 +77,7 @@ def follow_in_slurm(
     A signal leaves the job alone. The exit code of a script of ours is its own.
     """
     submitted = read_submitted(log)
-    waiting = None if submitted is None else Waiting(log, submitted)
+    waiting = None if submitted is None else WaitingSession(log, submitted)
     while True:
         if waiting is not None:
             found = asyncio.run(_wait(waiting, as_json, log_dir))
@@ -85,9 +85,9 @@ def follow_in_slurm(
                 return found
             log = found
         follower = follow_session(log)
-        following: list[Waiting] = []
+        following: list[WaitingSession] = []
 
-        def goes_on(over: SessionFollower, following: list[Waiting] = following) -> bool:
+        def goes_on(over: SessionFollower, following: list[WaitingSession] = following) -> bool:
             following.extend(filter(None, [None if over.running else next_session(over)]))
             return bool(following)
 
@@ -98,7 +98,7 @@ def follow_in_slurm(
             return follower.script_exit_code if is_script and is_ours else code
 
 
-async def _wait(waiting: Waiting, as_json: bool, log_dir: str | None) -> Path | int:
+async def _wait(waiting: WaitingSession, as_json: bool, log_dir: str | None) -> Path | int:
     lines = QueueLines(as_json)
     log, exit_code = await done_or_signalled(wait_for_log(waiting, lines.show))
     if exit_code:

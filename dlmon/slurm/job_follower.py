@@ -165,7 +165,7 @@ def copy_of(log: Path) -> NodeCopy:
     return NodeCopy(log)
 
 
-class Waiting:
+class WaitingSession:
     """A submitted session, until its log begins or its job is over.
 
     Args:
@@ -289,8 +289,8 @@ def last_line_of(path: Path) -> str | None:
     return clean(lines[-1], LONGEST_LINE) if lines else None
 
 
-class JobLife:
-    """The status of a submitted session, by its job: another host's lock on a log isn't seen here.
+class SessionJob:
+    """The job of a submitted session, which tells the status if another host locks the log.
 
     Args:
         log: its log.
@@ -334,7 +334,7 @@ class JobLife:
         if self.watch.answered_at is None:
             # Without Slurm's answer, only the lock can tell.
             return by_lock if self.watch.problem or waited_s > FOUND_WITHIN_S else Status.RUNNING
-        if job is None or job.state.is_over or self.is_restarted(job):
+        if job is None or self.ended_job() is not None:
             return Status.INTERRUPTED if waited_s >= LATE_S else Status.RUNNING
         if self.on_node is not None:
             copy_of(self._log).keep_running(job)
@@ -345,6 +345,11 @@ class JobLife:
     def is_restarted(self, job: QueuedJob) -> bool:
         """Return whether Slurm has requeued the job since this session began."""
         return (job.restarts or 0) > self.restart
+
+    def ended_job(self) -> QueuedJob | None:
+        """Return the job if Slurm says that it is over or was requeued."""
+        job = None if self.watch is None else self.watch.job
+        return job if job is not None and (job.state.is_over or self.is_restarted(job)) else None
 
     def _wait_for_restart(self, number: str) -> bool:
         for wait_s in QUEUED_AGAIN_S:
@@ -360,7 +365,7 @@ class JobLife:
                 return True
         return False
 
-    def next(self, result: Result | None) -> Waiting | None:
+    def next(self, result: Result | None) -> WaitingSession | None:
         """Return the session that follows this one if Slurm requeued the job.
 
         Args:
@@ -374,7 +379,7 @@ class JobLife:
         root = self._log.parent.name.removesuffix(f"-r{self.restart}")
         folder = restarted_folder(self._log.parent.with_name(root), self.restart + 1)
         submitted = read_submitted(folder / LOG_NAME)
-        return None if submitted is None else Waiting(folder / LOG_NAME, submitted)
+        return None if submitted is None else WaitingSession(folder / LOG_NAME, submitted)
 
 
 class SlurmFollower(SessionFollower):
@@ -391,32 +396,31 @@ class SlurmFollower(SessionFollower):
         super().__init__(path, clock, launch, by_index)
         slurm_job = self.session.header.slurm
         number = None if slurm_job is None else slurm_job.job
-        self.life = JobLife(path, watch, number, lambda: clock() / 1e9)
+        self.session_job = SessionJob(path, watch, number, lambda: clock() / 1e9)
 
     def status_without_result(self) -> Status:
-        return self.life.status(super().status_without_result(), self.session.header.host)
+        return self.session_job.status(super().status_without_result(), self.session.header.host)
 
     def stop(self) -> bool:
         if super().stop():
             return True
-        if self.life.watch is None or not self.running:
+        job = self.session_job
+        if job.watch is None or not self.running:
             return False
         try:
-            cancel(self.life.watch.number, stop_signal(self.life.own_signal, by_command=False))
+            cancel(job.watch.number, stop_signal(job.own_signal, by_command=False))
         except SlurmError:
             return False
         return True
 
     def _find_problem(self) -> str | None:
-        life = self.life
-        job = None if life.watch is None else life.watch.job
-        is_interrupted = self.status == Status.INTERRUPTED and self.unreadable is None
-        if is_interrupted and job is not None and (job.state.is_over or life.is_restarted(job)):
-            lost = "no result could be recorded"
-            if life.on_node is not None:
-                lost = f"what {life.on_node} recorded last could not be copied from it"
-            return f"interrupted: {end_text(job)}, and {lost}"
-        return super()._find_problem()
+        job = self.session_job.ended_job()
+        if job is None or self.status != Status.INTERRUPTED or self.unreadable is not None:
+            return super()._find_problem()
+        lost, node = "no result could be recorded", self.session_job.on_node
+        if node is not None:
+            lost = f"what {node} recorded last could not be copied from it"
+        return f"interrupted: {end_text(job)}, and {lost}"
 
 
 def stop_signal(script_signal: object, by_command: bool) -> str:
@@ -440,6 +444,8 @@ def follow_session(
     return kind(path, clock, launch, by_index)
 
 
-def next_session(follower: SessionFollower) -> Waiting | None:
+def next_session(follower: SessionFollower) -> WaitingSession | None:
     """Return the session that follows a finished one if Slurm requeued its job."""
-    return follower.life.next(follower.result) if isinstance(follower, SlurmFollower) else None
+    if not isinstance(follower, SlurmFollower):
+        return None
+    return follower.session_job.next(follower.result)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlmon.log.directory import SessionEntry, list_sessions, stop_session
-from dlmon.log.submitted import is_of_slurm, read_submitted
+from dlmon.log.submitted import read_submitted
 from dlmon.protocol.control import NotControlled
 from dlmon.protocol.stop import BY_COMMAND
 from dlmon.records import Status
@@ -21,8 +21,7 @@ _UNSURE = (Status.QUEUED, Status.UNKNOWN)
 
 def list_with_queue(directory: Path) -> list[SessionEntry]:
     """Return the sessions of a directory, oldest first, with their status from log and queue."""
-    entries = list_sessions(directory)
-    return with_queue(entries) if any(is_of_slurm(entry.path) for entry in entries) else entries
+    return with_queue(list_sessions(directory))
 
 
 def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:
@@ -35,12 +34,12 @@ def with_queue(entries: Sequence[SessionEntry]) -> list[SessionEntry]:
         for entry in entries
         if entry.status in _UNSURE and (submitted := read_submitted(entry.path)) is not None
     }
-    queried = [number for number in numbers.values() if number is not None]
-    if not queried:
+    known_numbers = [number for number in numbers.values() if number is not None]
+    if not known_numbers:
         return list(entries)
     try:
         # The answer leaves out jobs that ended long ago.
-        jobs = {job.number: job for job in read_queue(queried)}
+        jobs = {job.number: job for job in read_queue(known_numbers)}
     except SlurmError:
         return list(entries)
     return [

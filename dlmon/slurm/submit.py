@@ -19,15 +19,24 @@ OUTPUT_NAME, SCRIPT_NAME = "job.out", "job.sh"
 SUBMIT_S = 120.0
 _END = "END OF JOB"
 _TASK_VARIABLE = "SLURM_ARRAY_TASK_ID"
-# The short names of the options that dlmon reads.
 _SHORT = {
+    "-A": "--account",
     "-a": "--array",
+    "-C": "--constraint",
+    "-c": "--cpus-per-task",
+    "-D": "--chdir",
+    "-e": "--error",
+    "-G": "--gpus",
+    "-J": "--job-name",
     "-M": "--clusters",
     "-N": "--nodes",
     "-n": "--ntasks",
     "-o": "--output",
+    "-p": "--partition",
+    "-q": "--qos",
     "-t": "--time",
     "-W": "--wait",
+    "-w": "--nodelist",
 }
 _COUNTS = ("nodes", "ntasks", "ntasks-per-node")
 # Options that have sbatch do something else than submit our script.

@@ -16,7 +16,13 @@ from dlmon.log.submitted import read_submitted
 from dlmon.protocol.job import Job
 from dlmon.records import Began, Ended, Outcome, Result, RunStatus
 from dlmon.slurm.commands import SlurmError
-from dlmon.slurm.job_follower import JobWatch, SharedQueue, SlurmFollower, Waiting, next_session
+from dlmon.slurm.job_follower import (
+    JobWatch,
+    SharedQueue,
+    SlurmFollower,
+    WaitingSession,
+    next_session,
+)
 from dlmon.slurm.submit import read_slurm_options
 from dlmon.slurm.submit_session import submit_array
 from dlmon.sweep.log import SweepWriter
@@ -49,8 +55,8 @@ class ArrayRun(SweepRun):
 
     @property
     def queued(self) -> frozenset[int]:
-        begun = {current.slot.combination for current in self.current.values()}
-        return frozenset(slot.combination for slot in self.sweep.running) - begun
+        followed = {current.slot.combination for current in self.current.values()}
+        return frozenset(slot.combination for slot in self.sweep.running) - followed
 
     def _settle_orphans(self) -> None:
         """Do nothing: `_run_all` follows them."""
@@ -86,20 +92,20 @@ class ArrayRun(SweepRun):
             self._end(began, outcome_of(None, began.session, None, "its session is gone"))
             return
         number = submitted.slurm_job
-        waiting: Waiting | None = Waiting(log, submitted, self._watch(number))
+        waiting: WaitingSession | None = WaitingSession(log, submitted, self._watch(number))
         while waiting is not None:
-            begun_log = waiting.poll()
-            while begun_log is None and waiting.failure is None and not self.stopping:
+            current_log = waiting.poll()
+            while current_log is None and waiting.failure is None and not self.stopping:
                 await asyncio.sleep(self._poll_s)
-                begun_log = waiting.poll()
+                current_log = waiting.poll()
             if self.stopping:
                 return
-            if begun_log is None:
+            if current_log is None:
                 self._end(began, Outcome(RunStatus.NOT_RUN, waiting.failure, began.session))
                 return
-            waiting = await self._follow_log(began, begun_log, number)
+            waiting = await self._follow_log(began, current_log, number)
 
-    async def _follow_log(self, began: Began, log: Path, number: str) -> Waiting | None:
+    async def _follow_log(self, began: Began, log: Path, number: str) -> WaitingSession | None:
         """Follow a session to its end; return the next one if Slurm requeues its job."""
         session = log.parent.name
         follower = SlurmFollower(log, by_index=True, watch=self._watch(number))

@@ -134,12 +134,12 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     """
     from dlmon.log.submitted import read_submitted
     from dlmon.render.queue import wait_for_log
-    from dlmon.slurm.job_follower import Waiting
+    from dlmon.slurm.job_follower import WaitingSession
 
     submitted = read_submitted(entry.path)
     if submitted is None:
         return entry.path
-    queued, header = Waiting(entry.path, submitted), entry.header
+    queued, header = WaitingSession(entry.path, submitted), entry.header
 
     def cancel() -> None:
         app.run_worker(partial(_cancel, app, entry.path), exit_on_error=False)

@@ -18,7 +18,7 @@ from dlmon.slurm.job_follower import (
     JobWatch,
     SharedQueue,
     SlurmFollower,
-    Waiting,
+    WaitingSession,
     end_text,
     follow_session,
     last_line_of,
@@ -41,7 +41,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def waiting(log, queue):
-    return Waiting(log, read_submitted(log), queue.watch(), lambda: queue.now)
+    return WaitingSession(log, read_submitted(log), queue.watch(), lambda: queue.now)
 
 
 def test_it_waits_until_its_log_is_there(waiting, log):
@@ -114,7 +114,7 @@ def test_a_slurm_that_does_not_answer_ends_nothing(waiting, queue):
 
 def test_its_number_may_come_later(tmp_path, monkeypatch, queue):
     log = submit(tmp_path, slurm_job=None)
-    waiting = Waiting(log, read_submitted(log))
+    waiting = WaitingSession(log, read_submitted(log))
     assert waiting.poll() is None
     assert waiting.watch is None
     submit(tmp_path)

@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 import tui
 from tui.app import DlmonApp
-from tui.live.live_screen import SAID
+from tui.live.live_screen import EXPLAINED_ACTIONS
 
 # What an action means to whoever presses its key. An action without a meaning of its own here
 # means what its name says: two of those on one key are two meanings.
@@ -28,7 +28,7 @@ MEANINGS = {
     "answer('leave')": "detach",
     "answer('stop')": "stop",
     "answer('again')": "again",
-    **{f"tell_why('{name}')": name for name in SAID},
+    **{f"tell_why('{name}')": name for name in EXPLAINED_ACTIONS},
     "keep": "rename",
     "stop_and_again": "again",
     "close_log": "log",

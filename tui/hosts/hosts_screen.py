@@ -159,7 +159,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     @property
     def is_compact(self) -> bool:
-        """True if there are so many hosts that each has a row in place of a card."""
+        """True if each host has a row, because cards for all of them don't fit."""
         return len(self._table.all_rows or ()) > _MOST_CARDS_IN_COLUMN * self._most_columns
 
     @property

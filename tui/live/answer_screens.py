@@ -1,4 +1,4 @@
-"""What the processes of a run answer: where each is now, or a profile of some steps."""
+"""The screens of the stacks of a run's processes, and of a profile of some steps."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SHARED: tuple[BindingType, ...] = (
     PALETTE,
     QUIT,
 )
-_BESIDE = 4
-"""Columns of the space and the scroll bar beside what is shown."""
-Lines = Sequence[tuple[str, bool]]
-"""Lines, each with whether it is a heading."""
+# The columns of the padding and the scroll bar.
+_MARGIN = 4
+AnswerLines = Sequence[tuple[str, bool]]
+"""Lines of text, each with True if it is a heading."""
 
 
 class AnswerScreen(BaseScreen):
-    """What the processes of a run answer, over the whole screen; it asks as it is opened.
+    """The answer of a run's processes to a question that the screen asks when it opens.
 
     Args:
-        ask: returns what they answer.
+        ask: asks the processes, and returns their answers.
     """
 
     DEFAULT_CSS = "AnswerScreen #answer { height: 1fr; padding: 0 1; }"
@@ -59,8 +59,8 @@ class AnswerScreen(BaseScreen):
     def topics(self) -> tuple[tuple[str, str], ...]:
         return tuple(topic for topic in super().topics if topic[0] == self.TOPIC)
 
-    def lines_of(self, records: Sequence[Record]) -> Lines:
-        """Return what is shown of an answer."""
+    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
+        """Return the lines that show an answer."""
         raise NotImplementedError
 
     def compose_parts(self) -> ComposeResult:
@@ -68,16 +68,15 @@ class AnswerScreen(BaseScreen):
             yield Static()
 
     def on_mount(self) -> None:
-        """Ask at once."""
-        self.ask_again()
+        self.ask_processes()
 
-    def ask_again(self) -> None:
-        """Ask once more."""
+    def ask_processes(self) -> None:
+        """Ask the processes, and show their answer in place of the last one."""
         self._records = None
         self._show([(f"{self.WAITING} …", False)])
-        self.run_worker(self._look, exclusive=True)
+        self.run_worker(self._fetch, exclusive=True)
 
-    async def _look(self) -> None:
+    async def _fetch(self) -> None:
         try:
             self._records = await self._ask()
         except NotControlled as error:
@@ -86,28 +85,25 @@ class AnswerScreen(BaseScreen):
         self._show(self.lines_of(self._records))
 
     def on_resize(self) -> None:
-        """Show it in the new width."""
         if self._records is not None:
             self._show(self.lines_of(self._records))
 
-    def _show(self, lines: Lines) -> None:
+    def _show(self, lines: AnswerLines) -> None:
         self._text = "\n".join(line for line, _ in lines)
         if self.has_parts:
             styled = [Content.styled(line, "bold" if bold else "") for line, bold in lines]
             self.query_one("#answer Static", Static).update(Content("\n").join(styled))
 
     def action_copy(self) -> None:
-        """Copy all of it."""
         self.app.copy_to_clipboard(self._text)
         self.notify("copied, if the terminal allows that")
 
     def action_leave(self) -> None:
-        """Go back to the session."""
         self.dismiss()
 
 
 class StacksScreen(AnswerScreen):
-    """The stacks of all processes."""
+    """The stacks of all processes of a run."""
 
     WAITING, TOPIC = "asking every process of the run", "Stacks"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -115,17 +111,16 @@ class StacksScreen(AnswerScreen):
         *_SHARED,
     ]
 
-    def lines_of(self, records: Sequence[Record]) -> Lines:
+    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
         stacks = in_order(record for record in records if isinstance(record, ProcessStack))
         return list(stack_lines(stacks))
 
     def action_stacks(self) -> None:
-        """Ask every process where it is."""
-        self.ask_again()
+        self.ask_processes()
 
 
 class ProfileScreen(AnswerScreen):
-    """A profile of some steps: which operations took the time."""
+    """The operations that took the time of some steps."""
 
     WAITING, TOPIC = "profiling the next steps", "Profile"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,17 +128,16 @@ class ProfileScreen(AnswerScreen):
         *_SHARED,
     ]
 
-    def lines_of(self, records: Sequence[Record]) -> Lines:
+    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
         profiles = [record for record in records if isinstance(record, Profile)]
         if not profiles:
             return [("no profile was recorded", False)]
         profile = profiles[-1]
-        rows = lines_of(describe_profile(profile), self.size.width - _BESIDE)
+        rows = lines_of(describe_profile(profile), self.size.width - _MARGIN)
         lines = [("".join(text for text, _ in row), number == 0) for number, row in enumerate(rows)]
         if profile.file is not None:
             lines.append((f"{profile.file}, beside the log, opens in ui.perfetto.dev", True))
         return lines
 
     def action_profile(self) -> None:
-        """Profile as many steps once more."""
-        self.ask_again()
+        self.ask_processes()

@@ -1,4 +1,4 @@
-"""A session among published figures and earlier runs: bars, the panel, and the whole screen."""
+"""The comparison of a session with published figures and earlier runs: a panel and a screen."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACC
 _NOTE = "italic $text-warning"
 _MARKER_CELLS = 2
 _GAP = "  "
-_LEAST_BAR = 5
-"""A bar takes this part of the width at the least, before notes have any."""
+# Bars get at least a fifth of the width before notes get any.
+_LEAST_BAR_DIVISOR = 5
 
 
 class ComparisonBars(ScrollingLines):
-    """Rows of label, bar, value and notes around this run, or around the one that is chosen."""
+    """Rows of label, bar, value and notes, scrolled to this run or to the chosen row."""
 
     @dataclass
-    class Pointed(Message):
-        """A row was clicked."""
+    class RowClicked(Message):
+        """Posted when a row is clicked."""
 
         row: ComparisonRow
 
     scale = ""
-    """What to know of how long the bars are."""
+    """A note on the scale of the bars, unless that is linear."""
     _compared: Sequence[ComparisonRow] = ()
     _bars: tuple[Bar, ...] = ()
     _fractions: tuple[float, ...] = ()
@@ -84,12 +84,12 @@ class ComparisonBars(ScrollingLines):
     _scrolled = False
 
     def show(self, comparison: Comparison, instead: str = "") -> None:
-        """Show a comparison from top to bottom; `instead` is said where there is nothing."""
+        """Show a comparison, or the text `instead` if that is given."""
         section = comparison_bars(comparison)
         self._bars, self._instead = section.bars, instead
         self._compared = comparison.rows
-        is_drawn = sum(map(is_alike, section.bars)) > 1
-        values = [bar.value if is_drawn and is_alike(bar) else 0.0 for bar in section.bars]
+        has_bars = sum(map(is_alike, section.bars)) > 1
+        values = [bar.value if has_bars and is_alike(bar) else 0.0 for bar in section.bars]
         self._fractions, is_logarithmic = bar_lengths(values)
         self.scale = "logarithmic scale" * is_logarithmic
         chosen = comparison.chosen
@@ -97,87 +97,85 @@ class ComparisonBars(ScrollingLines):
         self.redraw()
 
     def choose(self, index: int) -> None:
-        """Mark a row; where it is another than before, bring it into view."""
+        """Choose a row; scroll to it if it is not the present one."""
         if index != self._chosen:
             self._chosen, self._scrolled = index, False
             self.redraw()
 
     def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down."""
         self._scrolled = True
         super().scroll_lines(delta)
 
     def on_click(self, event: events.Click) -> None:
-        within = event.get_content_offset(self)
-        index = None if within is None else self.index_at(within.y, len(self._bars))
+        offset = event.get_content_offset(self)
+        index = None if offset is None else self.index_at(offset.y, len(self._bars))
         if index is not None:
-            self.post_message(self.Pointed(self._compared[index]))
+            self.post_message(self.RowClicked(self._compared[index]))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows in view."""
         if self._instead or not self._bars:
             return [((text, MUTED),) for text in wrapped(self._instead, width, height)]
         if not self._scrolled:
-            this = (n for n, bar in enumerate(self._bars) if kind_of(bar) == "this")
-            centre = next(this, 0) if self._chosen is None else self._chosen
+            this_run = (n for n, bar in enumerate(self._bars) if kind_of(bar) == "this")
+            centre = next(this_run, 0) if self._chosen is None else self._chosen
             self._first = min(centre, len(self._bars) - 1) - height // 2
-        seen = self.in_view(len(self._bars), height)
+        in_view = self.in_view(len(self._bars), height)
         inner = width - 2 if self.scrolls else width
-        rows = [cut(self._row(index, inner), inner) for index in seen]
+        rows = [cut(self._row(index, inner), inner) for index in in_view]
         return self.with_thumb(rows, len(self._bars), width)
 
     def _row(self, index: int, width: int) -> TextRow:
-        bar = self._bars[index]
+        bars, bar = self._bars, self._bars[index]
         kind, alike = kind_of(bar), is_alike(bar)
-        values = max(cell_len(each.text) for each in self._bars)
-        labels = max(cell_len(each.label) for each in self._bars)
-        room = width - _MARKER_CELLS - 1 - len(_GAP) - values
-        labels = min(labels, width // 2, max(0, room))
-        room -= labels
-        most = min(room // 2, room - max(10, width // _LEAST_BAR))
-        is_brief = max(cell_len(_note(each)) for each in self._bars) > most
-        notes = max(0, min(most, max(cell_len(_note(each, is_brief)) for each in self._bars)))
-        bars = max(0, room - notes - (len(_GAP) if notes else 0))
+        value_cells = max(cell_len(bar.text) for bar in bars)
+        label_cells = max(cell_len(bar.label) for bar in bars)
+        room = width - _MARKER_CELLS - 1 - len(_GAP) - value_cells
+        label_cells = min(label_cells, width // 2, max(0, room))
+        room -= label_cells
+        most = min(room // 2, room - max(10, width // _LEAST_BAR_DIVISOR))
+        is_brief = max(cell_len(_note(bar)) for bar in bars) > most
+        note_cells = max(0, min(most, max(cell_len(_note(bar, is_brief)) for bar in bars)))
+        bar_cells = max(0, room - note_cells - (len(_GAP) if note_cells else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
-        style_of_notes = _NOTE if bar.note and alike else MUTED
-        drawn = thick_bar(self._fractions[index], bars)
+        note_style = _NOTE if bar.note and alike else MUTED
+        bar_text = thick_bar(self._fractions[index], bar_cells)
         if not alike:
             style = bar_style = MUTED
-            drawn = fit(bar.note, bars)
+            bar_text = fit(bar.note, bar_cells)
         if index == self._chosen:
             style, marker = CHOSEN, marker.strip() or "▸"
         return (
-            (f"{marker} {fit(bar.label, labels)} ", style),
-            (drawn, bar_style),
-            (f"{_GAP}{' ' * (values - cell_len(bar.text))}{bar.text}", style),
-            (_GAP * bool(notes) + fit(_note(bar, is_brief), notes), style_of_notes),
+            (f"{marker} {fit(bar.label, label_cells)} ", style),
+            (bar_text, bar_style),
+            (f"{_GAP}{' ' * (value_cells - cell_len(bar.text))}{bar.text}", style),
+            (_GAP * bool(note_cells) + fit(_note(bar, is_brief), note_cells), note_style),
         )
 
 
 def kind_of(bar: Bar) -> str:
-    """Return what a bar is of: this run, an earlier one, a published time, or an own one."""
+    """Return the kind of a bar: `this`, `earlier`, `published` or `own`."""
     return "own" if "own" in bar.kind.split() else bar.kind.split()[0]
 
 
 def is_alike(bar: Bar) -> bool:
-    """Return whether a bar is of the same work as this run."""
+    """Return True if a bar is of the same work as this run."""
     return "other" not in bar.kind.split()
 
 
 def _note(bar: Bar, is_brief: bool = False) -> str:
-    """Return what stands behind a value; of this run the headline says what speaks against it."""
+    """Return the notes of a bar; the warnings of this run are in the headline instead."""
     note = bar.note if is_alike(bar) and kind_of(bar) != "this" else ""
     return _GAP.join(filter(None, (note, *bar.more[: 1 if is_brief else None])))
 
 
 _APART = 3
-_LARGE = 4
-"""In so many rows the figure has large digits, and three rows beside them."""
+# From this height on the figure has large digits, with three rows beside them.
+_LARGE_HEIGHT = 4
 
 
 class EpochHeadline(Lines):
-    """The figure that is compared, large where there is room, and what it rests on."""
+    """The figure that is compared, in large digits if they fit, and its basis."""
 
     DEFAULT_CSS = """
     EpochHeadline { height: 2; }
@@ -201,30 +199,30 @@ class EpochHeadline(Lines):
             width: of the panel.
             height: of the panel.
             snapshot: of the session.
-            nearest: the factor to the published number that is nearest.
-            against: that to an earlier run, or to what was chosen.
-            status: how the session stands.
-            chosen: whether a person chose that, so that it comes first where one has room.
+            nearest: the factor to the nearest published number.
+            against: the factor to an earlier run, or to the chosen row.
+            status: of the session.
+            chosen: whether a person chose that row, which then comes first.
         """
         timing = timing_of(snapshot)
-        said = [_sentence(one, width) for one in (nearest, against) if one]
+        factors = [_sentence(text, width) for text in (nearest, against) if text]
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
-            return [*beside("–  ", lines or [""], MUTED, ACCENT), *said]
+            return [*beside("–  ", lines or [""], MUTED, ACCENT), *factors]
         basis: TextRun = (basis_of(snapshot), MUTED)
         facts = tuple((fact, MUTED) for fact in facts_of_epoch(snapshot))
-        if height < _LARGE:
+        if height < _LARGE_HEIGHT:
             row = fitting(((units.band(timing), ACCENT), basis, *facts), width, _APART)
-            return [row, *(reversed(said) if chosen else said)]
-        found = units.with_band(timing)
-        spread = units.VERY_UNCERTAIN if found.is_very_uncertain else found.spread
-        is_about = timing.projected or found.is_very_uncertain
-        digits = digits_of(found.number.replace(",", ""))
+            return [row, *(reversed(factors) if chosen else factors)]
+        figure = units.with_band(timing)
+        spread = units.VERY_UNCERTAIN if figure.is_very_uncertain else figure.spread
+        is_about = timing.projected or figure.is_very_uncertain
+        digits = digits_of(figure.number.replace(",", ""))
         marks = ("  ", "~ ", "  ") if is_about else ("",) * len(digits)
         room = width - len(marks[0]) - len(digits[0]) - _APART
-        # Each has a place of its own, so that none moves when another one comes.
+        # Each has its own row, so that none moves when another one appears.
         figures = [
-            fitting(((f"{found.unit} {spread}".rstrip(), STRONG), basis), room, _APART),
+            fitting(((f"{figure.unit} {spread}".rstrip(), STRONG), basis), room, _APART),
             fitting(facts, room, _APART),
             _sentence(nearest, room),
         ]
@@ -238,7 +236,7 @@ class EpochHeadline(Lines):
 
 
 def _sentence(sentence: str, width: int) -> TextRow:
-    """Return a sentence, without the interval at its end where that has no room."""
+    """Return a sentence, without the interval at its end if that doesn't fit."""
     text, bracket, interval = sentence.rpartition(" (")
     if not sentence.endswith(")"):
         text, bracket, interval = sentence, "", ""
@@ -247,7 +245,7 @@ def _sentence(sentence: str, width: int) -> TextRow:
 
 
 class ComparisonPanel(Vertical):
-    """This run among others, in short."""
+    """The headline and the bars of this run's comparison."""
 
     def __init__(self) -> None:
         super().__init__(id="compared", classes="panel")
@@ -259,22 +257,28 @@ class ComparisonPanel(Vertical):
         yield self._bars
 
     def show(self, snapshot: Snapshot, comparison: SessionComparison, status: Status) -> None:
-        """Show how a session compares as it stands."""
-        shown = comparison.in_short(snapshot)
+        """Show the present comparison of a session."""
+        brief = comparison.in_short(snapshot)
         validity = snapshot.validity
-        chosen = shown.chosen
-        against = shown.against_before() if chosen is None else shown.against(chosen)
-        nearest = shown.against_nearest()
+        chosen = brief.chosen
+        against = brief.against_before() if chosen is None else brief.against(chosen)
+        nearest = brief.against_nearest()
         self._headline.show(snapshot, nearest, against, status, chosen is not None)
-        self._bars.show(shown, shown.alone() if comparison.is_known else "")
-        doubts = in_doubt(validity.against if validity is not None else ())
-        below = doubts or self._bars.scale
-        if (self.border_title, self.border_subtitle) != (shown.title, below):
-            self.border_title, self.border_subtitle = shown.title, below
+        self._bars.show(brief, brief.alone() if comparison.is_known else "")
+        warnings = in_doubt(validity.against if validity is not None else ())
+        below = warnings or self._bars.scale
+        if (self.border_title, self.border_subtitle) != (brief.title, below):
+            self.border_title, self.border_subtitle = brief.title, below
 
 
 class ComparisonScreen(TickingScreen):
-    """The rows of a comparison, one of which is chosen; below them what is known of it."""
+    """The rows of a comparison, and below them the details of the chosen one.
+
+    Args:
+        get_comparison: returns the present comparison.
+        chosen: the row to begin with; None begins with this run's reference.
+        refer_to: is called with the row to compare with; with None for this run's own choice.
+    """
 
     CSS_PATH = "comparison.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -302,33 +306,25 @@ class ComparisonScreen(TickingScreen):
 
     def __init__(
         self,
-        look: Callable[[], Comparison],
+        get_comparison: Callable[[], Comparison],
         chosen: ComparisonRow | None = None,
-        take: Callable[[ComparisonRow | None], None] = lambda row: None,
+        refer_to: Callable[[ComparisonRow | None], None] = lambda row: None,
     ) -> None:
-        """Look at nothing before the screen is shown.
-
-        Args:
-            look: returns the comparison as it stands.
-            chosen: the row to begin with; None begins with what this run is compared with.
-            take: is called with the row that is to be compared with, None for this run's own.
-        """
         super().__init__()
-        self._take = take
-        self._look = look
+        self._refer_to = refer_to
+        self._get_comparison = get_comparison
         self._row = chosen
         self._chosen: int | None = None
         self._bars = ComparisonBars(id="bars", classes="panel")
         self._details = SectionLines(id="details", classes="panel")
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the rows above the details."""
         yield self._bars
         yield self._details
 
     def paint(self) -> None:
-        """Show the rows, and the chosen one; it stays chosen where others come before it."""
-        comparison = self._look()
+        """Show the rows and the chosen one, which stays chosen when rows are added."""
+        comparison = self._get_comparison()
         rows = comparison.rows
         if not rows:
             return
@@ -341,37 +337,35 @@ class ComparisonScreen(TickingScreen):
         row = rows[chosen]
         details = row_details(row, comparison.result_of(row))
         if row.kind != "this" and row.comparable:
-            # What differs stands in a row of its own.
             details = [("this run", comparison.against(row)), *details]
         name = comparison.name_of(row) if row.kind != "this" else row.label
         self._details.set_titles(name)
         self._details.show(Figures("", tuple(details)))
 
     def _find(self, comparison: Comparison) -> int:
-        """Return where the chosen row stands now; at first what this run is compared with."""
+        """Return the index of the chosen row; at first, that of this run's reference."""
         rows = comparison.rows
         if self._row is not None:
             key = (self._row.kind, self._row.reference)
-            same = [n for n, row in enumerate(rows) if (row.kind, row.reference) == key]
-            if same:
-                return same[0]
+            for index, row in enumerate(rows):
+                if (row.kind, row.reference) == key:
+                    return index
         if self._chosen is None:
             first = comparison.chosen or comparison.before or comparison.this
             return 0 if first is None else rows.index(first)
         return min(self._chosen, len(rows) - 1)
 
     def action_compare_with(self) -> None:
-        """Compare with the chosen row from now on, and go back."""
+        """Make the chosen row this run's reference, and go back."""
         row = self._row
-        self._take(None if row is None or row.kind == "this" else row)
+        self._refer_to(None if row is None or row.kind == "this" else row)
         self.action_leave()
 
     def action_move(self, rows: int) -> None:
-        """Choose another row; up is negative."""
+        """Move the choice by rows; negative rows go up."""
         self._row, self._chosen = None, max(0, (self._chosen or 0) + rows)
         self.paint()
 
-    def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
-        """Choose the row that was clicked."""
+    def on_comparison_bars_row_clicked(self, message: ComparisonBars.RowClicked) -> None:
         self._row = message.row
         self.paint()

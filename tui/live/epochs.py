@@ -1,4 +1,4 @@
-"""The epochs of a session: their table, and one of them alone on all charts."""
+"""The table of a session's epochs, and the zoom of all charts to one of them."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ EPOCH_ACTIONS = {"zoom_to_epoch", "choose_epoch"}
 
 
 _SLOW = "bold $text-warning"
+# The mark of the chosen row, and a blank.
 _MARK_CELLS = 2
-"""What marks the chosen row, and a blank."""
 _GAP = "  "
+# The cells of a border that hold no text.
 _BORDER = 6
-"""What of a border has no text."""
 _BAR = "bar"
 _SHORTEST_BAR, _LONGEST_BAR = 5, 24
 _LONGEST_NAME = 16
@@ -74,9 +74,9 @@ _Column = tuple[str, list[str]]
 
 
 class EpochTable(FollowingLines, RowList):
-    """One row per epoch: its time with a bar, its validation, and the metrics that have room.
+    """A row for each epoch: its time with a bar, its validation, and the metrics that fit.
 
-    It shows the newest ones until somebody scrolls, or chooses one.
+    The newest epochs are in view until somebody scrolls or chooses one.
     """
 
     FIRST = -1
@@ -86,13 +86,13 @@ class EpochTable(FollowingLines, RowList):
     index = -1
     _epochs: Sequence[Epoch] = ()
     _empty = ""
-    _each = "epoch"
+    _noun = "epoch"
     _slow: Collection[int] = ()
     _longest_s = 0.0
     _compared: tuple[object, ...] = ()
     _model: Model | None = None
-    _cut_short = False
-    _asked = _learned = ""
+    _has_incomplete = False
+    _steps_limit = _newest_metric = ""
     _columns: Sequence[_Column] = ()
     _widths: Sequence[int] = ()
     _left_out = 0
@@ -102,44 +102,46 @@ class EpochTable(FollowingLines, RowList):
         self,
         epochs: Sequence[Epoch],
         running: bool = True,
-        each: str = "epoch",
+        noun: str = "epoch",
         slow: Collection[int] = (),
         alone: bool = False,
         model: Model | None = None,
     ) -> None:
-        """Show epochs; of a session that is over, no more are to come.
+        """Show the epochs of a session.
 
         Args:
-            epochs: those that have ended.
+            epochs: the epochs that have ended.
             running: whether more may come.
-            each: what one is called: an epoch, or a pass where nothing is trained.
-            slow: when those began that were slow.
-            alone: whether the charts show one of them alone.
-            model: what is trained.
+            noun: the word for an epoch: "pass" if nothing is trained.
+            slow: the beginnings of the slow epochs.
+            alone: whether the charts show a single epoch.
+            model: the model that is trained.
         """
-        self._epochs, self._alone, self._each, self._slow = epochs, alone, each, slow
+        self._epochs, self._alone, self._noun, self._slow = epochs, alone, noun, slow
         if model is not None and model.has_epochs is False:
-            self._empty = f"the script's loop has no {each}s"
+            self._empty = f"the script's loop has no {noun}s"
+        elif running:
+            self._empty = f"no {noun} has ended yet"
         else:
-            ended = f"the run ended before its first {each}"
-            self._empty = f"no {each} has ended yet" if running else ended
+            self._empty = f"the run ended before its first {noun}"
         compared = (len(epochs), epochs[-1] if epochs else None, model)
         if compared != self._compared:
-            # Of thousands this takes a while, so only where one has come.
+            # With thousands of epochs this is slow, so do it only after a new one.
             self._compared, self._model = compared, model
             self._longest_s = max(map(seconds_of, epochs), default=0.0)
-            asked = [steps_asked_for(epoch, model) for epoch in epochs if not epoch.whole]
-            self._cut_short, self._asked = not all(asked), max(asked, default="")
+            limits = [steps_asked_for(epoch, model) for epoch in epochs if not epoch.whole]
+            self._has_incomplete = not all(limits)
+            self._steps_limit = max(limits, default="")
         self.redraw()
 
-    def show_learned(self, text: str) -> None:
-        """Show at the right of the border what training came to last."""
-        if text != self._learned:
-            self._learned = text
+    def show_newest_metric(self, text: str) -> None:
+        """Show the newest value of a metric at the right of the border."""
+        if text != self._newest_metric:
+            self._newest_metric = text
             self._show_titles()
 
     def redraw(self) -> None:
-        """Draw again; what has no room is known then, and is said in the border."""
+        """Draw the rows, and then the titles, which name the metrics that did not fit."""
         super().redraw()
         self._show_titles()
 
@@ -148,12 +150,11 @@ class EpochTable(FollowingLines, RowList):
         if self._model is not None and self._model.data == "synthetic":
             data = "synthetic data"
             trains = "(random: nothing to learn)" if self._model.mode in (None, "train") else ""
-        right, *more = [text for text in (self._learned, data, trains) if text] or [""]
-        name = units.plural(self._each).capitalize()
-        self.set_titles(name, self._notes(), right, tuple(more))
+        right, *more = [text for text in (self._newest_metric, data, trains) if text] or [""]
+        self.set_titles(units.plural(self._noun).capitalize(), self._notes(), right, tuple(more))
 
     def _notes(self) -> str:
-        """Return what has room in the border below, of what may be said there."""
+        """Return the notes that fit in the bottom border."""
         key = "↑↓ choose"
         if not self._epochs or self._alone:
             key = ""
@@ -163,8 +164,8 @@ class EpochTable(FollowingLines, RowList):
             key = f"▲ {len(self._slow)} slow: Enter shows what differed"
         below = len(self._epochs) - self._in_view.stop
         notes = [
-            f"{self._asked}, as asked" if self._asked else "",
-            f"* incomplete {self._each}" if self._cut_short else "",
+            f"{self._steps_limit}, as asked" if self._steps_limit else "",
+            f"* incomplete {self._noun}" if self._has_incomplete else "",
             f"+{units.counted(self._left_out, 'metric')}" if self._left_out else "",
             key,
             f"{below} newer below" if self._scrolled and below > 0 else "",
@@ -180,18 +181,16 @@ class EpochTable(FollowingLines, RowList):
 
     @property
     def chosen(self) -> Epoch | None:
-        """The epoch that was chosen."""
         return self._epochs[self.index] if 0 <= self.index < self.count else None
 
     @property
     def first_choice(self) -> Epoch | None:
-        """The newest slow epoch, else the newest; None where none has ended."""
+        """The newest slow epoch, or else the newest; None before the first one ended."""
         slow = [epoch for epoch in self._epochs if epoch.begin in self._slow]
-        best = slow or self._epochs
-        return best[-1] if best else None
+        return next(reversed(slow or self._epochs), None)
 
     def choose(self, epoch: Epoch | None) -> None:
-        """Choose an epoch, and bring it into view; None chooses none."""
+        """Choose an epoch and scroll to it, or remove the choice."""
         self.highlight(-1 if epoch is None else self._epochs.index(epoch))
 
     def highlight(self, index: int, *, scroll: bool = True) -> None:
@@ -199,7 +198,7 @@ class EpochTable(FollowingLines, RowList):
         super().highlight(index, scroll=scroll)
 
     def move(self, steps: int) -> None:
-        """Choose the epoch so many rows further down; the first time, `first_choice`."""
+        """Move the choice down by rows; the first time, choose `first_choice`."""
         if self.chosen is None:
             self.choose(self.first_choice)
         else:
@@ -209,7 +208,7 @@ class EpochTable(FollowingLines, RowList):
         return [cut(((self._empty, MUTED),), width)]
 
     def heading(self, width: int) -> TextRow:
-        """Return the names of the columns, which depend on the epochs in view."""
+        """Return the headings, after the choice of the columns for the epochs in view."""
         epochs = self._epochs[self._in_view.start : self._in_view.stop]
         room = width - _MARK_CELLS
         self._columns, self._left_out = columns_of(epochs, self._number, room)
@@ -220,11 +219,11 @@ class EpochTable(FollowingLines, RowList):
             for (heading, _), cells in zip(self._columns, self._widths, strict=True)
         ]
         names = ["" if name == _BAR else name for name, _ in self._columns]
-        texts = map(_to_the_right, names, self._widths)
+        texts = map(_aligned_right, names, self._widths)
         return ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return the row of an epoch; a slow one and the chosen one have a mark and a colour."""
+        """Return the row of an epoch, with a mark if it is slow or chosen."""
         epoch = self._epochs[index]
         slow = epoch.begin in self._slow
         style = _SLOW if slow else PLAIN
@@ -236,34 +235,34 @@ class EpochTable(FollowingLines, RowList):
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
                 row.append((thick_bar(share, room), HIGH if slow else BAR))
             else:
-                row.append((_to_the_right(cells[index - self._in_view.start], room), style))
+                row.append((_aligned_right(cells[index - self._in_view.start], room), style))
         return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:
-        cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
-        mark = "▲" if epoch.begin in self._slow else "*" if cut_short else ""
+        is_incomplete = not epoch.whole and not steps_asked_for(epoch, self._model)
+        mark = "▲" if epoch.begin in self._slow else "*" if is_incomplete else ""
         return f"{mark}{epoch.epoch + 1}"
 
 
-def _to_the_right(text: str, width: int) -> str:
+def _aligned_right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
 def columns_of(
     epochs: Sequence[Epoch], number_of: Callable[[Epoch], str], width: int
 ) -> tuple[list[_Column], int]:
-    """Return the columns that have room in so many cells, and how many metrics have none.
+    """Return the columns that fit, and the number of metrics that don't.
 
-    The metrics come first, each beside that of its validation, then the bar and the rest, tokens
-    before samples.
+    Room goes first to the number and the time, then to the metrics, the bar, the validation time,
+    tokens and samples, in this order.
 
     Args:
-        epochs: those in view.
+        epochs: the epochs in view.
         number_of: returns the number of an epoch, with its mark.
-        width: what all columns have together.
+        width: the width of all columns together.
     """
     number = ("#", [number_of(epoch) for epoch in epochs])
-    time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
+    time = ("time", [f"{units.seconds(seconds_of(epoch)):>{_USUAL_CELLS}}" for epoch in epochs])
     names = metrics_of(epochs)
     headings = [cut_inside(short_name(name), _LONGEST_NAME) for name in names]
     if len({*headings}) < len(names):
@@ -272,38 +271,37 @@ def columns_of(
         (
             heading,
             [
-                cut_inside(f"{metric_text(one, name):>{_USUAL_CELLS}}", _LONGEST_NAME)
-                for one in epochs
+                cut_inside(f"{metric_text(epoch, name):>{_USUAL_CELLS}}", _LONGEST_NAME)
+                for epoch in epochs
             ],
         )
         for name, heading in zip(names, headings, strict=True)
     ]
     bar = (_BAR, [" " * _SHORTEST_BAR for _ in epochs])
     validation = ("val time", [f"{validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
+    validated = [validation] if any(epoch.validation for epoch in epochs) else []
     speeds = [("samples/s", [samples_per_second_of(epoch) for epoch in epochs])]
     if any(epoch.tokens is not None for epoch in epochs):
         speeds.append((tokens.UNIT, [samples_per_second_of(epoch, True) for epoch in epochs]))
-    validated = [validation] if any(epoch.validation for epoch in epochs) else []
-    kept: list[_Column] = []
+    fitting: list[_Column] = []
     for column in (number, time, *metrics, bar, *validated, *reversed(speeds)):
         heading, cells = column
-        needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if kept else 0)
+        needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if fitting else 0)
         if needed <= width:
-            kept.append(column)
+            fitting.append(column)
             width -= needed
     in_order = (number, time, bar, *validated, *metrics, *speeds)
-    left_out = sum(column not in kept for column in metrics)
-    return [column for column in in_order if column in kept], left_out
+    left_out = sum(column not in fitting for column in metrics)
+    return [column for column in in_order if column in fitting], left_out
 
 
 class EpochLine(GrowingLines):
-    """Takes the place of what limits the run while the charts show one epoch alone."""
+    """A sentence about the epoch that the charts show alone; replaces the `LimitLine`."""
 
     DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
     MOST_ROWS: ClassVar[int] = 4
 
     def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:
-        """Return the sentence beside the name."""
         heading = f"{heading}  "
         lines = wrapped(sentence, width - len(heading), height)
         return beside(heading, lines, PLAIN, STRONG)
@@ -312,21 +310,21 @@ class EpochLine(GrowingLines):
 
 
 class EpochZoom(TimeChartsScreen):
-    """A screen whose table of epochs chooses what the charts show."""
+    """A screen with a table of epochs, whose charts can show a single one of them."""
 
     _slow: frozenset[int] = frozenset()
-    _slow_of: tuple[object, ...] = ()
+    _slow_found_in: tuple[object, ...] = ()
     _window_before = TimeWindow()
     _alone: Epoch | None = None
     _has_epochs = False
 
     def paint_epochs(self, snapshot: Snapshot) -> None:
-        """Show the epochs, and what differed in the one that the charts show alone."""
+        """Show the epochs, and the differences of the one that the charts show alone."""
         epochs = snapshot.epochs
-        known = (len(epochs), epochs[-1] if epochs else None, snapshot.compile_s)
-        if known != self._slow_of:
-            # Of thousands this takes a while, so only where one has come.
-            self._slow_of = known
+        newest = (len(epochs), epochs[-1] if epochs else None, snapshot.compile_s)
+        if newest != self._slow_found_in:
+            # With thousands of epochs this is slow, so do it only after a new one.
+            self._slow_found_in = newest
             self._slow = self._source.session.slow_epochs(epochs)
         self._paint_table(snapshot)
         self._paint_line(snapshot)
@@ -359,11 +357,11 @@ class EpochZoom(TimeChartsScreen):
 
     @property
     def zoomed_epoch(self) -> Epoch | None:
-        """The epoch that the charts show alone."""
+        """The epoch that the charts show alone, if they do."""
         return None if self.window.length_ns is None else self._alone
 
     def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Write the throughput of the epoch that is shown alone, else that of the run."""
+        """Write the throughput of the epoch that is shown alone, or else of the run."""
         epoch = self.zoomed_epoch
         if epoch is None or epoch.samples is None:
             return super()._throughput_now(snapshot)
@@ -377,18 +375,18 @@ class EpochZoom(TimeChartsScreen):
         return f"{epoch_word(self._source.session.header)} {epoch.epoch + 1} alone, Esc goes back"
 
     def can_choose_epoch(self) -> bool:
-        """Whether there is an epoch, and its table is seen."""
+        """Return True if there is an epoch to choose, and the table is visible."""
         return self.is_mounted and self._has_epochs and self.query_one(EpochTable).display
 
     def action_choose_epoch(self, rows: int) -> None:
-        """Choose another epoch; up is negative."""
+        """Move the choice by rows, negative rows up; zoomed charts follow."""
         table = self.query_one(EpochTable)
         table.move(rows)
         if self.zoomed_epoch is not None and table.chosen is not None:
             self._zoom_to(table.chosen)
 
     def action_zoom_to_epoch(self) -> None:
-        """Have all charts show the chosen epoch alone; without a choice, the newest slow one."""
+        """Show only the chosen epoch in all charts; without a choice, the `first_choice`."""
         table = self.query_one(EpochTable)
         epoch = table.chosen or table.first_choice
         if epoch is not None:
@@ -396,7 +394,7 @@ class EpochZoom(TimeChartsScreen):
             self._zoom_to(epoch)
 
     def on_row_list_row_chosen(self) -> None:
-        """Show the epoch that was clicked."""
+        """Show only the clicked epoch in all charts."""
         chosen = self.query_one(EpochTable).chosen
         if chosen is not None:
             self._zoom_to(chosen)
@@ -408,7 +406,7 @@ class EpochZoom(TimeChartsScreen):
         self._show_window(self.window.spanning(epoch.begin, epoch.end))
 
     def action_escape(self) -> None:
-        """Take the cursor away, else go back from an epoch, else follow the run again."""
+        """Remove the cursor, or else leave the epoch, or else follow the run again."""
         table = self.query_one(EpochTable)
         if self.window.cursor_ns is None and self.zoomed_epoch is not None:
             self._show_window(self._window_before)

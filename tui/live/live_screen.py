@@ -1,4 +1,4 @@
-"""The live screen of one session: throughput, hardware and comparison on one time axis."""
+"""The live screen of one session: throughput, machine and comparison on one time axis."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
 from tui.live.comparison import ComparisonBars, ComparisonPanel
 from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, EpochZoom
 from tui.live.output_pane import OutputPane
-from tui.live.session_charts import LossChart, learned_text, machine_view, next_metric
-from tui.live.session_lines import AccountLine, LimitLine, ProgressLine, TopLine
+from tui.live.session_charts import LossChart, machine_view, newest_metric_text, next_metric
+from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.machine.help import GPU_TOPICS, MACHINE
 from tui.machine.view import MachineView
 from tui.messages import ShowNodes, TellEnd, TrainAgain
@@ -40,8 +40,9 @@ from tui.screens.export import EXPORT, ExportControls
 from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
 from tui.screens.session_controls import AgainScreen, SessionControls
 
-# An end that the first polls find lies in the past: the second one finds that nobody writes.
-_POLLS_TO_KNOW = 2
+# An end found within the first two polls is an old one: only the second poll notices that no
+# process writes the log.
+_POLLS_OF_OLD_END = 2
 PROFILED_STEPS = 5
 
 
@@ -94,20 +95,20 @@ LIVE_KEYS: list[BindingType] = [
     hidden("ctrl+c,ctrl+q", "leave"),
 ]
 
-SAID = (
+EXPLAINED_ACTIONS = (
     *("stop", "detach", "again", "next_part", "next_metric", "zoom_to_epoch"),
     *("nodes", "ranks", "stacks", "profile", "move_cursor", "next_view", "fit_axis"),
 )
-"""The actions of which a person is told why they can't be done."""
-# Where another action has the same key and can be done, that one is.
+"""The actions whose keys, when they can't be done, tell why."""
+# The last bindings of these keys: another action with the same key comes first if it can be done.
 LIVE_KEYS += [
     hidden(binding.key, f"tell_why('{name}')")
     for binding in Binding.make_bindings(LIVE_KEYS)
-    if (name := binding.action.partition("(")[0]) in SAID
+    if (name := binding.action.partition("(")[0]) in EXPLAINED_ACTIONS
 ]
 
 STOPS_SCRIPT = "Interrupt the script as Ctrl-C does; asks first"
-"""What `s` does to a person's own script."""
+"""The tooltip of `s` for a script."""
 
 CHART_ACTIONS = {
     "next_view",
@@ -122,14 +123,14 @@ CHART_ACTIONS = {
     "escape",
     *EPOCH_ACTIONS,
 }
-"""What there is to do in the charts only."""
+"""The actions of the charts, which the maximized log hides."""
 
 LOG_ACTIONS = {"close_log", "scroll_log", "page_log"}
-"""What there is to do in the log only."""
+"""The actions of the maximized log."""
 
 
-class Part(StrEnum):
-    """What may stand in the row of the epochs."""
+class LowerPane(StrEnum):
+    """The panes in the row of the epochs."""
 
     EPOCHS = "epochs"
     LOSS = "loss"
@@ -137,11 +138,19 @@ class Part(StrEnum):
 
 
 class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
-    """A session as it happens, or as it was."""
+    """A session, live or recorded.
+
+    Args:
+        source: the session.
+        repeatable: whether the same run can be launched again.
+        read_label: returns the present name and note of the session.
+        references: the chosen references of workloads.
+        turn: the session's number, if it is one of several runs.
+    """
 
     CSS_PATH = "live.tcss"
     ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
-    # The app's own, and two more that only this screen has a layout for.
+    # The app's breakpoints, and two more for layouts of this screen.
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),
         (60, "-narrow"),
@@ -165,17 +174,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         references: MutableMapping[str, Reference] | None = None,
         turn: str = "",
     ) -> None:
-        """Take the session; nothing is read before the screen is mounted.
-
-        Args:
-            source: the session.
-            repeatable: whether the same can be launched once more.
-            read_label: returns what it is called now, and its note.
-            references: what each workload is compared with, as it was chosen.
-            turn: which of several runs it is, of one that is one of several.
-        """
         super().__init__(source)
-        # Until it is painted once, its charts are empty frames.
+        # Before the first painting, the charts are empty frames.
         self.has_content = False
         self._turn = turn
         self._read_label = read_label
@@ -184,18 +184,18 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self._second = -1
         self._again_when_stopped = False
         self._polls = 0
-        # One of ours that was over before its screen was there ended for the person, too.
+        # If a run of ours ended before its screen opened, its end is still news.
         self._was_running = source.running or source.is_ours
         self._catching_up: Worker[None] | None = None
         self._loss, self._output = LossChart(), OutputPane()
-        self._part: Part | None = None
+        self._chosen_pane: LowerPane | None = None
         self._metric: str | None = None
         self._arranged: tuple[frozenset[str], ...] = ()
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """What `?` explains; nothing of GPUs where there is none."""
-        has_gpus = bool(self._look_at_machine().gpus)
+        """The help topics, without those of GPUs if there is none."""
+        has_gpus = bool(self._machine_view().gpus)
         topics = topics_of(LIVE, MACHINE)
         return tuple(topic for topic in topics if has_gpus or topic[0] not in GPU_TOPICS)
 
@@ -204,13 +204,11 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         return topics_of(FIRST_STEPS)
 
     def name_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does now, where that differs from its name."""
-        if action == "next_part" and (part := self._next_part) is not None:
-            return part.capitalize()
+        if action == "next_part" and (pane := self._next_pane) is not None:
+            return pane.capitalize()
         return super().name_of_action(action)
 
     def tooltip_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does, where that differs from its tooltip."""
         if action == "stop" and self._is_script:
             return STOPS_SCRIPT
         return super().tooltip_of_action(action)
@@ -239,27 +237,25 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             with Horizontal(id="loss-and-output"):
                 yield self._loss
                 yield self._output
-        yield AccountLine()
+        yield BreakdownLine()
         yield ProgressLine()
 
     def on_mount(self) -> None:
-        """Start the one timer that reads and paints."""
         self.set_interval(REFRESH_S, self._on_timer)
         self.call_after_refresh(self.paint)
 
     def on_resize(self) -> None:
-        """Draw for the new size."""
         self.call_after_refresh(self.paint)
 
     def _on_timer(self) -> None:
-        """Tick with each new second of the session."""
+        """Tick once a second of the session, which a replay may speed up."""
         second = self._source.second()
         if second != self._second:
             self._second = second
             self.tick()
 
     def tick(self) -> None:
-        """Read what is new, and paint it where it can be seen, be it behind a question."""
+        """Read new records, and paint if the screen is visible, even below a question."""
         if self._has_left:
             return
         self._source.poll(SLICE_S)
@@ -271,13 +267,13 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.take_alert()
         if self.is_showing:
             self.paint()
-        # The end may have been read between two ticks, while we caught up.
+        # The end may have been read between two ticks, while catching up.
         was_running, self._was_running = self._was_running, self._source.running
         if was_running and not self._was_running:
             self._session_ended()
 
     def _catch_up(self) -> None:
-        """Read on between the ticks: the log is far ahead, as after a suspension."""
+        """Read between ticks, because the log is far ahead, for example after a suspension."""
         if self._catching_up is None or self._catching_up.is_finished:
             self._catching_up = self.run_worker(self._read_on)
 
@@ -286,16 +282,16 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.tick()
 
     def _session_ended(self) -> None:
-        """Offer no more what is over, and leave if only its end was waited for."""
-        if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
+        """Tell the end, withdraw what can't be done any more, and do what waited for the end."""
+        if self._source.is_ours or self._polls > _POLLS_OF_OLD_END:
             self.post_message(TellEnd(self, _end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
-            self._do_what_waited_for_the_end()
+            self._leave_or_repeat_if_asked()
         else:
             self.withdraw_question()
 
-    def _do_what_waited_for_the_end(self) -> None:
+    def _leave_or_repeat_if_asked(self) -> None:
         if self._leave_when_stopped:
             self.leave()
         elif self._again_when_stopped:
@@ -303,9 +299,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             self.action_again()
 
     def paint(self) -> None:
-        """Show the session as it stands."""
-        # The first resize may come before there is anything to paint, and a call after a refresh
-        # when the screen was taken off.
+        """Show the present state of the session."""
+        # A resize may come before the parts are mounted, a call after a refresh when we have left.
         if self._has_left or not self.has_parts:
             return
         snapshot = self._source.snapshot()
@@ -321,27 +316,26 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
         self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
-        self._share_row()
+        self._show_panes()
         self.paint_charts(snapshot)
         if not self.has_content:
             self.has_content = True
             self.refresh()
 
     def paint_charts(self, snapshot: Snapshot) -> None:
-        """Draw the charts, and say where the time went and what the cursor is on."""
         has_gpus = bool(machine_view(self._source, snapshot).gpus)
         self.query_one("#panels").set_class(not has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
-        self.query_one(AccountLine).show(snapshot, self.read_time_ns)
+        self.query_one(BreakdownLine).show(snapshot, self.read_time_ns)
         self._paint_loss(snapshot)
 
     def _paint_loss(self, snapshot: Snapshot) -> None:
-        """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
+        """Draw the loss on the axis of the other charts, coarser if its chart is narrower."""
         chart, learning = self._loss, self._source.session.learning
-        each = epoch_word(snapshot.header)
-        # Where the chart has no room, the epochs say how training stands.
-        learned = learned_text(learning, self._metric, each)
-        self.query_one(EpochTable).show_learned("" if chart.display else learned)
+        epoch_noun = epoch_word(snapshot.header)
+        # Without the chart, the table of epochs shows the metric.
+        text = "" if chart.display else newest_metric_text(learning, self._metric, epoch_noun)
+        self.query_one(EpochTable).show_newest_metric(text)
         columns = self.plot_columns or chart.plot_columns
         count = min(columns, chart.plot_columns)
         if count < 1 or not chart.display:
@@ -351,128 +345,127 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             learning,
             self._metric,
             axis,
-            self.under_line(snapshot, axis),
+            self.empty_picture(snapshot, axis),
             is_running=self._source.running,
             cursor_label=self._cursor_label(axis),
-            each=each,
+            epoch_noun=epoch_noun,
             shared=self.window.axis(self.run, columns),
         )
 
     @property
-    def _offered(self) -> list[frozenset[Part]]:
-        """What of epochs, loss and output has room together, in the order of the key."""
+    def _pane_choices(self) -> list[frozenset[LowerPane]]:
+        """The sets of lower panes that fit together, in the order in which the key shows them."""
         if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
             return [frozenset()]
-        left = [part for part in Part if part not in self.hidden_panes]
+        panes = [pane for pane in LowerPane if pane not in self.hidden_panes]
         if not self._source.session.has_epochs:
-            left = [part for part in left if part != Part.EPOCHS]
-        epochs = frozenset(left) & {Part.EPOCHS}
+            panes = [pane for pane in panes if pane != LowerPane.EPOCHS]
+        epochs = frozenset(panes) & {LowerPane.EPOCHS}
         if self.has_class("-broad"):
-            return [frozenset(left)]
+            return [frozenset(panes)]
         if self.has_class("-narrow") and epochs:
-            return [frozenset({part}) for part in left]
-        return [epochs | {part} for part in left if part != Part.EPOCHS] or [epochs]
+            return [frozenset({pane}) for pane in panes]
+        return [epochs | {pane} for pane in panes if pane != LowerPane.EPOCHS] or [epochs]
 
     @property
-    def _parts(self) -> frozenset[Part]:
-        """What is shown of epochs, loss and output: at first the loss where one is known."""
-        offered, wanted = self._offered, self._part
-        if wanted is None and offered[0] != {Part.EPOCHS}:
+    def _lower_panes(self) -> frozenset[LowerPane]:
+        """The lower panes to show, with the chosen one; at first, with the loss if there is one."""
+        choices, pane = self._pane_choices, self._chosen_pane
+        if pane is None and choices[0] != {LowerPane.EPOCHS}:
             is_learning = bool(self._source.session.learning.names)
             has_loss = is_learning and self._source.status != Status.FAILED
-            wanted = Part.LOSS if has_loss else Part.OUTPUT
-        return next((parts for parts in offered if wanted in parts), offered[0])
+            pane = LowerPane.LOSS if has_loss else LowerPane.OUTPUT
+        return next((panes for panes in choices if pane in panes), choices[0])
 
     @property
     def panes(self) -> tuple[str, ...]:
-        """What can be hidden; of a machine that was recorded alone there is nothing else."""
         if self.has_class("-machine-alone"):
             return ("machine",)
-        return ("throughput", "comparison", "machine", *Part)
+        return ("throughput", "comparison", "machine", *LowerPane)
 
     def arrange_panes(self) -> None:
-        self._share_row()
+        self._show_panes()
         self.call_after_refresh(self.paint)
 
     @property
     def _log_is_open(self) -> bool:
-        """Whether the output is shown alone."""
         return isinstance(self.maximized, OutputPane)
 
-    def _share_row(self) -> None:
-        """Show what is not hidden, and what has room of epochs, loss and output.
+    def _show_panes(self) -> None:
+        """Show the panes that are not hidden and fit.
 
-        By the few styles that differ: a class on the screen would have every widget's looked up
-        again, and a key answered late.
+        Set only the styles that differ: a class on the screen would update the styles of every
+        widget, and delay the answer to a key.
         """
         cell, epochs = self.query_one("#loss-and-output"), self.query_one(EpochTable)
-        parts = {Part.EPOCHS: epochs, Part.LOSS: self._loss, Part.OUTPUT: self._output}
-        alone = {part for part, widget in parts.items() if widget is self.maximized}
-        shown, hidden = self._parts | alone, self.hidden_panes
-        if (shown, hidden) == self._arranged:
+        widgets = {
+            LowerPane.EPOCHS: epochs,
+            LowerPane.LOSS: self._loss,
+            LowerPane.OUTPUT: self._output,
+        }
+        maximized = {pane for pane, widget in widgets.items() if widget is self.maximized}
+        lower, hidden = self._lower_panes | maximized, self.hidden_panes
+        if (lower, hidden) == self._arranged:
             return
-        self._arranged = shown, hidden
-        has_side = bool(shown - {Part.EPOCHS})
-        has_epochs = self._source.session.has_epochs and Part.EPOCHS not in hidden
+        self._arranged = lower, hidden
+        has_side = bool(lower - {LowerPane.EPOCHS})
+        has_epochs = self._source.session.has_epochs and LowerPane.EPOCHS not in hidden
         panels = self.query_one("#panels")
         panels.set_class(not has_side, "-no-side")
         panels.set_class(not has_epochs, "-no-epochs")
-        for name, widget in (
+        for name, panel in (
             ("throughput", self._throughput),
             ("comparison", self.query_one(ComparisonPanel)),
             ("machine", self._machine),
         ):
             panels.set_class(name in hidden, f"-no-{name}")
-            widget.styles.display = "none" if name in hidden else None
-        cell.set_class(
-            Part.EPOCHS in hidden or not self._source.session.has_epochs, "-without-epochs"
-        )
+            panel.styles.display = "none" if name in hidden else None
+        cell.set_class(not has_epochs, "-without-epochs")
         cell.styles.display = "block" if has_side else "none"
-        for part, pane in parts.items():
-            pane.styles.display = "block" if part in shown else "none"
+        for pane, widget in widgets.items():
+            widget.styles.display = "block" if pane in lower else "none"
         self.refresh_bindings()
         self.call_after_refresh(self.paint)
 
     @property
-    def _next_part(self) -> Part | None:
-        """What the key shows next; None where all is shown, or nothing can be."""
-        offered, shown = self._offered, self._parts
-        after = offered[(offered.index(shown) + 1) % len(offered)]
-        return next(iter(after - shown), None)
+    def _next_pane(self) -> LowerPane | None:
+        """The pane that the key shows next; None if all are shown, or none fits."""
+        choices, panes = self._pane_choices, self._lower_panes
+        next_panes = choices[(choices.index(panes) + 1) % len(choices)]
+        return next(iter(next_panes - panes), None)
 
     def action_next_part(self) -> None:
-        """Show the loss, the output, or where there is little room the epochs."""
-        self._part = self._next_part
-        self._share_row()
+        """Show the next of the lower panes."""
+        self._chosen_pane = self._next_pane
+        self._show_panes()
 
     def action_next_metric(self) -> None:
-        """Show another metric in place of the loss, and where that is hidden, show it again."""
-        if not self._offered[0]:
+        """Show the next metric in the chart of the loss, and the chart if it was not shown."""
+        if not self._pane_choices[0]:
             self.notify("a larger window has room for the loss", severity="warning")
             return
         self._metric = next_metric(self._source.session.learning, self._metric)
-        if Part.LOSS not in self._arranged[0]:
-            self._part = Part.LOSS
-            self._share_row()
+        if LowerPane.LOSS not in self._arranged[0]:
+            self._chosen_pane = LowerPane.LOSS
+            self._show_panes()
         self._paint_loss(self._source.snapshot())
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more comes: whoever leaves stops nothing."""
         return not self._source.running
 
     @property
     def is_zoomed(self) -> bool:
-        """Whether a person chose to see a part of the run alone."""
+        """True if a person zoomed to a part of the run."""
         part = self.window.shown_part(self.run, self.plot_columns)
         return self.window.view is not None and part != WHOLE_RUN
 
     def action_escape(self) -> None:
-        """Undo the last thing; of a run that is over, where there is nothing to undo, go back."""
+        """Undo the last choice; if there is none and the run is over, go back."""
         chosen = self.query_one(EpochTable).chosen
-        looked = self.window.cursor_ns, self.window.length_ns, chosen
+        choices = self.window.cursor_ns, self.window.length_ns, chosen
         paused = self.window.is_paused(self.run, self.plot_columns)
-        if any(one is not None for one in looked) or paused:
+        if any(choice is not None for choice in choices) or paused:
             super().action_escape()
         elif self._is_over and self.is_zoomed:
             self._show_window(TimeWindow())
@@ -480,7 +473,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             self.action_leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only what there is to do now."""
+        """Offer only the actions that can be done now."""
         if action == "tell_why":
             return self.why_not(str(parameters[0])) is not None
         if action in ("again", "stop_and_again"):
@@ -490,12 +483,12 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
         if action == "show_alone" and self.focused is self.query_one(EpochTable):
-            # Enter shows the epoch that was chosen in it.
+            # Enter zooms to the chosen epoch.
             return self.query_one(EpochTable).chosen is None
         if action in EPOCH_ACTIONS and not self.can_choose_epoch():
             return False
         if action == "next_part":
-            return self.maximized is None and len(self._offered) > 1
+            return self.maximized is None and len(self._pane_choices) > 1
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "nodes":
@@ -513,11 +506,11 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         return super().check_action(action, parameters)
 
     def action_again(self) -> None:
-        """Launch the same once more."""
+        """Launch the same run again."""
         self.post_message(TrainAgain())
 
     def action_stop_and_again(self) -> None:
-        """Ask whether the session is to stop, and the same to be launched then."""
+        """Ask whether to stop the session and launch the same run again."""
         header = self.shown_session.session.header
         self.ask(AgainScreen(header, ends_series=bool(self._turn)), self._take_again_answer)
 
@@ -537,19 +530,18 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def action_gpus(self) -> None:
         from tui.watch.detail_screens import GpusScreen
 
-        self.app.push_screen(GpusScreen(self._look_at_machine))
+        self.app.push_screen(GpusScreen(self._machine_view))
 
     def action_processes(self) -> None:
         from tui.watch.detail_screens import ProcessesScreen
 
-        self.app.push_screen(ProcessesScreen(self._look_at_machine))
+        self.app.push_screen(ProcessesScreen(self._machine_view))
 
     def action_tell_why(self, action: str) -> None:
-        """Say why a key does nothing."""
         self.notify(self.why_not(action) or "", severity="warning", markup=False)
 
     def why_not(self, action: str) -> str | None:
-        """Return why an action can't be done now; None where nobody needs to be told."""
+        """Return the reason why an action can't be done now, if a person needs it."""
         running, session = self._source.running, self._source.session
         of_charts = {*(CHART_ACTIONS - EPOCH_ACTIONS), "next_part", "next_metric"}
         if self._log_is_open and action in of_charts:
@@ -585,31 +577,29 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.app.push_screen(RanksScreen(self._source))
 
     def action_metrics(self) -> None:
-        """Show every metric, the throughput and the machine in charts."""
         from tui.metrics.metrics_screen import MetricsScreen
 
         name = called(self._source.session.header.id, self._read_label())
         self.app.push_screen(MetricsScreen([self._source], [name]))
 
     def action_stacks(self) -> None:
-        """Show the stack of every process of the run."""
         from tui.live.answer_screens import StacksScreen
 
         self.app.push_screen(StacksScreen(partial(self._source.ask, {"ask": "stack"})))
 
     def action_profile(self) -> None:
-        """Have the next steps profiled, and show which operations took the time."""
+        """Profile the next steps, and show the result."""
         from tui.live.answer_screens import ProfileScreen
 
         request = {"ask": "profile", "steps": PROFILED_STEPS}
         self.app.push_screen(ProfileScreen(partial(self._source.ask, request)))
 
     def action_compare(self) -> None:
-        """Show the comparison over the whole screen, and what is known of its rows."""
+        """Show the comparison and the details of its rows on a screen."""
         self._show_comparison(None)
 
-    def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
-        """Show what is known of the row that was clicked."""
+    def on_comparison_bars_row_clicked(self, message: ComparisonBars.RowClicked) -> None:
+        """Show the details of the clicked row."""
         self._show_comparison(message.row)
 
     def _show_comparison(self, chosen: ComparisonRow | None) -> None:
@@ -622,19 +612,18 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             screen = ComparisonScreen(self._comparison.in_full, chosen, self._comparison.refer_to)
             self.app.push_screen(screen)
 
-    def _look_at_machine(self) -> MachineView:
-        """Return the machine as it is now, or was at the end, wherever the cursor is."""
+    def _machine_view(self) -> MachineView:
+        """Return the readings of the machine now or at the end, without a cursor."""
         return machine_view(self._source, self._source.snapshot())
 
     def action_log(self) -> None:
-        """Show the output alone, or all again."""
+        """Maximize the output, or show all panes again."""
         if self._log_is_open:
             self.minimize()
         else:
             self.maximize(self._output, container=False)
 
     def action_close_log(self) -> None:
-        """Give the room back to the charts."""
         self.action_log()
 
     def action_scroll_log(self, lines: int) -> None:
@@ -646,14 +635,14 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         output.scroll_lines(pages * max(1, output.size.height - 1))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
-        """Compare with the sessions that were recorded before."""
+        """Compare with earlier sessions."""
         self._comparison.take_entries(entries)
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:
-        """Show what came under another screen, and do what waited for the end."""
+        """Show what is new, and do what waited for the end."""
         if not self._source.running:
-            self._do_what_waited_for_the_end()
+            self._leave_or_repeat_if_asked()
         self.call_after_refresh(self.tick)
 
     @property

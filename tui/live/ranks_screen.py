@@ -1,4 +1,4 @@
-"""The processes that train together: a table of the ranks."""
+"""The screen of a run's ranks, the processes that train together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tui.widgets.tables import SortedTable, in_order, without_dropped
 
 
 class RankList(SortedTable[RankRow]):
-    """The ranks; the one that the others wait for stands out."""
+    """The ranks; the one that the others wait for is coloured."""
 
     FRONT = 2
     _columns: tuple[Column[RankRow], ...] = COLUMNS
@@ -37,18 +37,18 @@ class RankList(SortedTable[RankRow]):
     _by = "rank"
 
     def show(self, rows: tuple[RankRow, ...], unit: str, holds_up: str) -> None:
-        """Take the ranks as they are now, the unit of their rates, and who holds them up."""
+        """Show ranks, the unit of their rates, and a text about the rank that holds them up."""
         if (rows, unit, holds_up) != (self.all_rows, self._unit, self._holds_up):
             self.all_rows, self._unit, self._holds_up = rows, unit, holds_up
             empty = set() if any(row.gpus for row in rows) else {"GPU", "GPU memory"}
             if all(row.work_ms is None for row in rows):
                 empty.add("own work")
-            shown = (column for column in columns_in(unit) if column.name not in empty)
-            self._columns = tuple(map(self._fitted, shown))
+            columns = (column for column in columns_in(unit) if column.name not in empty)
+            self._columns = tuple(map(self._fitted, columns))
             self.rearrange()
 
     def _fitted(self, column: Column[RankRow]) -> Column[RankRow]:
-        """Return a column of names as wide as these need, up to its width."""
+        """Return a column of text as narrow as its texts allow."""
         texts = (f"▲{column.name}", *map(column.text, self.all_rows or ()))
         cells = min(column.cells, max(map(cell_len, texts)))
         return column if column.is_number else replace(column, cells=cells)
@@ -57,15 +57,15 @@ class RankList(SortedTable[RankRow]):
         return without_dropped(self._columns, width - self.FRONT, self.GAP)
 
     def matching_rows(self) -> list[RankRow]:
-        """Return the ranks of which the name and the machine have what is typed."""
+        """Return the ranks whose name and host have all typed words."""
         words = self._typed.lower().split()
-        found = [
+        rows = [
             row
             for row in self.all_rows or ()
             if all(word in f"{row.name} {row.host}".lower() for word in words)
         ]
-        column = next(one for one in COLUMNS if one.name == self.sorted_by)
-        return in_order(found, column, self._reversed)
+        sort_column = next(column for column in COLUMNS if column.name == self.sorted_by)
+        return in_order(rows, sort_column, self._reversed)
 
     def key_of(self, row: RankRow) -> object:
         return row.name, row.host
@@ -85,7 +85,7 @@ class RankList(SortedTable[RankRow]):
 
 
 class RanksScreen(FilteredScreen, TickingScreen):
-    """The ranks of a run, live or as they were recorded.
+    """The ranks of a run, live or as recorded.
 
     Args:
         source: the session.
@@ -95,7 +95,7 @@ class RanksScreen(FilteredScreen, TickingScreen):
         FILTER,
         SORT,
         REVERSE,
-        # Before the way back, which has the same key where there is no filter.
+        # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
         Binding("q", "leave", "Back", tooltip="Go back to the run"),
         THEME,
@@ -111,7 +111,6 @@ class RanksScreen(FilteredScreen, TickingScreen):
     AUTO_FOCUS = ""
 
     def __init__(self, source: SessionSource) -> None:
-        """Take the session; nothing is read before the screen is shown."""
         super().__init__()
         self._source = source
 
@@ -124,14 +123,13 @@ class RanksScreen(FilteredScreen, TickingScreen):
         return self.query_one(RankList)
 
     def paint(self) -> None:
-        """Read on, and show the ranks as they are."""
+        """Read new records, and show the ranks."""
         self._source.poll(SLICE_S)
         snapshot = self._source.snapshot()
         evidence = snapshot.limit.evidence if snapshot.limit is not None else ()
-        held = next((one.headline for one in evidence if one.rule == "ranks"), "")
+        holds_up = next((clue.headline for clue in evidence if clue.rule == "ranks"), "")
         unit = rank_unit(snapshot)
-        self.table.show(rank_rows(self._source.session, snapshot), unit, held)
+        self.table.show(rank_rows(self._source.session, snapshot), unit, holds_up)
 
     def action_leave(self) -> None:
-        """Go back to the run."""
         self.dismiss()

@@ -1,4 +1,4 @@
-"""The live screen of a recorded session that is played: its clock is the person's."""
+"""The live screen of the replay of a recorded session."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ from tui.screens.playback import (
     PlaybackLine,
 )
 
-_OF_A_RUN = {"stop", "detach", "again", "stop_and_again"}
-
-# Of the live screen's keys, one is another here, and what a run alone can do is none.
-_MOVED = {"processes", "go_to_start", "go_to_end"}
-_KEPT = [
+_RUN_ACTIONS = {"stop", "detach", "again", "stop_and_again"}
+# Their keys belong to the playback, or differ here.
+_REPLACED_ACTIONS = {"processes", "go_to_start", "go_to_end"}
+_LIVE_KEYS = [
     binding
     for binding in Binding.make_bindings(LiveScreen.BINDINGS)
-    if binding.action not in _OF_A_RUN | _MOVED
+    if binding.action not in _RUN_ACTIONS | _REPLACED_ACTIONS
 ]
 
 
 class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
-    """A session as it was at any moment.
+    """A replay of a session.
 
     Args:
-        source: what is played.
-        read_label: returns what it is called now, and its note.
-        closes: let go of the log when the screen is left.
+        source: the recorded session.
+        read_label: returns the present name and note of the session.
+        closes: close the log when the screen is left.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *PLAYBACK_KEYS,
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
-        *_KEPT,
+        *_LIVE_KEYS,
     ]
 
     _source: ReplaySource
@@ -60,25 +59,22 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         closes: bool = True,
         references: MutableMapping[str, Reference] | None = None,
     ) -> None:
-        """Take the session and what it is called; it is not played before the screen is shown."""
         super().__init__(source, read_label=read_label, references=references)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """What `?` explains."""
         return (*topics_of(PLAYBACK_HELP), *super().topics)
 
     def tooltip_of_action(self, action: str) -> str:
-        """Return what one of the screen's keys does, where that differs from its tooltip."""
         if action == "leave":
             return "Leave the replay"
         return super().tooltip_of_action(action)
 
     @property
     def source(self) -> ReplaySource:
-        """What is played."""
+        """The recorded session."""
         return self._source
 
     @property
@@ -94,17 +90,16 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         yield PlaybackLine()
 
     def on_mount(self) -> None:
-        """Go through the log behind the screen, and paint more often while it plays fast."""
+        """Read the log ahead, and paint often enough for a fast replay."""
         self.set_interval(FAST_REFRESH_S, self._on_timer)
         self.run_worker(self._read_ahead)
 
     def on_unmount(self) -> None:
-        """Let go of the log, unless that is another's to do."""
         if self._closes:
             self._source.close()
 
     async def _read_ahead(self) -> None:
-        """Go through what is recorded for its marks, as long as it may grow."""
+        """Read the log to its end, to find its marks."""
         while not self._has_left:
             self._source.read_ahead(SLICE_S)
             if self._source.ahead_share is None:
@@ -112,17 +107,17 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
             await self._source.pause()
 
     def tick(self) -> None:
-        """Read on where the log grows, then as ever."""
+        """Read the new records of a growing log, then tick as usual."""
         if not self._has_left and self._source.ahead_share is None:
             self._source.read_ahead(SLICE_S)
         super().tick()
 
     def _session_ended(self) -> None:
-        """The end was reached, which is nothing that anybody waited for."""
+        """Do nothing that a live run does at its end."""
         self.refresh_bindings()
 
     def paint(self) -> None:
-        """Show the session as it was, and where that is; nothing new while a short seek lasts."""
+        """Show the session and the playback; while a short seek lasts, nothing new."""
         if self.is_brief_seek:
             return
         super().paint()
@@ -130,14 +125,13 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
             self.paint_playback()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Home and End to the log where that has the screen."""
+        """Leave Home and End to the log while it is maximized."""
         if action in ("seek_start", "seek_end"):
             return not self._log_is_open
         return super().check_action(action, parameters)
 
     def why_not(self, action: str) -> str | None:
-        """Return why an action can't be done now; None where nobody needs to be told."""
-        if action in _OF_A_RUN:
+        if action in _RUN_ACTIONS:
             return "this is a replay: nothing runs that could be stopped or left"
         return super().why_not(action)
 

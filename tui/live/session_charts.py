@@ -1,4 +1,4 @@
-"""The charts of a session on one time axis: throughput, hardware, and loss or another metric."""
+"""The charts of a session on one time axis: throughput, machine, and loss or another metric."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BUCKET_NS = 1_000_000_000
 
 
 class TimeChartsScreen(ChartsScreen):
-    """A screen with the throughput above the hardware: panned, zoomed and read together.
+    """A screen with the throughput above the machine, with one time window and one cursor.
 
     A subclass lays out `_throughput` and `_machine`.
 
@@ -48,7 +48,6 @@ class TimeChartsScreen(ChartsScreen):
     """
 
     def __init__(self, source: SessionSource) -> None:
-        """Follow the run."""
         super().__init__()
         self._source = source
         self._throughput = Chart(
@@ -60,33 +59,32 @@ class TimeChartsScreen(ChartsScreen):
         self._fits_axis = False
 
     def paint_charts(self, snapshot: Snapshot) -> None:
-        """Draw the charts."""
         run, count = self.run, self.plot_columns
         axis = self.window.axis(run, count)
         cursor = self.window.cursor_column(axis)
         session = self._source.session
         view = replace(
             machine_view(self._source, snapshot),
-            epoch_starts=_marked_epochs(session),
-            phase_spans=_shaded(session, snapshot),
+            epoch_starts=_epoch_starts(session),
+            phase_spans=_shaded_spans(session, snapshot),
             cursor_ns=self.window.read_ns(axis),
             cursor_label=self._cursor_label(axis),
         )
         self._throughput.show(self._throughput_picture(snapshot, axis))
         self._machine.show(view, axis, self._times)
-        # Last: it says where the axis begins.
+        # Last, because it names the bottom of the axis, which the picture sets.
         self._title_throughput(snapshot, axis, cursor)
 
     @property
     def run(self) -> RunSpan:
-        """The run as far as it has come."""
+        """The time of the run until now."""
         session = self._source.session
         interval_ns = int(session.machine.interval_s * 1e9)
         return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
 
     @property
     def read_time_ns(self) -> tuple[int, int] | None:
-        """Return the start and the end of the column that the cursor is on."""
+        """The start and the end of the cursor's column; None without a cursor."""
         axis = self.window.axis(self.run, self.plot_columns)
         column = self.window.cursor_column(axis)
         if column is None:
@@ -96,21 +94,21 @@ class TimeChartsScreen(ChartsScreen):
 
     @property
     def plot_columns(self) -> int:
-        """How many columns the charts have room for that are about as wide as the widest."""
+        """The columns of the narrowest chart, not counting those much narrower than the widest."""
         if isinstance(self.maximized, Chart):
             return self.maximized.plot_columns
-        shown = [chart for chart in (self._throughput, self._machine) if chart.display]
-        counts = [chart.plot_columns for chart in shown]
+        charts = (self._throughput, self._machine)
+        counts = [chart.plot_columns for chart in charts if chart.display]
         return min((count for count in counts if 10 * count > 9 * max(counts)), default=0)
 
     def _throughput_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
         series = self._source.session.throughput
         columns = axis.columns(series)
         lows, highs = axis.extremes(series) if axis.column_ns > _BUCKET_NS else ((), ())
-        known = [value for value in (*columns, *lows, *highs) if value is not None]
-        if known:
-            self._top = grown_top(self._top, max(known))
-        least = min(known, default=0.0) if self._fits_axis else 0.0
+        values = [value for value in (*columns, *lows, *highs) if value is not None]
+        if values:
+            self._top = grown_top(self._top, max(values))
+        least = min(values, default=0.0) if self._fits_axis else 0.0
         self._bottom = fitted_bottom(self._bottom, self._top, least)
         labels: tuple[str, ...] = ("",) if self._top == 0 else ()
         if self._bottom > 0:
@@ -122,9 +120,9 @@ class TimeChartsScreen(ChartsScreen):
             top=self._top,
             bottom=self._bottom,
             reason=f"{doing_text(snapshot)} …" if self._source.running else "no batch",
-            written=units.rate,
+            format_value=units.rate,
         )
-        # An area says how much there is, so it begins at 0.
+        # A filled area is honest only from 0.
         is_from_zero = self._bottom == 0
         return replace(picture, left_labels=labels, area=is_from_zero, lows=lows, highs=highs)
 
@@ -137,12 +135,11 @@ class TimeChartsScreen(ChartsScreen):
         top: float,
         bottom: float = 0.0,
         reason: str = "",
-        written: Callable[[float], str] = short_number,
+        format_value: Callable[[float], str] = short_number,
     ) -> ChartPicture:
-        """Return a curve on the axis that all charts share, with its grid, marks and cursor.
+        """Return a curve on the axis of all charts, with its grid, marks and cursor.
 
-        `reason` says why nothing is known; `written` writes the value at the cursor. A `Chart`
-        with a hue of its own shows it.
+        `reason` tells why there are no values; `format_value` writes the value at the cursor.
         """
         session, cursor = self._source.session, self.window.cursor_column(axis)
         value = None if cursor is None or cursor >= len(columns) else columns[cursor]
@@ -150,23 +147,23 @@ class TimeChartsScreen(ChartsScreen):
             columns=columns,
             top=top,
             bottom=bottom,
-            marks=axis.marks(_marked_epochs(session)),
-            shades=axis.shades(_shaded(session, snapshot)),
+            marks=axis.marks(_epoch_starts(session)),
+            shades=axis.shades(_shaded_spans(session, snapshot)),
             reason=reason,
             cursor=cursor,
             times=self._times(axis).unlabelled,
-            value="" if value is None else written(value),
+            value="" if value is None else format_value(value),
         )
 
-    def under_line(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
-        """Return what a chart has under and over its line: grid, epochs, shades and the cursor."""
+    def empty_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        """Return the picture of a chart without its line: grid, epochs, shades and cursor."""
         return self.curve((), axis, snapshot, top=1.0)
 
     def _times(self, axis: TimeAxis) -> TimeLabels:
         return axis.time_elapsed(self._source.session.header.t)
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
-        """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
+        """Set the chart's titles: the throughput now or at the cursor, and the time shown."""
         if cursor is None:
             figure, *more = self._throughput_now(snapshot)
         else:
@@ -179,7 +176,7 @@ class TimeChartsScreen(ChartsScreen):
         self._throughput.set_titles("Throughput", below, figure, tuple(more))
 
     def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Write the throughput with its band, and the stalls."""
+        """Write the throughput in samples and tokens, the share of the peak, and the stalls."""
         steady, now = throughputs_of(snapshot), snapshot.samples_per_second_now
         figure = f"{units.rate(now)} {rate_unit(snapshot)}" if now is not None else ""
         if steady:
@@ -192,7 +189,7 @@ class TimeChartsScreen(ChartsScreen):
         return (figure, *filter(None, (in_tokens, share, stalls)))
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
-        """Write the throughput of a column; of one of several seconds, its extremes too."""
+        """Write the throughput of a column, and its extremes if they differ."""
         series = self._source.session.throughput
         value = axis.columns(series)[column]
         if value is None:
@@ -204,13 +201,13 @@ class TimeChartsScreen(ChartsScreen):
         return (text, f"({low} to {high})") if low != high else (text,)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
-        """Name the part of the run that is on the charts."""
+        """Name the part of the run that the charts show."""
         run, count = self.run, self.plot_columns
         if self.window.is_paused(run, count):
             start, end = map(self._clock, (axis.start_ns, axis.end_ns))
             return f"paused at {start} – {end}, f follows"
-        seen = self.window.shown_part(run, count)
-        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
+        part = self.window.shown_part(run, count)
+        return f"{part}, {self._zoom_note}" if self._zoom_note else part
 
     def _cursor_label(self, axis: TimeAxis) -> str:
         read_ns = self.window.read_ns(axis)
@@ -224,29 +221,28 @@ class TimeChartsScreen(ChartsScreen):
         self.paint_charts(self._source.snapshot())
 
     def action_fit_axis(self) -> None:
-        """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
+        """Toggle whether the throughput's axis may begin above 0."""
         self._fits_axis = not self._fits_axis
         self.paint_charts(self._source.snapshot())
 
 
-def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
-    """Return when epochs began; none of a script's loop that has none."""
+def _epoch_starts(session: Session) -> tuple[tuple[int, int], ...]:
     return tuple(session.epoch_starts) if session.has_epochs else ()
 
 
-def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
-    """Return the phases of a session, its long steps of over a second, and its alerts."""
+def _shaded_spans(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
+    """Return the spans of phases, of long gaps between steps, and of alerts."""
     names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
-    long = [gap for gap in snapshot.gaps if gap.kind in names]
+    gaps = [gap for gap in snapshot.gaps if gap.kind in names]
     return (
         *session.phase_spans,
-        *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in long),
+        *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in gaps),
         *(PhaseSpan("alerted", n.t, n.t) for n in snapshot.notices if isinstance(n, Alert)),
     )
 
 
 def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
-    """Return the machine of a session as it is now, or was at the end."""
+    """Return the readings of a session's machine now, or at its end."""
     session = source.session
     return MachineView(
         history=session.machine,
@@ -261,13 +257,13 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
 
 
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
-_LOOK = HUES.index("loss")
+_LOSS_HUE = HUES.index("loss")
 _LEAST_READINGS = 3
 _CURVE_CELLS = 12
 
 
 class LossChart(CurveChart):
-    """The loss over time, with each validation; the screen chooses which metric."""
+    """The loss, or the metric that the screen chooses, over time with each validation."""
 
     def __init__(self) -> None:
         super().__init__(id="loss")
@@ -281,19 +277,19 @@ class LossChart(CurveChart):
         *,
         is_running: bool,
         cursor_label: str,
-        each: str,
+        epoch_noun: str,
         shared: TimeAxis,
     ) -> None:
         """Draw a metric.
 
         Args:
-            learning: what is known of all metrics.
-            chosen: which is shown; None for the loss.
-            axis: the time that is shown, in columns of this chart's own.
-            below: the marks, shades and cursor under and over the line.
-            is_running: whether a loss may be seen yet.
-            cursor_label: when the cursor stands, if it does.
-            each: what an epoch is called.
+            learning: the readings of all metrics.
+            chosen: the metric to draw; None for the loss.
+            axis: the time to show, in columns of this chart.
+            below: the marks, shades and cursor of the picture.
+            is_running: whether more values may come.
+            cursor_label: the time of the cursor; empty without one.
+            epoch_noun: the word for an epoch.
             shared: the axis of all charts.
         """
         self.axes = shared, axis
@@ -303,54 +299,51 @@ class LossChart(CurveChart):
         if metric is None:
             self.set_titles(title, right="")
         else:
-            right, trend = newest_text(metric, each)
+            right, trend = newest_text(metric, epoch_noun)
             if below.cursor is not None:
-                right, trend = f"{cursor_label}  {_at(metric, axis, below.cursor)}", ""
+                right, trend = f"{cursor_label}  {_text_at(metric, axis, below.cursor)}", ""
             names = learning.names
-            others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
-            self.set_titles(title, others, right, (trend,) if trend else ())
+            number = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
+            self.set_titles(title, number, right, (trend,) if trend else ())
         curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
         if metric is not None:
-            curves = [(_LOOK, curve_of(metric, 0))]
+            curves = [(_LOSS_HUE, curve_of(metric, 0))]
             end_ns = metric.series.end_ns
             is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
             reason = "" if is_coming else "no value in this time"
         self.show(picture_of(curves, axis, below, reason))
 
 
-def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
-    """Return what a metric came to, after a small curve of the whole run: loss ⠉⠒⠤⣀ 0.41."""
+def newest_metric_text(learning: Learning, chosen: str | None, epoch_noun: str) -> str:
+    """Return a metric, a small curve of the whole run and the newest value: loss ⠉⠒⠤⣀ 0.41."""
     name = shown_metric(learning, chosen)
     if name is None:
         return ""
     metric, curve = learning.metrics[name], ""
     start_ns = metric.series.start_ns
     if metric.readings >= _LEAST_READINGS and start_ns is not None:
-        # What is no number was read as well: a gap.
-        run, count = (
-            RunSpan(start_ns, metric.last_ns - 1, False, 1),
-            COLUMNS_PER_CELL * _CURVE_CELLS,
-        )
-        axis = TimeWindow(ViewLength.WHOLE).axis(run, count)
+        # Up to the last reading, even if it was no number: that is a gap.
+        run = RunSpan(start_ns, metric.last_ns - 1, False, 1)
+        axis = TimeWindow(ViewLength.WHOLE).axis(run, COLUMNS_PER_CELL * _CURVE_CELLS)
         curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
-    texts = (metric_in_words(name), curve, *newest_text(metric, each))
+    texts = (metric_in_words(name), curve, *newest_text(metric, epoch_noun))
     return " ".join(text for text in texts if text)
 
 
 def small_curve(columns: Sequence[float | None], cells: int) -> str:
-    """Draw columns, two a cell, as a line from the lowest of them to the highest.
+    """Draw columns, two to a cell, as a line between their lowest and their highest value.
 
-    Where they differ by no more than noise it is straight; what is unknown is a gap.
+    Differences within the noise are drawn as a straight line, unknown values as gaps.
     """
-    known = [value for value in columns if value is not None]
-    bottom, top = min(known, default=0.0), max(known, default=0.0)
+    values = [value for value in columns if value is not None]
+    bottom, top = min(values, default=0.0), max(values, default=0.0)
     if top - bottom <= LEAST_CHANGE * max(abs(top), abs(bottom)):
         columns, bottom, top = [None if value is None else 0.0 for value in columns], -1.0, 1.0
     return braille_rows(columns, cells, 1, top, bottom)[0]
 
 
 def shown_metric(learning: Learning, chosen: str | None) -> str | None:
-    """Return the metric that is shown: the chosen one, else the loss; None where none is known."""
+    """Return the chosen metric if it was read, or else the first one, if any."""
     names = learning.names
     if chosen in names:
         return chosen
@@ -358,13 +351,13 @@ def shown_metric(learning: Learning, chosen: str | None) -> str | None:
 
 
 def next_metric(learning: Learning, chosen: str | None) -> str | None:
-    """Return the metric after the one that is shown; the first after the last."""
-    names, shown = learning.names, shown_metric(learning, chosen)
-    return None if shown is None else names[(names.index(shown) + 1) % len(names)]
+    """Return the metric after the shown one, or the first one after the last."""
+    names, name = learning.names, shown_metric(learning, chosen)
+    return None if name is None else names[(names.index(name) + 1) % len(names)]
 
 
-def _at(metric: Metric, axis: TimeAxis, column: int) -> str:
-    """Write what a metric was at a column: its mean there, and its extremes where they differ."""
+def _text_at(metric: Metric, axis: TimeAxis, column: int) -> str:
+    """Write a metric's mean in a column, and its extremes if they differ."""
     value = axis.columns(metric.series)[column]
     if value is None:
         return "not read"

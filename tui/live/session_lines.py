@@ -1,4 +1,4 @@
-"""The lines of a session: what runs, what limits it, how far it is, and where its time went."""
+"""The lines of a session: its identity, its limit, its progress and its time breakdown."""
 
 from __future__ import annotations
 
@@ -71,12 +71,11 @@ from tui.widgets.lines import (
 )
 
 _LONGEST_NAME = 30
-"""Cells of the first line that a name may take."""
 _UNNAMED = Label()
 
 
 class TopLine(Lines):
-    """One row; `show` takes a snapshot and how the session stands."""
+    """A row with the identity and the state of a session."""
 
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
@@ -96,19 +95,19 @@ class TopLine(Lines):
         Args:
             width: of the row.
             height: one.
-            snapshot: all of its figures.
-            status: how it stands.
-            reading: how far its log is read, while it is behind.
-            label: what a person calls it, and notes of it.
-            host: the machine that it is on, where that is another one.
-            turn: which of several runs it is, of one that is one of several.
+            snapshot: the session's figures.
+            status: of the session.
+            reading: replaces the state while the log is still being read.
+            label: a person's name for the session, and a note.
+            host: the host of the session, if that is another one.
+            turn: the session's number, if it is one of several runs.
         """
-        right = ((reading, STRONG),) if reading else _where_it_is(snapshot, status)
-        called = f'"{label.name}"' if label.name is not None else ""
-        (name,) = cut(((called, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
-        left: TextRow = (
+        right = ((reading, STRONG),) if reading else _state(snapshot, status)
+        name = f'"{label.name}"' if label.name is not None else ""
+        (name_run,) = cut(((name, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
+        runs: TextRow = (
             (snapshot.header.workload or "machine", ACCENT),
-            name,
+            name_run,
             (turn, PLAIN),
             (host or "", STRONG),
             (units.device(device_text(snapshot)), MUTED),
@@ -116,31 +115,32 @@ class TopLine(Lines):
             (label.note or "", MUTED),
         )
         room = width - row_width(right) - APART
-        left = fitting(tuple(run for run in left if run[0]), room, APART)
-        return [joined(left, right, width)]
+        runs = fitting(tuple(run for run in runs if run[0]), room, APART)
+        return [joined(runs, right, width)]
 
     show = shows(rows)
 
 
-def _where_it_is(snapshot: Snapshot, status: str) -> TextRow:
-    """Return how a session stands, and how far it has come."""
+def _state(snapshot: Snapshot, status: str) -> TextRow:
+    """Return the status or the phase of a session, its epoch and its time."""
     is_running = status == Status.RUNNING
     style = STRONG if is_running else GOOD if status == Status.COMPLETED else BAD
     parts = [(doing_text(snapshot) if is_running else status, style)]
     epoch = epoch_text(snapshot)
     if epoch:
-        # "starting epoch 4/10" is one phrase.
-        opening = is_running and snapshot.phase == "opening"
-        cut_off = status in (Status.FAILED, Status.STOPPED)
-        last = last_epoch(snapshot)
-        place = "  after " if last is not None and last[1] else "  in "
-        apart = " " if opening else place if cut_off else "  "
-        parts.append((f"{apart}{epoch}", PLAIN))
+        before = "  "
+        if is_running and snapshot.phase == "opening":
+            # One phrase: "starting epoch 4/10".
+            before = " "
+        elif status in (Status.FAILED, Status.STOPPED):
+            last = last_epoch(snapshot)
+            before = "  after " if last is not None and last[1] else "  in "
+        parts.append((f"{before}{epoch}", PLAIN))
     return (*parts, (f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
 
 
-_NAMED = 2
-"""So many figures stand beside the headline; what more there are is for the second row."""
+# The figures beside the headline; further ones are in the second row.
+_FIRST_FIGURES = 2
 _MARK_CELLS = 2
 _MOST_ROWS = 4
 
@@ -160,10 +160,10 @@ _STYLES = {
 
 
 class LimitLine(Lines):
-    """What limits the run and what to try, in two rows; in one where there is but one.
+    """The limit of the run and an advice, in two rows, or in one if the style sheet has only one.
 
-    Its height is the style sheet's, so that nothing below it ever moves; it grows but once, for
-    why a run failed, or trained nothing.
+    The height is fixed, so that nothing below moves. Only the reason why a run failed, or trained
+    nothing, makes it grow.
     """
 
     DEFAULT_CSS = "LimitLine { height: 2; padding: 0 1; &.-whole { height: auto; } }"
@@ -171,7 +171,7 @@ class LimitLine(Lines):
     def rows(
         self, width: int, height: int, snapshot: Snapshot, running: bool = True
     ) -> list[TextRow]:
-        """Return what limits a session, or what that waits for."""
+        """Return the limit, the failure, or what the finding of the limit waits for."""
         limit, room = snapshot.limit, width - _MARK_CELLS
         over = not running or snapshot.result is not None
         heading = "What limited it  " if over else "What limits it  "
@@ -179,8 +179,8 @@ class LimitLine(Lines):
         failure, untrained = failure_text(snapshot), why_nothing_trained(snapshot)
         if failure is not None:
             style, heading, (name, more) = BAD, "Failed  ", try_or_output(snapshot)
-            explained = explain_failure(snapshot)
-            failure = f"GPU memory ran out: {explained}" if explained else failure
+            explanation = explain_failure(snapshot)
+            failure = f"GPU memory ran out: {explanation}" if explanation else failure
             texts = wrapped(failure, room - len(heading), max(1, height - bool(more)))
             rows = beside(heading, texts, PLAIN, BAD)
             rows += [((name.ljust(len(heading)), MUTED), (more, PLAIN))] if more else []
@@ -190,12 +190,15 @@ class LimitLine(Lines):
             rows = beside(heading, waiting_texts(snapshot, over), MUTED)
         else:
             headline = limit.headline or (limit.text, "Not clear")[style == _UNCLEAR]
-            figures, more = ", ".join(limit.figures[:_NAMED]), ", ".join(limit.figures[_NAMED:])
+            figures, more = (
+                ", ".join(limit.figures[:_FIRST_FIGURES]),
+                ", ".join(limit.figures[_FIRST_FIGURES:]),
+            )
             advice = limit.advice or ("" if more or style == _UNCLEAR else "no suggestion")
             if height < 2:
-                tries = f"Try: {limit.advice.partition(': ')[0]}" if limit.advice else ""
-                first = limit.figures[0] if limit.figures and tries else figures
-                runs = ((headline, style), (first, PLAIN), (tries, PLAIN))
+                brief = f"Try: {limit.advice.partition(': ')[0]}" if limit.advice else ""
+                first = limit.figures[0] if limit.figures and brief else figures
+                runs = ((headline, style), (first, PLAIN), (brief, PLAIN))
                 rows = [fitting(tuple(run for run in runs if run[0]), room)]
             else:
                 name = "Try" if advice else ""
@@ -208,7 +211,7 @@ class LimitLine(Lines):
     _show = shows(rows)
 
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
-        """Show what limits a session, or what that waits for."""
+        """Show the limit of a session, or its failure."""
         is_whole = failure_text(snapshot) is not None or bool(why_nothing_trained(snapshot))
         self.set_class(is_whole, "-whole")
         self._show(snapshot, running)
@@ -218,18 +221,16 @@ class LimitLine(Lines):
 
 
 _LONGEST_BAR, _SHORTEST_BAR = 24, 8
+# From this width on, the time left of the epoch is shown beside that of the run.
 _WIDE = 100
-"""From here on the time left of the epoch stands beside that of the run."""
 
 
 class ProgressLine(GrowingLines):
-    """A sentence that matters now, else the step; at the right the bar and the time left.
+    """The step with a progress bar and the time left, and a notice if there is one.
 
-    It is one row high, but for what went wrong and for notices, which are shown in full
-    where they have room: half a sentence may say the opposite.
-
-    While an epoch lasts, nothing moves because a figure got shorter: the bar stands beside a step
-    that keeps its cells, the times stand at the right end.
+    Only problems and notices take more than one row: they are shown in full if they fit, because
+    half a sentence may mean the opposite. Within an epoch nothing moves when a figure gets shorter:
+    the step keeps its cells, and the times are aligned right.
     """
 
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
@@ -244,13 +245,13 @@ class ProgressLine(GrowingLines):
         stopping: bool = False,
         reading: str = "",
     ) -> list[TextRow]:
-        """Return progress, or trouble where there is some, or that a stop was asked for here.
+        """Return a problem, the result, or the progress with a notice.
 
-        While the log is behind, `reading` says how far it is read, and nothing else is said.
+        `reading` replaces all of that while the log is still being read.
         """
         if reading:
-            then = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
-            return [((then, STRONG),)]
+            text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
+            return [((text, STRONG),)]
         if problem:
             return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
@@ -260,7 +261,7 @@ class ProgressLine(GrowingLines):
         if stopping:
             return [((f"stopping{after_the_batch(snapshot.header)} …", STRONG),)]
         times = times_left(snapshot, width >= _WIDE)
-        row = _with_progress(snapshot, times, width)
+        row = _progress_row(snapshot, times, width)
         notice = wrapped(pause_text(snapshot) or recent_notice(snapshot), width, max(1, height - 1))
         if not notice:
             return [row]
@@ -271,46 +272,46 @@ class ProgressLine(GrowingLines):
     show = shows(rows)
 
 
-def _with_progress(snapshot: Snapshot, times: str, width: int) -> TextRow:
-    """Return the step, the bar beside it where it is known how long that is, and times."""
+def _progress_row(snapshot: Snapshot, times: str, width: int) -> TextRow:
+    """Return the step, a bar if the number of steps is known, and times."""
     step, progress = step_of(snapshot), snapshot.progress
-    left: TextRow = ((step, MUTED),)
+    row: TextRow = ((step, MUTED),)
     if progress is not None and progress.steps is not None and not progress.is_over:
         steps, updates = progress.steps, progress.updates
         longest = len(step_text(steps, steps, None if updates is None else steps))
         has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
-        named = epoch_word(snapshot.header) if has_epochs else "training"
-        step = f"{step:<{longest}}  {named} "
+        noun = epoch_word(snapshot.header) if has_epochs else "training"
+        step = f"{step:<{longest}}  {noun} "
         percent = f" {progress.epoch_fraction * 100:3.0f} %"
         room = width - len(step) - len(percent) - APART - len(times)
         if room >= _SHORTEST_BAR:
-            done = bar_on_track(progress.epoch_fraction, min(_LONGEST_BAR, room))
-            left = ((step, MUTED), *done, (percent, PLAIN))
-    return joined(left, ((times, PLAIN),) if times else (), width)
+            bar = bar_on_track(progress.epoch_fraction, min(_LONGEST_BAR, room))
+            row = ((step, MUTED), *bar, (percent, PLAIN))
+    return joined(row, ((times, PLAIN),) if times else (), width)
 
 
 _TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause here  "
+# The number of parts that are named besides the steps.
 _LARGEST = 2
-"""So many are named beside the steps."""
-_LONGEST_ACCOUNT, _SHORTEST_ACCOUNT = 40, 10
-_LOOKS = {AccountPart.TRAINING: ("█", BAR), AccountPart.UNKNOWN: ("░", TRACK)}
-_OTHERS = (("▓", BRIGHT), ("▒", PLAIN))
-"""The characters of the steps, of the rest, and of two other parts, each with its style."""
+_LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 40, 10
+_GLYPHS = {AccountPart.TRAINING: ("█", BAR), AccountPart.UNKNOWN: ("░", TRACK)}
+# The glyphs of the two largest other parts.
+_OTHER_GLYPHS = (("▓", BRIGHT), ("▒", PLAIN))
 
 
-class AccountLine(GrowingLines):
-    """A bar of what the time went into, a step's parts, the longest pause, or that at the cursor.
+class BreakdownLine(GrowingLines):
+    """The time breakdown as a bar, the parts of a step, and the longest pause.
 
-    In a single row a pause at the cursor takes the place of the bar.
+    With a cursor on pauses, the longest of these is shown, in a single row in place of the bar.
     """
 
-    DEFAULT_CSS = "AccountLine { height: auto; padding: 0 2; }"
+    DEFAULT_CSS = "BreakdownLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
     _most_rows = 1
 
     def rows_needed(self, width: int) -> int:
-        """Return the most rows that were needed so far: a pause comes, and stays."""
+        """Return the most rows needed so far, so that the line doesn't shrink again."""
         self._most_rows = max(self._most_rows, super().rows_needed(width))
         return self._most_rows
 
@@ -321,51 +322,53 @@ class AccountLine(GrowingLines):
         snapshot: Snapshot,
         read_ns: tuple[int, int] | None = None,
     ) -> list[TextRow]:
-        """Return a session's account of time; `read_ns` is the time that the cursor stands for."""
+        """Return a session's time breakdown; `read_ns` is the time of the cursor's column."""
         if not snapshot.account:
             return []
         start, end = read_ns or (0, 0)
-        here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
+        gaps_here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
         step: list[TextRow] = []
         if snapshot.step_parts is not None:
             step = [((_STEP, MUTED), (step_parts_text(snapshot.step_parts), PLAIN))]
-        pauses = _gap_rows(snapshot, here, width, max(1, height - 1 - len(step)))
-        if height == 1 and here:
+        pauses = _gap_rows(snapshot, gaps_here, width, max(1, height - 1 - len(step)))
+        if height == 1 and gaps_here:
             return pauses
         return [self._bar_row(snapshot, width), *step, *pauses][:height]
 
     show = shows(rows)
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
-        """Return the bar and its words; of a run that is over with seconds, where there is room."""
+        """Return the bar and its legend, which has seconds if the run is over and they fit."""
         parts = in_short(account_rows(snapshot.account, names_of(snapshot)), _LARGEST)
-        free = iter(_OTHERS)
-        looks = [_LOOKS.get(part.part) or next(free) for part in parts]
-        words: TextRow = ()
+        other_glyphs = iter(_OTHER_GLYPHS)
+        glyphs = [_GLYPHS.get(part.part) or next(other_glyphs) for part in parts]
+        legend: TextRow = ()
         for with_seconds in (snapshot.result is not None, False):
-            words = _words(parts, looks, with_seconds)
-            room = width - len(_TIME) - row_width(words)
-            if room >= _SHORTEST_ACCOUNT:
+            legend = _legend(parts, glyphs, with_seconds)
+            room = width - len(_TIME) - row_width(legend)
+            if room >= _SHORTEST_BREAKDOWN:
                 break
-        cells = max(_SHORTEST_ACCOUNT, min(_LONGEST_ACCOUNT, room))
+        cells = max(_SHORTEST_BREAKDOWN, min(_LONGEST_BREAKDOWN, room))
         ends = [round(end * cells) for end in accumulate(part.share for part in parts)]
         lengths = [end - start for start, end in pairwise((0, *ends[:-1], cells))]
-        bar = [(glyph * n, style) for n, (glyph, style) in zip(lengths, looks, strict=False)]
-        return ((_TIME, MUTED), *(run for run in bar if run[0]), *words)
+        bar = [(glyph * n, style) for n, (glyph, style) in zip(lengths, glyphs, strict=False)]
+        return ((_TIME, MUTED), *(run for run in bar if run[0]), *legend)
 
 
-def _words(parts: Sequence[PartRow], looks: Sequence[TextRun], with_seconds: bool) -> TextRow:
+def _legend(parts: Sequence[PartRow], glyphs: Sequence[TextRun], with_seconds: bool) -> TextRow:
     row: TextRow = ()
-    for part, look in zip(parts, looks, strict=True):
+    for part, glyph in zip(parts, glyphs, strict=True):
         seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
-        row = (*row, ("  ", PLAIN), look, (f" {part.name}{seconds} {part.percent} %", PLAIN))
+        row = (*row, ("  ", PLAIN), glyph, (f" {part.name}{seconds} {part.percent} %", PLAIN))
     return row
 
 
-def _gap_rows(snapshot: Snapshot, here: Sequence[Gap], width: int, height: int) -> list[TextRow]:
-    """Return the longest pause in words: of those here, where there are any."""
-    heading = _HERE if here else _LONGEST
-    longest = longest_gaps(here or snapshot.gaps, 1)
+def _gap_rows(
+    snapshot: Snapshot, gaps_here: Sequence[Gap], width: int, height: int
+) -> list[TextRow]:
+    """Return the longest pause at the cursor in words, or else of the whole run."""
+    heading = _HERE if gaps_here else _LONGEST
+    longest = longest_gaps(gaps_here or snapshot.gaps, 1)
     texts = [gap_of_session(gap, snapshot, brief=True) for gap in longest]
     lines = [line for text in texts for line in wrapped(text, width - len(heading), height)]
     return beside(heading, lines)

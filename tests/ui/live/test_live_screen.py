@@ -350,8 +350,8 @@ async def test_one_who_asks_twice_at_once_or_leaves_at_once_reads_no_warning(
         await shown.press("P")
         screen = shown.app.screen
         asked.clear()
-        screen.ask_again()
-        screen.ask_again()
+        screen.ask_processes()
+        screen.ask_processes()
         await until(shown.pilot, lambda: asked)
         assert len(asked) == 1
         await shown.press("q")
@@ -397,7 +397,7 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert "PyTorch 2.13.0  batch 64" in top
         assert "training  epoch 11  " in top
         assert shown.rows("ProgressLine")[0].startswith("step 0 of 100")
-        assert "data wait" in "\n".join(shown.rows("AccountLine"))
+        assert "data wait" in "\n".join(shown.rows("BreakdownLine"))
         await shown.press("s")
         assert "Stop this script?" in shown.text
         await shown.press("escape", "q")

@@ -32,7 +32,7 @@ from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
 from tui.live.output_pane import OutputPane
-from tui.live.session_lines import AccountLine, LimitLine, ProgressLine, TopLine
+from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.widgets.lines import Lines, cut_inside, wrapped
 
 TRAINING = folded(recorded_session("training")).snapshot()
@@ -379,18 +379,18 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     )
     paused = replace(TRAINING, account={AccountPart.TRAINING: 19.5}, gaps=gaps)
     longest = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
-    assert shown(AccountLine(), paused, width=116, height=3)[1:] == [longest]
+    assert shown(BreakdownLine(), paused, width=116, height=3)[1:] == [longest]
     here = "Pause here  1.20 s after epoch 1; the machine was not read meanwhile"
     at_start = (second, 2 * second)
-    assert shown(AccountLine(), paused, at_start, width=116, height=3)[1:] == [here]
+    assert shown(BreakdownLine(), paused, at_start, width=116, height=3)[1:] == [here]
     # What a step is made of stands between them, where that was measured.
     parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
     measured = replace(paused, step_parts=parts)
     step = "Step  forward 30 %, backward 50 %, rest 20 %"
-    assert shown(AccountLine(), measured, width=116, height=3)[1:] == [step, longest]
-    assert len(shown(AccountLine(), measured, width=116, height=1)) == 1
+    assert shown(BreakdownLine(), measured, width=116, height=3)[1:] == [step, longest]
+    assert len(shown(BreakdownLine(), measured, width=116, height=1)) == 1
     # In the one row that a small terminal has for it, it takes the place of the bar.
-    assert shown(AccountLine(), paused, at_start, width=76, height=1) == [here]
+    assert shown(BreakdownLine(), paused, at_start, width=76, height=1) == [here]
 
 
 # ---- of a run that failed, is over, or never trained ----

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.live.output_pane import broken
+from tui.live.output_pane import split_line
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from tui.live.output_pane import broken
     ],
 )
 def test_a_line_is_broken_at_a_blank_unless_that_is_far_off(text, width, parts):
-    assert broken(text, width) == parts
+    assert split_line(text, width) == parts
 
 
 @given(st.text(st.sampled_from("ab 漢\u0301"), max_size=60), st.integers(2, 20))
 def test_nothing_of_a_line_is_lost_but_the_blanks_where_it_is_broken(text, width):
-    parts = broken(text, width)
+    parts = split_line(text, width)
     assert all(cell_len(part) <= width for part in parts)
     assert re.fullmatch(" ?".join(map(re.escape, [*parts, ""])), text)

@@ -178,9 +178,9 @@ class ProcessList(SortedTable[Process]):
         pointer = "▸" if index == self.index else " "
         dot = "●" if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
-        # If the command and all columns before it are unknown, one reason replaces them.
-        known = [number for number, one in enumerate(columns) if one.order(process) is not None]
-        first_unknown = min(max(known, default=-1) + 1, len(columns) - 1)
+        # Unknown columns before an unknown command are left out: one reason replaces them all.
+        known_columns = [n for n, column in enumerate(columns) if column.order(process) is not None]
+        first_unknown = min(max(known_columns, default=-1) + 1, len(columns) - 1)
         runs += self.cells_of(process, width)[:first_unknown]
         runs.append((columns[-1].text(process), MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)

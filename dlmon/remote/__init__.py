@@ -1,1 +1,1 @@
-"""Other machines over ssh: their readings, their sessions, and runs that are started there."""
+"""Other hosts over ssh: their readings, their sessions, and runs that are started there."""

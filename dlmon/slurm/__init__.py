@@ -1,1 +1,1 @@
-"""Slurm: submit a job, follow it in the queue, cancel it, and say what it used."""
+"""Slurm: submit a job, follow it in the queue, cancel it, and report the resources it used."""

@@ -27,7 +27,7 @@ class SlurmError(Exception):
 
 
 def has_slurm() -> bool:
-    """Return whether jobs can be submitted from this machine."""
+    """Return whether jobs can be submitted from this host."""
     return shutil.which("sbatch") is not None
 
 

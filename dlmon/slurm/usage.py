@@ -48,7 +48,7 @@ def job_in(environment: Mapping[str, str]) -> SlurmJob | None:
     if number is None:
         return None
     nodes = number_of(environment.get("SLURM_JOB_NUM_NODES"))
-    cpus = sum(_cpus_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))) or None
+    cpus = _total_cpus(environment.get("SLURM_JOB_CPUS_PER_NODE", "")) or None
     memory = None
     for name, times in (("NODE", nodes), ("CPU", cpus)):
         mib = number_of(environment.get(f"SLURM_MEM_PER_{name}"))
@@ -120,15 +120,13 @@ def memory_mib(text: str) -> float | None:
     return value if 0 <= value < math.inf else None
 
 
-def _cpus_per_node(text: str) -> list[int]:
-    """Return the number of processors of each node: [8, 8, 4] for `8(x2),4`."""
-    cpus: list[int] = []
+def _total_cpus(text: str) -> int:
+    """Return the number of processors of all nodes: 20 for `8(x2),4`."""
+    total = 0
     for part in text.split(","):
-        number, _, times = part.partition("(x")
-        count, repeated = number_of(number), number_of(times.rstrip(")") or "1")
-        if count is not None and repeated is not None:
-            cpus += [count] * min(repeated, 100_000)
-    return cpus
+        cpus, _, nodes = part.partition("(x")
+        total += (number_of(cpus) or 0) * (number_of(nodes.rstrip(")") or "1") or 0)
+    return total
 
 
 def fitting_options(job: SlurmJob, usage: JobUsage, headroom: float = HEADROOM) -> list[str]:

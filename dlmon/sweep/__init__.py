@@ -1,1 +1,1 @@
-"""Many runs, one after another."""
+"""Sweeps: many runs with varied options, planned, recorded, resumed and compared."""

@@ -1,4 +1,4 @@
-"""Report loops of training: what they train, their epochs with their steps, and validations."""
+"""Report training loops: the trained network, epochs and validations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLOPS = "flops_per_sample"
 _EPOCH_SIZES = ("samples_per_epoch", "steps_per_epoch")
 EVALUATING = "evaluating"
 
-# So many loaders are remembered of which something is known.
+# Remember facts about this many loaders.
 MOST_LOADERS = 8
 
 
@@ -39,11 +39,11 @@ class LoopReports:
 
     Args:
         reporter: takes the records.
-        version: says PyTorch's version.
-        describe: says what an optimiser trains, and on what, in fields of `Model`.
+        version: returns PyTorch's version.
+        describe: returns fields of `Model` about the trained network and its device.
         clock: CLOCK_MONOTONIC in nanoseconds.
-        owner: what reports: loops of PyTorch, or of TensorFlow.
-        framework: what counts the batches, and what that runs on.
+        owner: the reporting hooks, those of PyTorch or of TensorFlow.
+        framework: the framework that counts the batches, and its backend.
     """
 
     def __init__(
@@ -60,33 +60,32 @@ class LoopReports:
         self.marks = StepMarks(reporter, clock, is_watched=owner == OWNER)
         self._version, self._describe, self.clock = version, describe, clock
         self._step_count: flop_count.StepCount | None = None
-        self._asked: dict[str, Any] = {}
-        self._asked_after = 0
+        self._expected: dict[str, Any] = {}
+        self._epochs_before_fit = 0
         self.phase = "validating"
-        """What iterations that train nothing are."""
+        """The phase of iterations that train nothing."""
         self.has_optimizers = False
-        """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
+        """Was any optimizer of PyTorch made? If not, the script changes its weights itself."""
         self.at_close: Callable[[], None] = lambda: None
-        """Ends what is open as the process ends."""
+        """Ends all that is open when the process ends."""
         self.yields: Callable[[], None] = lambda: None
-        """Ends a loop without epochs as another framework begins to train."""
+        """Ends a loop without epochs when another framework begins to train."""
         self.forget()
 
     def forget(self) -> None:
         self.marks.forget()
         self.stepped_by: Callable[[], Any] = lambda: None
-        """The optimiser that stepped last before the loop began."""
+        """Returns the optimizer that stepped last before the loop began."""
         self.gone_backward_on: Any = None
-        """The device of what `backward` was called on last before the loop began."""
+        """The device of the last `backward` before the loop began."""
         self._closes = False
         self._loop: Loader | None = None
         self._loop_optimizer: Callable[[], Any] = lambda: None
         self._loop_source: Callable[[], Any] = lambda: None
         self._loops = self._epochs = self._epochs_of_loop = self._epochs_of_source = 0
         self._last: LoaderIteration | None = None
-        # The epoch to which the validations that follow belong, its validation so far, and the
-        # batches of each of its loaders; those of the epochs before, of the last time each was
-        # whole.
+        # The epoch to which the next validations belong, its validation so far, and the number of
+        # batches of each loader; the same numbers of earlier epochs, each loader's last whole one.
         self._before: LoaderIteration | None = None
         self._validation: Validation | None = None
         self._validated: dict[Loader, int] = {}
@@ -95,16 +94,16 @@ class LoopReports:
         self._of_epochs: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
         self._leaving_out: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
 
-    def expect(self, **known: Any) -> None:
-        """Say what is known of the fit that begins: fields of `Reporter.begin_loop`."""
-        self._asked = {name: value for name, value in known.items() if value is not None}
-        self._asked_after, self._loop = self._epochs, None
+    def expect(self, **fields: Any) -> None:
+        """Note facts about the fit that begins: fields of `Reporter.begin_loop`."""
+        self._expected = {name: value for name, value in fields.items() if value is not None}
+        self._epochs_before_fit, self._loop = self._epochs, None
 
     def claim(self, yields: bool = False) -> bool:
-        """Return whether what is read and trained here is what counts.
+        """Return whether these hooks are the ones that report.
 
         Args:
-            yields: another framework may take over between two steps.
+            yields: whether another framework may take over between two steps.
         """
         reporter = self.reporter
         if not reporter.take(self.owner, self.yields if yields else None):
@@ -118,17 +117,17 @@ class LoopReports:
         return True
 
     def release(self) -> None:
-        """Let others count: nothing is read or trained here any more."""
+        """Let other hooks report: nothing is read or trained here any more."""
         self.reporter.let_go(self.owner)
 
-    # What loaders are known for.
+    # Facts about loaders.
 
     def gave_epochs(self, iteration: LoaderIteration) -> bool:
         """Return whether an earlier iteration over its loader was an epoch."""
         return _is_among(iteration, self._of_epochs)
 
     def leaves_out(self, iteration: LoaderIteration) -> None:
-        """Note that a script's own function leaves samples out: how many is known of no epoch."""
+        """Note that a script's collate function leaves samples out of an unknown number."""
         before, iteration.loader = iteration.loader, iteration.loader.leaving_out()
         self._leaving_out.append(iteration.source)
         if before == self._loop:
@@ -138,7 +137,7 @@ class LoopReports:
             )
 
     def is_known_to_leave_out(self, iteration: LoaderIteration) -> bool:
-        """Return whether samples were left out of what an earlier iteration gave."""
+        """Return whether an earlier iteration over its loader left samples out."""
         return _is_among(iteration, self._leaving_out)
 
     # Training.
@@ -149,8 +148,8 @@ class LoopReports:
         """Begin an epoch with an iteration over a loader, or a loop without epochs.
 
         Args:
-            iteration: over the loader; of a loop without epochs it says what is known of its steps.
-            begin_ns: when the first of its steps began.
+            iteration: over the loader, or for a loop without epochs the facts about its steps.
+            begin_ns: the begin of its first step.
             has_epochs: whether it is an epoch.
         """
         self.no_more_validations()
@@ -170,7 +169,7 @@ class LoopReports:
         self._described_ns = (began, began + took_ns) if took_ns >= LEAST_NAMED_NS else None
 
     def end_epoch(self, iteration: LoaderIteration, end_ns: int) -> None:
-        """Report the end of an epoch; of a loop without epochs, that it is over."""
+        """Report the end of an epoch or of a loop without epochs."""
         if iteration.loader.has_passes:
             iteration.loss = self.losses.end_epoch()
             iteration.loss.is_told |= LOSS in iteration.metrics
@@ -181,7 +180,7 @@ class LoopReports:
         self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
 
     def take_described(self) -> Interruption | None:
-        """Return when the network was described, which is time of no batch, if that took long."""
+        """Return the time in which the network was described, if it was long: it is no batch's."""
         described, self._described_ns = self._described_ns, None
         return None if described is None else Interruption(*described)
 
@@ -197,11 +196,11 @@ class LoopReports:
             self.reporter.send(EpochChanged(self._last.epoch, metrics=metrics))
 
     def look_at_tokens(self, batch: Any) -> None:
-        """Report what share of a batch's tokens means something: of one about once a second."""
+        """Report the shares of a batch's tokens that are no padding and that are trained on."""
         self.reporter.reads.are_shares_due = False
         try:
             shares = shares_of(batch)
-        except Exception:  # noqa: BLE001 - whatever it is, its tokens are counted on
+        except Exception:  # noqa: BLE001 - whatever the batch is, its tokens are counted
             return
         if shares is not None:
             self.reporter.send(shares)
@@ -226,20 +225,21 @@ class LoopReports:
             "epochs": "the script's own loop does not say how many",
             **loader.why,
         }
-        # A fit that goes on from within an epoch may do so with another loader at first.
-        asked = dict(self._asked)
-        if "epochs" in asked:
-            asked["epochs"] = max(0, asked["epochs"] + self._asked_after - self._epochs)
-        # A trainer knows it, or that it has no end.
-        infers_length = not asked
-        why |= asked.pop("why", {})
+        # A fit that is resumed within an epoch may use another loader at first.
+        expected = dict(self._expected)
+        if "epochs" in expected:
+            epochs_begun = self._epochs - self._epochs_before_fit
+            expected["epochs"] = max(0, expected["epochs"] - epochs_begun)
+        # A trainer knows the length, or that there is no end.
+        infers_length = not expected
+        why |= expected.pop("why", {})
         trained_by = self.gone_backward_on if optimizer is None else optimizer
         described = {} if trained_by is None else self._describe(trained_by)
         why |= described.pop("why", {})
         computes_again = described.pop("computes_again", False)
-        # A trainer's own module holds the network, and may not be called itself.
-        described["network"] = asked.get("network") or described.get("network")
-        known = {
+        # A trainer's module holds the network and may not be called itself.
+        described["network"] = expected.get("network") or described.get("network")
+        fields = {
             "batch_size": loader.batch_size,
             "samples_per_epoch": loader.samples,
             "steps_per_epoch": loader.steps,
@@ -249,21 +249,21 @@ class LoopReports:
             "pin_memory": loader.pin_memory,
             "tokens_inferred": iteration.counter.inferred,
             "sequence": iteration.counter.sequence,
-            **asked,
+            **expected,
             **described,
         }
-        why = {name: text for name, text in why.items() if known.get(name) is None}
+        why = {name: text for name, text in why.items() if fields.get(name) is None}
         self.marks.begin_loop(optimizer, self.gone_backward_on)
-        self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
+        self.reporter.begin_loop(why=why, infers_length=infers_length, **fields)
         self._loops = self.reporter.loops
         if flop_count.is_asked_for():
             self._count_a_step(computes_again)
 
     def _is_another_loop(self, iteration: LoaderIteration, optimizer: Any) -> bool:
-        """Return whether an epoch is none of the loop of those before.
+        """Return whether an epoch belongs to another loop than the epochs before.
 
-        A loop may make its loader anew for each epoch, and longer each time. Where the loader
-        before gave several epochs, or another optimiser steps, another one is another loop.
+        A loop may make its loader anew for each epoch, even longer each time. But if the loader
+        before gave several epochs, or another optimizer steps, a new loader is a new loop.
         """
         before, loader = self._loop, iteration.loader
         if before is None or self._loops != self.reporter.loops:
@@ -274,13 +274,13 @@ class LoopReports:
         return not (is_made_anew and before.has_passes and loader.batch_size == before.batch_size)
 
     def say_that_lengths_differ(self, loader: Loader, reason: str) -> None:
-        """Report that no loader says how long an epoch is."""
+        """Report that the length of an epoch is unknown, and why."""
         self._loop = loader
         why = dict.fromkeys(_EPOCH_SIZES, reason)
         self.reporter.describe_loop(why, samples_per_epoch=None, steps_per_epoch=None)
 
     def say_that_batches_are_made(self, reason: str) -> None:
-        """Report that steps train on other batches than the loader gives."""
+        """Report that steps train on other batches than those of the loader."""
         fields = ("batch_size", *_EPOCH_SIZES)
         nothing: dict[str, Any] = dict.fromkeys(fields)
         self.reporter.describe_loop(dict.fromkeys(fields, reason), **nothing)
@@ -294,7 +294,7 @@ class LoopReports:
     # Validation.
 
     def validate(self, iteration: LoaderIteration) -> None:
-        """Enter the phase of an iteration that does not train."""
+        """Enter the phase of an iteration that doesn't train."""
         if self._step_count is not None:
             self._step_count.interrupt()
         self.marks.drop()
@@ -307,11 +307,11 @@ class LoopReports:
         self._validated = {}
 
     def evaluates(self) -> None:
-        """Say that the iterations that follow test what the training came to."""
+        """Take the next iterations as an evaluation of the trained network."""
         self.phase, self._evaluated = EVALUATING, []
 
     def evaluated(self, metrics: dict[str, Any]) -> None:
-        """Report what those came to, as the framework says it at their end."""
+        """Report the evaluation with the metrics that the framework gives at its end."""
         iterations, self._evaluated = self._evaluated, []
         self.phase = "validating"
         if not iterations:
@@ -335,10 +335,10 @@ class LoopReports:
         )
 
     def validated(self, iteration: LoaderIteration, end_ns: int, whole: bool) -> None:
-        """Report a validation of the epoch before it, after those that it has already.
+        """Report a validation as that of the epoch before it, added to earlier ones.
 
-        One over a loader that none of the loop's epochs before was followed by is of no epoch: at
-        the end of a script it tests what came of all.
+        A validation over a loader that followed no earlier epoch belongs to no epoch: it tests the
+        network at the end of the script.
         """
         usually, loader, steps = self._usually_validated, iteration.loader, iteration.ended
         if iteration.phase == EVALUATING and steps:
@@ -354,8 +354,8 @@ class LoopReports:
             )
             before = self._validation
             self._validation = this if before is None else before.followed_by(this)
-            # A script may want a part of its loader only; where it ends sooner than the time
-            # before, it was cut short, as by an error.
+            # A script may validate on a part of its loader. If it ends sooner than the last time,
+            # it was cut short, as by an error.
             cut = not (whole or iteration.has_all) and steps < usually.get(loader, 0)
             if not cut:
                 self._validated[loader] = steps
@@ -366,4 +366,4 @@ class LoopReports:
 
 def _is_among(iteration: LoaderIteration, sources: deque[Callable[[], Any]]) -> bool:
     source = iteration.source()
-    return source is not None and any(other() is source for other in sources)
+    return source is not None and any(remembered() is source for remembered in sources)

@@ -1,12 +1,12 @@
-"""Add up the loss that a PyTorch script goes backward from, of every step of the optimiser.
+"""Add up the loss of every step of a PyTorch optimizer.
 
-What counts is what one step of the optimiser takes: where a script adds up gradients over several
-batches, the sum of their losses. About once a second the mean since the last time is reported, and
-of each epoch the mean of all its steps. A GPU is never waited for: losses are added up there, one
-addition a loss, and the side thread reads the sum once it has been copied. The learning rate, and
-the norm of the gradients where the script clips it, are read with the loss.
+The loss of a step is the sum of all losses that went backward for it, as gradients may be
+accumulated over several batches. About once a second the mean since the last report is reported,
+and for each epoch the mean of its steps. A GPU is never waited for: it adds up its losses itself,
+one addition a loss, and the side thread reads the sum once it has been copied. The learning rate,
+and the norm of the gradients if the script clips it, are read along with the loss.
 
-PyTorch is there when a hook is set: it is never imported from here.
+PyTorch is imported by the script before a hook is set, never from here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dlmon.instrument.queued import GRADIENT_NORM, LEARNING_RATE
 from dlmon.instrument.reporter import Reporter
 
 LOSS = "loss"
-# They scale the loss by factors of their own before they go backward.
+# These scale the loss by factors of their own.
 _SCALING = ("deepspeed", "apex")
 
 
-class OnGpu:
-    """A number that a GPU computes, as what it is divided by: its copy begins, and is awaited."""
+class GpuNumber:
+    """A number that a GPU still computes: it is copied without waiting, and then divided."""
 
     def __init__(self, number: Any, divided_by: int = 1) -> None:
         cuda = sys.modules["torch"].cuda
@@ -45,23 +45,23 @@ class OnGpu:
 
 
 def _mean(total: Any, steps: int) -> Any:
-    return total / steps if isinstance(total, float) else OnGpu(total, steps)
+    return total / steps if isinstance(total, float) else GpuNumber(total, steps)
 
 
 class EpochLoss:
-    """What the losses of an epoch's steps add up to, as far as it is known."""
+    """The sum of the losses of an epoch's steps."""
 
     def __init__(self) -> None:
         self.total: Any = None
         self.steps = 0
         self.is_known = True
-        """Whether no loss of it was missed."""
+        """Were all losses of the epoch read?"""
         self.is_told = False
-        """Whether the script's framework says what the epoch's loss is."""
+        """Does the script's framework tell the loss of the epoch itself?"""
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The mean of the steps, by its name; nothing where that isn't known."""
+        """The mean loss of the steps under its name; empty if it isn't known."""
         if self.is_told or not self.is_known or not self.steps:
             return {}
         return {LOSS: _mean(self.total, self.steps)}
@@ -72,10 +72,10 @@ class EpochLoss:
 
 
 class Losses:
-    """Adds up the losses of the optimiser that steps first, from one of its steps to the next.
+    """Adds up the losses between the steps of the optimizer that steps first.
 
     Args:
-        reporter: says when to report, and takes what is read; Keras reports its metrics itself.
+        reporter: takes the metrics; Keras reports its own.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -86,19 +86,20 @@ class Losses:
     ) -> None:
         self._reporter, self._clock, self._reads = reporter, clock, reporter.reads
         self.is_reading = True
-        """Whether `went_backward` wants to know: what its caller asks first."""
+        """Are losses read at all? Hooks look here before they call `went_backward`."""
         self.is_within_step = False
-        """Whether an optimiser steps: what it computes itself, maybe several times, is within."""
-        # Of the steps since the last look; and with what went backward since the last of them, None
-        # where nothing did. Numbers, or tensors on a GPU, which are replaced and never changed.
+        """Is an optimizer stepping? It may compute the loss itself, even several times."""
+        # `_total` is the sum of the steps since the last report; `_sum` adds what went backward
+        # since the last step, or is None if nothing did. Both are numbers, or tensors on a GPU,
+        # which are replaced and never changed.
         self.norm: Any = None
-        """The norm of the gradients that are to be stepped with, where that was computed."""
+        """The norm of the gradients of the next step, if the script computed it."""
         self.read_names: set[str] = set()
-        """The metrics that were read so far."""
+        """The names of the metrics read so far."""
         self._total: Any = None
         self._sum: Any = None
         self._since_step = 0.0
-        """Of a CPU, what went backward since the last step: infinite less infinite is no number."""
+        """The losses since the last step, on a CPU: infinity minus infinity is no number."""
         self._steps = 0
         self._epoch = EpochLoss()
         self._has_inner = False
@@ -111,17 +112,17 @@ class Losses:
     def has_read(self) -> bool:
         return bool(self._steps or self._epoch.steps)
 
-    # What epochs are.
+    # Epochs.
 
     def begin_epoch(self, is_known: bool = True, steps_now: bool = False) -> None:
-        """Begin to add up what may be another epoch: its first step says whose losses count.
+        """Begin to add up the losses of another epoch, of the optimizer that steps first in it.
 
         Args:
-            is_known: false where some of its steps are over.
-            steps_now: it begins with a step of what went backward before.
+            is_known: false if some steps of the epoch are over.
+            steps_now: whether what went backward before belongs to its first step.
         """
         if not self.has_read and not steps_now:
-            # Nothing stepped: what went backward is of no step to come.
+            # Nothing stepped: earlier losses belong to no step.
             self._sum = None
         self._close()
         self._epoch, self._followed = EpochLoss(), lambda: None
@@ -131,11 +132,11 @@ class Losses:
             self.is_reading = True
 
     def end_epoch(self) -> EpochLoss:
-        """Return what the epoch comes to so far."""
+        """Return the losses of the epoch so far."""
         self._close()
         return self._epoch
 
-    # What the hooks call.
+    # Calls of the hooks.
 
     def stepped(self, optimizer: Any) -> None:
         self.is_within_step = self._has_inner = False
@@ -152,18 +153,18 @@ class Losses:
             self.turn_off()
 
     def zeroed(self) -> None:
-        """Forget what has no part in the next step: its gradients were made zero.
+        """Forget the losses since the last step: their gradients were set to zero.
 
-        A scaler leaves out the step of a loss that is no finite number: the mean says so.
+        A scaler leaves out the step of a loss that isn't finite: the mean isn't finite then.
         """
         if self._has_inner:
             return
         if self._has_scaler and self._sum is not None:
-            self._keep_no_number(self._sum)
+            self._keep_not_finite(self._sum)
         self._sum = None
 
-    def _keep_no_number(self, total: Any) -> None:
-        """Take a sum that is no finite number for the sum of the steps."""
+    def _keep_not_finite(self, total: Any) -> None:
+        """Take a sum that isn't finite as the sum of the steps."""
         if isinstance(total, float):
             if not math.isfinite(total):
                 self._total, self._steps = total, self._steps + 1
@@ -173,7 +174,7 @@ class Losses:
             self._total = torch.where(torch.isfinite(total), before, total)
 
     def scaled(self, loss: Any, scaled: Any) -> None:
-        """Note what a loss was, before a scaler of gradients made it another."""
+        """Note a loss before a gradient scaler scaled it."""
         self._unscaled = None
         if scaled is loss:
             return
@@ -182,7 +183,7 @@ class Losses:
             self._unscaled = weakref.ref(scaled), loss.detach()
 
     def went_backward(self, loss: Any) -> None:
-        """Take a loss, a tensor of one number; within a step, the first counts."""
+        """Add a loss, a tensor of one number; within an optimizer's step only the first counts."""
         if self._has_scaler:
             unscaled, self._unscaled = self._unscaled, None
             if unscaled is None or unscaled[0]() is not loss:
@@ -198,7 +199,7 @@ class Losses:
             value: Any = loss.item()
             self._since_step = value if self._sum is None else self._since_step + value
         elif not loss.is_cuda or sys.modules["torch"].cuda.is_current_stream_capturing():
-            # A graph that is recorded is computed later, without a call of ours.
+            # A CUDA graph under capture is computed later, without our hooks.
             self.turn_off()
             return
         else:
@@ -211,59 +212,59 @@ class Losses:
         self._sum = value if before is None else before + value
 
     def turn_off(self) -> None:
-        """Read no more: something is not as expected."""
+        """Stop reading losses: something is not as expected."""
         self._is_off, self.is_reading = True, False
         self._forget()
         self._unscaled = None
 
     def _follow(self, optimizer: Any) -> bool:
-        """Return whether the losses of an optimiser count, the first that steps."""
+        """Follow the losses of an optimizer; return False if they can't be read."""
         if any(name in sys.modules for name in _SCALING):
             self.turn_off()
             return False
         if self.has_read:
-            # The epoch has steps of two.
+            # The epoch has steps of two optimizers.
             self._forget()
         self._followed = weakref.ref(optimizer)
         return True
 
     def _forget(self) -> None:
-        """Leave out what was added up: the epoch's loss isn't known then."""
+        """Drop the sums; the loss of the epoch is unknown then."""
         self._total, self._sum, self._steps = None, None, 0
         self._epoch.is_known = False
 
     def _report(self, optimizer: Any) -> None:
-        """Report what was added up as an optimiser stepped, unless something says it better."""
+        """Report the mean loss when an optimizer stepped, unless a framework reports its own."""
         if self._reads.are_reported or self._reporter.owner == KERAS:
             self._forget()
             self.is_reading = False
         else:
             groups = getattr(optimizer, "param_groups", None)
-            others = {LEARNING_RATE: groups[0].get("lr") if groups else None}
-            others[GRADIENT_NORM], self.norm = self.norm, None
-            self._close(self._clock(), others)
+            step_metrics = {LEARNING_RATE: groups[0].get("lr") if groups else None}
+            step_metrics[GRADIENT_NORM], self.norm = self.norm, None
+            self._close(self._clock(), step_metrics)
 
     def _close(
-        self, read_ns: int | None = None, others: Mapping[str, Any] = MappingProxyType({})
+        self, read_ns: int | None = None, step_metrics: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        """Give the epoch what was added up, and report its mean as read at a time."""
+        """Add the sum of the steps to the epoch; report its mean if it was read at a time."""
         total, steps = self._total, self._steps
         if total is None:
             return
         if self._sum is not None:
-            # What went backward for a step to come is the next epoch's.
+            # Losses of a step to come belong to the next epoch.
             self._sum = self._since_step if isinstance(total, float) else self._sum - total
         self._total, self._steps = None, 0
         self._epoch.add(total, steps)
         if read_ns is not None:
             is_on_cpu = isinstance(total, float)
-            known = {
-                name: OnGpu(value) if _is_on_gpu(value) else value
-                for name, value in others.items()
+            readable = {
+                name: GpuNumber(value) if _is_on_gpu(value) else value
+                for name, value in step_metrics.items()
                 if value is not None and not (is_on_cpu and _is_on_gpu(value))
             }
-            self.read_names.update(known)
-            self._reporter.send_metrics(read_ns, {LOSS: _mean(total, steps), **known})
+            self.read_names.update(readable)
+            self._reporter.send_metrics(read_ns, {LOSS: _mean(total, steps), **readable})
 
 
 def _is_on_gpu(value: Any) -> bool:

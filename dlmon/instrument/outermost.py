@@ -1,9 +1,9 @@
-"""Count the tokens that go into a PyTorch network where no loader says what a step takes.
+"""Count the calls, samples and tokens that go into the outermost network of a PyTorch script.
 
-A loop may make its batches itself, as nanoGPT's does. What its optimiser trains is found once, as
-it steps first, and from then on the calls of the outermost network are counted, those alone that
-train. It is the class that is changed: a network is pickled and copied as without us. What went
-into it before that first step is read from what PyTorch keeps to go backward.
+A loop without a loader may make its batches itself, as nanoGPT's does. The network that its
+optimizer trains is looked up once, at the first step; from then on its calls with gradients are
+counted. The class is wrapped, not the network: a network is pickled and copied as without us. The
+input before that first step is read from the graph that PyTorch keeps for going backward.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from dlmon.instrument.loaders import leading_shape
 from dlmon.instrument.reporter import WATCHED, Reporter, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
-# Of what never steps, so many losses are looked at, and so many calls of modules.
+# A script may never step: look at this many losses and calls of modules at most.
 _MOST_LOSSES, _MOST_CALLS = 1000, 1000
 # A script that never goes backward calls any number of modules.
 _MOST_LOOKS = 100_000
 
 
 class FirstCalls:
-    """Notes which modules a script calls itself, with gradients, until something goes backward.
+    """Notes the modules that a script calls itself, with gradients, before the first `backward`.
 
-    A hook of all modules notes them. Where `torch.compile` is used there is none: what it compiles
-    depends on such hooks.
+    A global hook of all modules notes them. If `torch.compile` is used, there is none: compiled
+    code depends on such hooks.
     """
 
     def __init__(self) -> None:
         self._hook: Any = None
         self._is_over = False
-        self._left = _MOST_LOOKS
+        self._looks_left = _MOST_LOOKS
         self.calls: list[tuple[Callable[[], Any], tuple[int, ...]]] = []
-        """The modules, as weak references, and the shape of what each was given first."""
+        """Weak references to the modules, each with the shape of its first input."""
         self._inside: set[int] = set()
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class FirstCalls:
         COMPILER.hooks.append(self)
 
     def end(self) -> None:
-        """Note no more."""
+        """Stop noting calls for good."""
         self._is_over = True
         self.remove()
 
@@ -60,18 +60,18 @@ class FirstCalls:
             self._hook.remove()
             self._hook = None
 
-    def _called(self, module: Any, given: Any) -> None:
+    def _called(self, module: Any, arguments: Any) -> None:
         try:
-            self._left -= 1
-            if len(self.calls) >= _MOST_CALLS or not self._left:
+            self._looks_left -= 1
+            if len(self.calls) >= _MOST_CALLS or not self._looks_left:
                 self.end()
                 return
             if id(module) in self._inside or not _has_gradients():
                 return
-            # A loss, or an activation, has no parameters.
+            # A loss or an activation has no parameters.
             if next(module.parameters(), None) is not None:
                 self._inside = {id(part) for part in module.modules()} - {id(module)}
-                self.calls.append((weakref.ref(module), leading_shape(given)))
+                self.calls.append((weakref.ref(module), leading_shape(arguments)))
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
             self.end()
 
@@ -79,12 +79,12 @@ class FirstCalls:
     _called._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def modules(self) -> list[Any]:
-        """Return the modules that were called and are still there, each once.
+        """Return the called modules that still exist, each once.
 
-        A frozen copy of another one, as a moving average or a teacher, is left out.
+        A frozen copy of another module, such as a moving average or a teacher, is left out.
         """
-        called = (module() for module, _ in self.calls)
-        modules = list({id(one): one for one in called if one is not None}.values())
+        called = (reference() for reference, _ in self.calls)
+        modules = list({id(module): module for module in called if module is not None}.values())
         training = [module for module in modules if _has_gradients_of(module)]
         shapes = [_shapes_of(module) for module in training]
         return [
@@ -92,7 +92,7 @@ class FirstCalls:
         ]
 
     def training(self) -> list[Any]:
-        """Return those of them that have weights which train."""
+        """Return the called modules that have trainable weights."""
         return [module for module in self.modules() if _has_gradients_of(module)]
 
 
@@ -104,7 +104,7 @@ class Compiler:
         self.hooks: list[FirstCalls] = []
 
     def used(self, *arguments: Any, **named: Any) -> None:
-        """Take back the hooks of all modules, before anything is compiled."""
+        """Remove the global hooks before anything is compiled."""
         self.is_used = True
         for hook in self.hooks:
             hook.remove()
@@ -116,32 +116,32 @@ COMPILER = Compiler()
 
 
 class Outermost:
-    """The outermost networks that train: how often one is called, and what goes into it."""
+    """The calls and the input of the outermost networks that train."""
 
     def __init__(self) -> None:
         self.counter = Tokens()
         self.first = FirstCalls()
         self._networks: dict[int, Callable[[], Any]] = {}
         self._hooks: list[Calls] = []
-        # Of several that are given the same batch, the first counts.
+        # If several networks are called with the same batch, the first counts.
         self._counted: int | None = None
         self._tokens = self._last = 0
         self._has_tokens = False
         self.calls = self.samples = 0
-        """Its calls with gradients since `forget_calls`, and the samples that it was given."""
+        """The calls with gradients, and their samples, since `forget_calls`."""
         self.shape: tuple[int, ...] = ()
-        """The shape of the first array that it was given last."""
+        """The shape of the first array of the last call."""
         self.called: Callable[[], None] | None = None
-        """Is told that it is called with gradients."""
+        """Called at each call with gradients."""
         self.evaluated: Callable[[Any], None] | None = None
-        """Is told which network of its class is called without gradients."""
+        """Called with the network at each call without gradients."""
         self.looks_back = True
-        """Whether `went_backward` wants to know of losses: of a loop's first two steps, it does."""
+        """Does `went_backward` need losses? It does during the first two steps of a loop."""
         self._behind = self._at_first = self._losses = 0
         self._weights: set[int] = set()
 
     def went_backward(self, loss: Any) -> None:
-        """Count the largest array of integers that a loss was computed with."""
+        """Count the largest array of integers that a loss was computed from."""
         try:
             sizes, self._weights = integers_and_weights_behind(loss)
             self._behind += max(sizes, default=0)
@@ -151,30 +151,30 @@ class Outermost:
             self.looks_back = False
 
     def took_at_first(self, tokens: int | None) -> int | None:
-        """Return the tokens of the first step, now that those of the second are counted.
+        """Return the tokens of the first step, once those of the second are counted.
 
-        They are what its losses came from, if the second's came from as many as were counted.
+        They are the integers behind its losses, if for the second step both counts agree.
         """
         is_on, self.looks_back = self.looks_back, False
         return self._at_first if is_on and tokens and self._behind == tokens else None
 
     def watch(self, optimizer: Any = None) -> None:
-        """Count from now on what goes into the networks that an optimiser trains.
+        """Count from now on the input of the networks that an optimizer trains.
 
-        Those that the script was seen to call itself, else those that no other one holds. Without
-        an optimiser, they are those that the last loss was computed with.
+        These are the networks that the script calls itself, or else those that no other holds.
+        Without an optimizer, they are the networks behind the last loss.
         """
         self._at_first, self._behind = self._behind, 0
         self.first.end()
         try:
-            trained = self._weights if optimizer is None else weights_of(optimizer)
-            called = [one for one in self.first.training() if _trains(one, trained)]
-            self._watch(called or networks_of(trained))
+            weights = self._weights if optimizer is None else weights_of(optimizer)
+            called = [module for module in self.first.training() if _trains(module, weights)]
+            self._watch(called or networks_of(weights))
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self._networks = {}
 
     def watch_first(self) -> None:
-        """Count from now on what goes into the first network that the script called."""
+        """Count from now on the input of the first network that the script called."""
         self.first.end()
         try:
             self._watch(self.first.training())
@@ -218,28 +218,28 @@ class Outermost:
         return bool(self._networks)
 
     def take(self) -> int | None:
-        """Return the tokens since the last time; None where none were ever seen."""
+        """Return the tokens since the last call; None if none were ever seen."""
         tokens, self._tokens, self._last = self._tokens, 0, 0
         return tokens if self._has_tokens else None
 
     def __reduce__(self) -> Any:
-        # It is of this process: whatever keeps a class that is watched keeps None in its place.
+        # A copy of a watched class, in another process, gets None in its place.
         return type(None), ()
 
     def __call__(self, network: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Note that a network is called; after an error of ours, its tokens are unknown."""
+        """Note a call of a network; after an error of ours, its tokens are unknown."""
         try:
             self._count(network, arguments or named)
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
             self._networks, self._has_tokens = {}, False
 
-    def _count(self, network: Any, given: Any) -> None:
+    def _count(self, network: Any, arguments: Any) -> None:
         if not _has_gradients():
             if self.evaluated is not None:
                 self.evaluated(network)
             return
-        known = self._networks.get(id(network))
-        if known is None or known() is not network or not network.training:
+        reference = self._networks.get(id(network))
+        if reference is None or reference() is not network or not network.training:
             return
         if self._counted not in (None, id(network)):
             return
@@ -247,23 +247,23 @@ class Outermost:
             self.called()
         if self._counted is None:
             self._counted = id(network)
-            self.counter.sequence = length_of(given)
+            self.counter.sequence = length_of(arguments)
         self.calls += 1
-        self.shape = leading_shape(given)
+        self.shape = leading_shape(arguments)
         self.samples += self.shape[0] if self.shape else 0
         if self.counter.are_there is False:
             return
-        tokens = self.counter.of(given, None)
+        tokens = self.counter.of(arguments, None)
         if tokens is not None:
             self._has_tokens = True
             self._last = tokens
             self._tokens += tokens
 
     def failed(self) -> None:
-        """Take back what went in last: nothing is trained on it."""
+        """Take back the tokens of the last call: no step will train on them."""
         self._tokens -= self._last
         self._last = 0
-        # Of what came before the first step, the size of the last isn't kept.
+        # The tokens of single calls before the first step aren't kept.
         self.looks_back = False
 
 
@@ -275,62 +275,62 @@ def _shapes_of(network: Any) -> list[tuple[int, ...]]:
     return [tuple(parameter.shape) for parameter in network.parameters()]
 
 
-def _trains(network: Any, trained: set[int]) -> bool:
-    return any(id(parameter) in trained for parameter in network.parameters())
+def _trains(network: Any, weights: set[int]) -> bool:
+    return any(id(parameter) in weights for parameter in network.parameters())
 
 
 _MADE: dict[int, Callable[[], Any]] = {}
-"""Every network and optimiser that was made, by its id.
+"""Weak references to all networks and optimizers of this process, by id.
 
-A look at all objects that there are would do without, but for that time it holds them, and Python
-refuses to finish a tuple that somebody else holds: what another thread does then would fail.
+`gc.get_objects` would find them too, but it holds every object for a while, and Python can't
+finish a tuple that somebody else holds: another thread might fail.
 """
 
 
-def made(one: Any, *arguments: Any, **named: Any) -> None:
-    """Note a network, or an optimiser, that is made."""
-    number = id(one)
-    _MADE[number] = weakref.ref(one, partial(_MADE.pop, number))
+def made(module: Any, *arguments: Any, **named: Any) -> None:
+    """Note a new network or optimizer."""
+    number = id(module)
+    _MADE[number] = weakref.ref(module, partial(_MADE.pop, number))
 
 
 def watch_networks(module: ModuleType, reporter: Reporter) -> None:
     """Note every network; `module` is torch.nn.modules.module."""
-    # The second makes one that is copied, or was pickled.
+    # `__setstate__` makes copies and networks that were pickled.
     for name in ("__init__", "__setstate__"):
         wrap(module.Module, name, reporter, before=made)
 
 
 def living(*kinds: type) -> list[Any]:
-    """Return the networks and optimisers of some classes that were made, and are still there."""
-    known = [each() for each in list(_MADE.values())]
-    # By its type: to ask some objects for their class runs code of theirs.
-    return [each for each in known if issubclass(type(each), kinds)]
+    """Return the existing networks and optimizers of some classes."""
+    objects = [reference() for reference in list(_MADE.values())]
+    # `isinstance` may run code of the object.
+    return [candidate for candidate in objects if issubclass(type(candidate), kinds)]
 
 
 def weights_of(optimizer: Any) -> set[int]:
-    """Return the ids of what an optimiser of PyTorch's trains."""
-    return {id(one) for group in optimizer.param_groups for one in group["params"]}
+    """Return the ids of the weights that an optimizer of PyTorch trains."""
+    return {id(weight) for group in optimizer.param_groups for weight in group["params"]}
 
 
-def networks_of(trained: set[int], networks: Iterable[Any] | None = None) -> list[Any]:
-    """Return the networks that hold what is trained, and that no other one holds.
+def networks_of(weights: set[int], networks: Iterable[Any] | None = None) -> list[Any]:
+    """Return the outermost networks that hold some weights.
 
     Args:
-        trained: weights, by their ids.
-        networks: all that there are; by default they are looked for.
+        weights: the ids of the weights.
+        networks: all candidates; by default every network of this process.
     """
     networks = living(sys.modules["torch"].nn.Module) if networks is None else networks
     holders: defaultdict[int, list[Any]] = defaultdict(list)
     for network in networks:
         for part in vars(network).get("_modules", {}).values():
             holders[id(part)].append(network)
-    seen, outermost = set(), []
-    reached = [one for one in networks if _holds(one, trained)]
+    visited, outermost = set(), []
+    reached = [network for network in networks if _holds(network, weights)]
     while reached:
         network = reached.pop()
-        if id(network) in seen:
+        if id(network) in visited:
             continue
-        seen.add(id(network))
+        visited.add(id(network))
         if id(network) in holders:
             reached += holders[id(network)]
         else:
@@ -338,14 +338,14 @@ def networks_of(trained: set[int], networks: Iterable[Any] | None = None) -> lis
     return outermost
 
 
-def _holds(network: Any, trained: set[int]) -> bool:
-    return any(id(one) in trained for one in vars(network).get("_parameters", {}).values())
+def _holds(network: Any, weights: set[int]) -> bool:
+    return any(id(weight) in weights for weight in vars(network).get("_parameters", {}).values())
 
 
 class Calls:
-    """Has a hook called before all that is made of a class is called, until it is removed.
+    """Calls a hook before each call of an instance of a class, until it is removed.
 
-    A hook on a module itself would be in its copies, and in what is saved of it.
+    A hook on a module itself would be copied and saved with the module.
     """
 
     def __init__(self, kind: Any, hook: Callable[[Any, Any, Any], None] | None) -> None:
@@ -353,11 +353,11 @@ class Calls:
         compiler = getattr(sys.modules.get("torch"), "compiler", None)
         is_compiling = getattr(compiler, "is_compiling", lambda: False)
 
-        # What pickles a class itself, as cloudpickle does of a script's own, keeps this function:
-        # it names nothing of ours, and has no hook where it is read again.
+        # cloudpickle pickles this function with a class of the script: it names nothing of ours,
+        # and has no hook in the process that reads it.
         @wraps(following)
         def __call__(self: Any, *arguments: Any, **named: Any) -> Any:
-            # What `torch.compile` makes of this is the network's own.
+            # `torch.compile` shall compile the network alone.
             if is_compiling():
                 return following(self, *arguments, **named)
             if hook is not None:
@@ -374,7 +374,7 @@ class Calls:
         kind.__call__ = __call__
 
     def remove(self) -> bool:
-        """Return whether that could be done: somebody else may watch the class too."""
+        """Remove the hook; return False if somebody else has wrapped the class since."""
         if vars(self._kind).get("__call__") is not self._ours:
             return False
         if self._own is None:

@@ -1,7 +1,7 @@
-"""Watch PyTorch's loaders and optimisers in a script of a person's own.
+"""Watch PyTorch's loaders and optimizers in a script of the user.
 
-Every hook keeps an error of its own to itself, and hands on the result or the error of what it
-stands around unchanged. PyTorch is there when a hook is set: it is never imported from here.
+A hook never raises an error of its own, and passes on the result or error of the wrapped function
+unchanged. PyTorch is imported by the script before a hook is set, never from here.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dlmon.records.memory import read_out_of_memory
 
 # The place of `create_graph` among the arguments of `torch.autograd.grad`.
 _CREATE_GRAPH = 4
-# A script may go on after any number of errors that say that memory ran out.
+# A script may catch any number of out-of-memory errors: report this many.
 MOST_ERRORS = 100
 
 
 @cache
 def steps_of(reporter: Reporter) -> StepCounter:
-    """Return what counts the steps of this process."""
+    """Return the step counter of this process."""
 
     def describe_what_trains(trained_by: Any) -> dict[str, Any]:
         return _describe(trained_by, steps.outermost.first.modules())
@@ -48,16 +48,16 @@ _autocast, _first_loss = Autocast(), FirstLoss()
 
 
 def _describe(trained_by: Any, called: list[Any]) -> dict[str, Any]:
-    """Return fields of `Model`: what an optimiser changes, and where that lies.
+    """Return fields of `Model` about the trained network and its device.
 
     Args:
-        trained_by: the optimizer, or where what goes backward lies.
+        trained_by: the optimizer, or the device of the tensors that went backward.
         called: the modules that the script called itself for its first loss.
     """
     network: dict[str, Any] = {}
     try:
         if not hasattr(trained_by, "param_groups"):
-            # Gradients are added up before it steps first.
+            # Gradients are accumulated before the optimizer steps first.
             trained_by = will_step() or trained_by
         if hasattr(trained_by, "param_groups"):
             network = describe_network(trained_by, _autocast.seen(), _first_loss.seen(), called)
@@ -70,12 +70,12 @@ def _describe(trained_by: Any, called: list[Any]) -> dict[str, Any]:
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every iterator over a loader; `module` is torch.utils.data.dataloader.
 
-    A class that is made of `DataLoader` may have an `__iter__` of its own: one that hands on the
-    batches of another iterator, which may never end, says by its own end when an epoch ends.
+    A subclass of `DataLoader` may have its own `__iter__`, which hands on the batches of another
+    iterator that may never end: then the end of its own iterator ends an epoch.
     """
     steps = steps_of(reporter)
     loader, base = module.DataLoader, module._BaseDataLoaderIter
-    # An iterator carries what is known of it: its place in memory is used again by the next one.
+    # An iterator carries its own record, as its id is used again by the next iterator.
     base._dlmon_iteration = None
     mark = _marking(steps, reporter, describe)
     wrap(
@@ -83,7 +83,7 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
         "__init__",
         reporter,
         before=lambda *arguments, **named: time.monotonic_ns(),
-        after=lambda created, made, iterator, loader, *others, **named: mark(
+        after=lambda created, result, iterator, loader, *arguments, **named: mark(
             iterator, loader, created
         ),
     )
@@ -99,26 +99,26 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
         guarded(reporter)(watch)(kind)
 
     watch(loader)
-    for kind in _made_of(loader):
+    for kind in _subclasses(loader):
         watch(kind)
     loader.__init_subclass__ = __init_subclass__
     worker: Any = getattr(getattr(module, "_utils", None), "worker", None)
     if hasattr(worker, "_worker_loop"):
 
         def began(*arguments: Any, **named: Any) -> None:
-            # Below the hook are the frames of what a worker was forked from.
+            # The frames below the hook are those of the process that forked the worker.
             answer(reporter.path, bottom=wrap.__code__.co_filename)
 
         wrap(worker, "_worker_loop", reporter, before=began)
 
 
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
-    """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
+    """Count the steps of every optimizer; `module` is torch.optim.optimizer."""
     steps = steps_of(reporter)
     step_began, step_ended, losses = steps.step_began, steps.step_ended, steps.reports.losses
     marks = steps.marks
 
-    # Guarded without a call more.
+    # Guarded here, as `guarded` would cost a call more per step.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> tuple[Any, Any] | None:
         try:
             closure = arguments[1] if len(arguments) > 1 else named.get("closure")
@@ -154,7 +154,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
 
     following = module.Optimizer.zero_grad
 
-    # A call in each step: it takes a quarter of the time that `wrap` would.
+    # Called in each step: this takes a quarter of the time that `wrap` would.
     @wraps(following)
     def zero_grad(optimizer: Any, *arguments: Any, **named: Any) -> Any:
         losses.zeroed()
@@ -171,9 +171,9 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:
-    """Note what goes backward, by which a pass trains whatever steps, and read a loss.
+    """Note each call of `backward` and read its loss.
 
-    `module` is torch.autograd; `Tensor.backward` calls it too.
+    `module` is torch.autograd; `Tensor.backward` calls its function too.
     """
     steps = steps_of(reporter)
     losses, marks = steps.reports.losses, steps.marks
@@ -190,7 +190,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
         if named.get("inputs") is not None:
-            # What computes gradients of some inputs alone is no step of training.
+            # Gradients of some inputs alone are no training step.
             return None
         if _first_loss.is_on:
             _first_loss.went_backward(tensors)
@@ -199,8 +199,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         gradients = arguments[0] if arguments else named.get("grad_tensors")
         if gradients is None and losses.is_reading:
             try:
-                # Of other kinds, to ask for a number may compute, or send, what the script did not
-                # want.
+                # A subclass of Tensor may compute or send something if asked for its number.
                 if type(tensors) is torch.Tensor and tensors.numel() == 1:
                     losses.went_backward(tensors)
             except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
@@ -220,7 +219,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
     following = module.backward
 
-    # A call in each step, which takes half of the time that `wrap` would.
+    # Called in each step: this takes half of the time that `wrap` would.
     @wraps(following)
     def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
         began_ns = began(tensors, arguments, named)
@@ -236,14 +235,16 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     module.backward = backward  # type: ignore[attr-defined]
 
     def computed_gradients(
-        began_ns: int, given: Any, outputs: Any, *others: Any, **named: Any
+        began_ns: int, gradients: Any, outputs: Any, *arguments: Any, **named: Any
     ) -> None:
-        """Take gradients that a script changes its weights with itself; of others more is made."""
+        """Note gradients with which a script changes its weights itself."""
         creates_graph = (
-            others[_CREATE_GRAPH] if len(others) > _CREATE_GRAPH else named.get("create_graph")
+            arguments[_CREATE_GRAPH]
+            if len(arguments) > _CREATE_GRAPH
+            else named.get("create_graph")
         )
         if not creates_graph and not steps.reports.has_optimizers:
-            steps.went_backward(_first_of(given), began_ns)
+            steps.went_backward(_first_of(gradients), began_ns)
 
     def begins(*arguments: Any, **named: Any) -> int:
         return time.monotonic_ns()
@@ -252,15 +253,15 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_functional(module: ModuleType, reporter: Reporter) -> None:
-    """Note the gradients of torch.func; `module` is torch._functorch.eager_transforms."""
+    """Note gradients of torch.func; `module` is torch._functorch.eager_transforms."""
     steps = steps_of(reporter)
 
     def begins(*arguments: Any, **named: Any) -> int:
         return time.monotonic_ns()
 
-    def computed_gradients(began_ns: int, given: Any, *arguments: Any, **named: Any) -> None:
+    def computed_gradients(began_ns: int, gradients: Any, *arguments: Any, **named: Any) -> None:
         if not steps.reports.has_optimizers:
-            steps.went_backward(_first_of(given), began_ns)
+            steps.went_backward(_first_of(gradients), began_ns)
 
     wrap(module, "_autograd_grad", reporter, before=begins, after=computed_gradients)
 
@@ -270,12 +271,12 @@ def _first_of(gradients: Any) -> Any:
 
 
 def watch_autocast(module: ModuleType, reporter: Reporter) -> None:
-    """Note what autocast computes in, until a loop is described; `module` is its own."""
+    """Note autocast's precision until a loop is described; `module` defines autocast."""
     _autocast.watch(module.autocast)
 
 
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
-    """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
+    """Note losses before they are scaled; `module` is torch.amp.grad_scaler."""
     losses = steps_of(reporter).reports.losses
 
     def scaled(prepared: None, scaled: Any, scaler: Any, outputs: Any) -> None:
@@ -285,14 +286,14 @@ def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
-    """Keep the norm of the gradients where it is clipped; `module` is torch.nn.utils.clip_grad."""
-    # Not all of it is there yet.
+    """Keep the norm when gradients are clipped; `module` is torch.nn.utils.clip_grad."""
+    # The module is not imported completely yet.
     torch: Any = module.torch
     following, losses = module.clip_grad_norm_, steps_of(reporter).reports.losses
 
     @wraps(following)
     def clip_grad_norm_(*arguments: Any, **named: Any) -> Any:
-        # What `torch.compile` makes of this is PyTorch's own.
+        # `torch.compile` shall compile PyTorch's function alone.
         if torch.compiler.is_compiling():
             return following(*arguments, **named)
         try:
@@ -300,7 +301,7 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
         except BaseException as error:
             hide_this_frame(error)
             raise
-        # Of other kinds, to ask for a number may compute what the script did not want.
+        # A subclass of Tensor may compute something if asked for its number.
         if losses.is_reading and type(norm) is torch.Tensor:
             losses.norm = norm
         return norm
@@ -309,10 +310,10 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_memory(module: ModuleType, reporter: Reporter) -> None:
-    """Note each error that says that a GPU's memory ran out; `module` is torch.cuda.memory.
+    """Note each out-of-memory error of a GPU; `module` is torch.cuda.memory.
 
-    A script may catch it and go on with a smaller batch: then nothing else tells of it. Python
-    makes the error in the thread that raises it, at the latest as that catches it.
+    A script may catch the error and go on with a smaller batch; nothing else tells of it then.
+    Python makes the error in the thread that raises it, at the latest when it is caught.
     """
     torch: Any = sys.modules["torch._C"]
     kind = getattr(torch, "OutOfMemoryError", None) or getattr(torch, "_OutOfMemoryError", None)
@@ -325,13 +326,13 @@ def watch_memory(module: ModuleType, reporter: Reporter) -> None:
         following(self, *arguments)
         try:
             text = str(arguments[0]) if arguments else ""
-            # That of another thread is made once more, with more words, to be raised here.
+            # The error of another thread is made again, with a longer text, to be raised here.
             if reporter.is_on and not text.startswith("Caught "):
                 errors += 1
                 steps.ran_out_of_memory()
-                said = read_out_of_memory(text, time.monotonic_ns())
-                if said is not None and errors <= MOST_ERRORS:
-                    reporter.send_or_keep(said)
+                out_of_memory = read_out_of_memory(text, time.monotonic_ns())
+                if out_of_memory is not None and errors <= MOST_ERRORS:
+                    reporter.send_or_keep(out_of_memory)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
 
@@ -339,9 +340,9 @@ def watch_memory(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
-    """Watch accelerate's own loaders, which hold one of PyTorch's; `module` is their module.
+    """Watch accelerate's loaders, which wrap one of PyTorch; `module` is accelerate.data_loader.
 
-    They read PyTorch's one batch ahead: what counts is when they hand it on.
+    They read a batch ahead: the time at which they hand it on counts.
     """
     steps = steps_of(reporter)
     for kind in (module.DataLoaderShard, module.DataLoaderDispatcher, module.SkipDataLoader):
@@ -349,16 +350,16 @@ def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
             kind.__iter__ = opening(kind.__iter__, (), steps, reporter, describe)
 
 
-def _made_of(kind: Any) -> Iterator[Any]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _made_of(each)
+def _subclasses(kind: Any) -> Iterator[Any]:
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 def _marking(
     steps: StepCounter, reporter: Reporter, described: Callable[[Any], Loader]
 ) -> Callable[[Any, Any, int], None]:
-    """Return what notes a new iteration over a loader, begun at some time, on its iterator."""
+    """Return a function that notes a new iteration on its iterator."""
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
@@ -367,7 +368,7 @@ def _marking(
         reporter.saw(f"{steps.reports.owner} loader")
         last = iterator._dlmon_iteration
         if last is not None:
-            # Persistent workers have one iterator for all of them.
+            # With persistent workers, one iterator serves all iterations.
             steps.abandoned(last)
         iteration = steps.new(described(loader), created, weakref.ref(loader))
         iteration.iterator = weakref.ref(iterator, _leaving(iteration, steps, reporter))
@@ -383,9 +384,9 @@ def opening(
     reporter: Reporter,
     described: Callable[[Any], Loader],
 ) -> Callable[[Any], Any]:
-    """Return a loader's `__iter__` that notes an iteration on the iterator, where it is a `base`.
+    """Return a loader's `__iter__` that notes an iteration on the iterator, if it is a `base`.
 
-    A generator, which hands on the batches of another iterator, is timed as that is not.
+    If the iterator is a generator that hands on another one's batches, the generator is timed.
     """
     mark = _marking(steps, reporter, described)
 
@@ -424,14 +425,14 @@ def opening(
 def _leaving(
     iteration: LoaderIteration, steps: StepCounter, reporter: Reporter
 ) -> Callable[[Any], None]:
-    """Return what ends an iteration whose iterator is thrown away."""
+    """Return a function that ends an iteration when its iterator is gone."""
     reference = weakref.ref(iteration)
 
     @guarded(reporter)
     def leave(iterator: Any) -> None:
-        left = reference()
-        if left is not None:
-            steps.abandoned(left)
+        abandoned = reference()
+        if abandoned is not None:
+            steps.abandoned(abandoned)
 
     return leave
 
@@ -442,7 +443,7 @@ def fetching(
     reporter: Reporter,
     has_gradients: Callable[[], bool],
 ) -> Callable[[Any], Any]:
-    """Return an iterator's `__next__` that times itself."""
+    """Return an iterator's `__next__` that reports its times and batches."""
     fetch, fetched, exhausted = steps.fetch, steps.fetched, guarded(reporter)(steps.exhausted)
     reads, look_within = reporter.reads, guarded(reporter)(steps.look_within)
     marks = steps.marks
@@ -453,7 +454,7 @@ def fetching(
         if iteration is None or iteration.state == OVER:
             batch = following(self)
             if reads.are_shares_due and iteration is not None:
-                # accelerate hands on what lies on a GPU: here it does not yet.
+                # accelerate copies the batch to a GPU next: here it is still in main memory.
                 look_within(batch)
             return batch
         try:
@@ -504,7 +505,7 @@ def fetching(
 
 
 class _Generated:
-    """What a generator gives; what it reads itself does not count."""
+    """A generator of batches; loaders that it reads itself don't count."""
 
     _dlmon_iteration: LoaderIteration | None = None
 
@@ -530,7 +531,7 @@ class _Generated:
 
 
 def parameters_of(network: Any) -> int | None:
-    """Return how many weights and biases a network has, once they have a size."""
+    """Return the number of weights and biases of a network; None before they have a size."""
     try:
         return sum(int(parameter.numel()) for parameter in network.parameters())
     except (AttributeError, RuntimeError, TypeError, ValueError):

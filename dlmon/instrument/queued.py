@@ -1,4 +1,4 @@
-"""What the training thread queues: batches, and what happens between them."""
+"""The events that the training thread queues: batches and what happens between them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlmon.records import Metrics, NamedPause, Record, Validation, finite
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
 MIN_PAUSE_NS = 250_000_000
 LEARNING_RATE, GRADIENT_NORM = "learning_rate", "grad_norm"
-# Of pauses that have a name, shorter ones are left out.
+# Shorter pauses with a name are left out.
 LEAST_NAMED_NS = 50_000_000
-# What follows one of the same name within this time is the same one.
+# Pauses of one name within this time are one.
 _SAME_PAUSE_NS = 10_000_000
-# Of a network with more of them, the first ones are read.
+# Of more metrics, the first ones are read.
 MOST_METRICS = 16
 
 
@@ -24,12 +24,14 @@ MOST_METRICS = 16
 class EpochStart:
     """The training thread entered an epoch.
 
-    `stride` is Keras's steps_per_execution, `phase` what the compile phase
-    turns into with the first batch that ends, and `capped` says that the epoch
-    is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
-    `sizes` know how many batches are due, and what is known of each that is no `MeasuredBatch`;
-    where they don't, `steps` are due; else the epoch is whole unless its end says that it was cut.
-    So many of its batches were `skipped` at its beginning.
+    Attributes:
+        sizes: the number of batches due and the size of each; None if batches are measured.
+        stride: Keras's steps_per_execution.
+        phase: the phase that follows compilation, from the end of the first batch on.
+        capped: whether the epoch is not a whole one.
+        follows: whether it follows another epoch of the same fit; then an `EpochOpened` comes.
+        steps: the number of batches due, if `sizes` don't tell; None if only the end tells.
+        skipped: the number of batches skipped at its beginning.
     """
 
     epoch: int
@@ -52,7 +54,7 @@ class EpochOpened:
 
 @dataclass(frozen=True)
 class Interruption:
-    """Something else ran within the batch that is under way, which it does not count."""
+    """Something else ran during the batch under way; the batch doesn't count that time."""
 
     t: int
     end: int
@@ -60,7 +62,7 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Pause:
-    """What follows is a phase of its own, unless something else is sent soon."""
+    """A phase of its own begins, unless something else is sent soon."""
 
     t: int
     phase: str
@@ -69,7 +71,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class ProfiledSteps:
-    """From here on a profiler watches the steps, or does no more."""
+    """A profiler begins or stops watching the steps."""
 
     on: bool
 
@@ -78,8 +80,9 @@ class ProfiledSteps:
 class EpochEnd:
     """The training thread left an epoch; all its batches are queued.
 
-    `metrics` are what a framework says, as it says it. `samples` is how many it counted, where that
-    is known better than batch by batch.
+    Attributes:
+        metrics: the framework's metrics, as it gives them.
+        samples: the number of samples, if that is known better than batch by batch.
     """
 
     epoch: int
@@ -92,10 +95,12 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class EpochChanged:
-    """More is known of the epoch that ended last; its record is written again.
+    """An addition to the epoch that ended last; its record is written again.
 
-    `metrics` are added, but for what `was_awaited` in the place of others; `cut` says that its
-    validation was cut short.
+    Attributes:
+        cut: whether its validation was cut short.
+        metrics: metrics to add.
+        was_awaited: whether they take the place of metrics that a GPU still computed.
     """
 
     epoch: int
@@ -116,13 +121,13 @@ def awaited(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MetricsRead:
-    """What a framework says of the training, as it says it: tensors may not be computed yet."""
+    """Metrics as a framework gives them: tensors may not be computed yet."""
 
     t: int
     metrics: Mapping[str, Any]
 
     def record(self) -> Metrics | None:
-        """Return the numbers among them; None where there is none."""
+        """Return a record of the numbers among them; None if there is none."""
         names = [name for name in self.metrics if isinstance(name, str)][:MOST_METRICS]
         try:
             values, why = finite({name: self.metrics[name] for name in names})
@@ -134,11 +139,13 @@ class MetricsRead:
 
 
 class MeasuredBatch(NamedTuple):
-    """A batch of a script's own loop: when it ended, and what is known of it alone.
+    """A batch of a script's own loop, or several that ended together.
 
-    `samples` is None where its size is not known, and one for each where several batches ended
-    together; `wait_ns` is None where waiting for data can't be measured; `updates` are the steps
-    of an optimiser that ended in it. `tokens` are known as samples are.
+    Attributes:
+        samples: the size; one for each of several batches; None if unknown.
+        wait_ns: the time waited for data; None if that can't be measured.
+        updates: the optimizer steps that ended in it; None if unknown.
+        tokens: the tokens, in the form of `samples`.
     """
 
     end_ns: int
@@ -149,24 +156,24 @@ class MeasuredBatch(NamedTuple):
 
 
 def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:
-    """Return two pauses as one, where the second goes on, or the first lay in it; else None."""
+    """Return two pauses as one if the second continues or contains the first; else None."""
     if (last.name, last.beside) != (pause.name, pause.beside):
         return None
     if pause.t > last.end + _SAME_PAUSE_NS:
         return None
-    written = [each.written_bytes for each in (last, pause) if each.written_bytes is not None]
+    written_bytes = [p.written_bytes for p in (last, pause) if p.written_bytes is not None]
     return replace(
         pause,
         t=min(last.t, pause.t),
         end=max(last.end, pause.end),
-        written_bytes=sum(written) if written else None,
+        written_bytes=sum(written_bytes) if written_bytes else None,
         folder=last.folder or pause.folder,
         reason=last.reason or pause.reason,
         graph_breaks=(last.graph_breaks or 0) + (pause.graph_breaks or 0) or None,
     )
 
 
-# What the training thread queues: when a batch ended, a mark, or a finished record.
+# The training thread queues the end of a batch, a mark, or a finished record.
 Mark = (
     EpochStart
     | EpochOpened

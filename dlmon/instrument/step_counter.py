@@ -1,22 +1,23 @@
-"""Count the steps of a training loop, and what each of them trained on.
+"""Count the steps of a training loop and the batches that each step trained on.
 
-A step ends with the step of an optimizer, or with `backward` where a script changes its weights
-itself. It holds the batches that went backward for it, whoever fetched them. Loaders say how long
-the script waited, and where epochs begin and end. docs/epochs.md has these rules for people:
+A step ends with an optimizer's step, or with `backward` if the script changes its weights itself.
+It holds the batches that went backward for it, no matter which thread fetched them. Loaders tell
+how long the script waited and when epochs begin and end. docs/epochs.md explains these rules:
 
-- A batch that a loader gave waits until something goes backward, or an optimizer steps. Each
-  `backward` takes the batches that went into it: usually the one that waits. Of several it takes
-  as many as the calls of the network tell, the oldest first; what the script has dropped was
-  skipped, and never counts.
-- A step lasts until its thread asks a loader for the next batch. Where none is read, or another
-  thread reads, it lasts until its optimizer has stepped. The last step of an epoch that was read
-  ahead ends with what comes next, but soon: no later than other steps were followed by a request.
+- A fetched batch waits until something goes backward or an optimizer steps. Each `backward` takes
+  the batches that went into it: usually the only one that waits. If several wait, the number of
+  calls of the network tells how many it takes, the oldest first. A batch that the script dropped
+  before was skipped and never counts.
+- A step lasts until its thread asks a loader for the next batch. If no loader is read, or another
+  thread reads it, the step lasts until its optimizer has stepped. If batches were read ahead, the
+  last step of an epoch ends with the next event, at most as long after its optimizer as other
+  steps did.
 - An iteration over a loader is an epoch if it is asked for more after a step that held its batch,
-  or has no more then. Of loaders that are read for one step, the one that is asked first for the
-  next step is meant, and the waits for all add up.
-- An iteration that ends without a step validates. Left after a batch that no step follows within
-  it, as `next(iter(loader))`, it gave one batch, and no epoch.
-- Steps of no epoch make a loop without epochs, from the second step on.
+  or is exhausted then. If several loaders are read for one step, the one that is asked first for
+  the next step is the epoch, and the waits for all of them add up.
+- An iteration that ends without a step validates. If the script leaves it after one batch without
+  a step, as `next(iter(loader))` does, it is no epoch.
+- Steps outside of epochs make a loop without epochs, from the second step on.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ from dlmon.instrument.step_parts import BEFORE, OPTIMIZER, REST, WAIT
 from dlmon.instrument.waiting_batches import NO_ITERATION, NO_LOADER, WaitingBatches, joined
 from dlmon.records import SCRIPT_PHASE
 
-# Gradients may be added up for longer than this: then batches are reported before their step.
+# If gradients are accumulated for longer than this, batches are reported before their step.
 LONG_STEP_NS = 2_000_000_000
 
-# So many steps with batches of another iteration, and none of the epoch's: the epoch was left.
+# After this many steps in a row with batches of another iteration, the script has left the epoch.
 TAKES_OVER = 16
 
-# So often may `backward` be called outside of any iteration, and be no loop of steps.
+# Up to this many calls of `backward` outside of any iteration are no training loop.
 FEW_BACKWARDS = 8
 
-# So many batches may be fetched ahead by a loop that holds no more of the one that it trains on.
+# A loop fetches at most this many batches ahead.
 MOST_AHEAD = 2
 
 IN_TURN = "its steps take the batches of several loaders in turn"
@@ -65,15 +66,15 @@ _new = tuple.__new__
 
 
 class Thread:
-    """What one thread does at the moment."""
+    """The state of one thread of the script."""
 
     def __init__(self) -> None:
         self.stepping: int | None = None
-        """The optimizer that steps, by its id; those that it calls don't count beside it."""
+        """The id of the optimizer that steps; optimizers that it calls itself don't count."""
         self.has_claimed = False
-        """Whether the step under way took batches: an optimizer may go backward several times."""
+        """Has the current step taken batches? An optimizer may go backward several times."""
         self.is_inside = False
-        """Whether a loader is at work: what it reads itself is none of the script's iterations."""
+        """Is a loader at work? Iterations that it makes itself are not the script's."""
 
 
 class _Threads(threading.local):
@@ -84,7 +85,7 @@ class _Threads(threading.local):
 
 
 class Step:
-    """What has happened since the last step ended."""
+    """The step under way."""
 
     __slots__ = (
         "backwards",
@@ -100,29 +101,29 @@ class Step:
 
     def __init__(self, begin_ns: int, claims: list[list[FetchedBatch]]) -> None:
         self.begin_ns = self.last_active_ns = begin_ns
-        # Outside of epochs: when its optimizer, or `backward`, was first called.
+        # The first call of its optimizer or of `backward`, outside of epochs only.
         self.began_ns = 0
-        # The batches of each `backward`; and those that came after an optimizer stepped.
+        # The batches of each `backward`, before and after an optimizer stepped.
         self.claims = claims
         self.later: list[list[FetchedBatch]] = []
         self.backwards = len(claims)
         self.updates = 0
         self.stepped: tuple[int, ...] = ()
-        """The optimizers that stepped, by their ids."""
+        """The ids of the optimizers that stepped."""
         self.next_ns = 0
-        """When the network was called first after an optimizer stepped last."""
+        """The first call of the network after the last step of an optimizer."""
 
 
 class EndedStep(NamedTuple):
-    """A step that has ended, and is not known to be of an epoch.
+    """A step that has ended and is not yet assigned to an epoch.
 
     Attributes:
-        end_ns: when the next batch was asked for, or the like.
-        active_ns: when its optimizer had stepped.
-        began_ns: outside of epochs, when its optimizer, or `backward`, was first called.
-        claims: the batches that it took.
-        updates: steps of optimizers; None where the script changes its weights itself.
-        lead: the iteration whose batches count; None where no loader gave any.
+        end_ns: the request for the next batch, or another event that ended the step.
+        active_ns: the end of the optimizer's step.
+        began_ns: the first call of its optimizer or of `backward`, outside of epochs only.
+        claims: the batches that it took, per `backward`.
+        updates: the number of optimizer steps; None if the script changes its weights itself.
+        lead: the iteration whose batches count; None if no loader gave any.
     """
 
     end_ns: int
@@ -134,11 +135,11 @@ class EndedStep(NamedTuple):
 
 
 class StepCounter:
-    """Makes steps, epochs and validations of what the hooks see.
+    """Makes steps, epochs and validations from the calls of the hooks.
 
     Args:
         reports: reports them.
-        in_worker: says whether this process only loads data.
+        in_worker: returns whether this process is a worker of a loader.
     """
 
     def __init__(self, reports: LoopReports, in_worker: Callable[[], bool] = lambda: False) -> None:
@@ -150,7 +151,7 @@ class StepCounter:
         self._limit: int | None = None
         self.outermost.called = self._called
         reports.at_close, reports.yields = self.close, self._end_loop
-        # Of a script that drops an iterator, Python may say so in the middle of a hook.
+        # Python may collect an iterator that the script dropped in the middle of a hook.
         self._is_busy = False
         self._dropped: deque[LoaderIteration] = deque()
         self._forget()
@@ -161,16 +162,16 @@ class StepCounter:
         self.waiting = WaitingBatches(self.outermost, self._clock)
         self._open: list[LoaderIteration] = []
         self.epoch: LoaderIteration | None = None
-        """The iteration that makes the epoch under way."""
-        # The loop without epochs that is under way, and its steps until it is known to be one.
+        """The iteration of the epoch under way."""
+        # The loop without epochs under way; before it has two steps, these are kept.
         self._loop: LoaderIteration | None = None
         self._loop_steps: list[EndedStep | Interruption] = []
         self._loop_claims: list[list[FetchedBatch]] = []
         self._tokens_at_first: int | None = None
         self._loop_optimizer: Callable[[], Any] | None = None
-        # Loaders that were read beside another one; a script begins them again within its batches.
+        # Loaders that were read beside another; a script starts them again within an epoch.
         self._beside: deque[Callable[[], Any]] = deque(maxlen=8)
-        # Steps that may be of an epoch, and what interrupted them.
+        # Steps that may belong to an epoch, and their interruptions.
         self._undecided: list[EndedStep | Interruption] = []
         self._thread: Thread | None = None
         """The thread that trains."""
@@ -179,7 +180,7 @@ class StepCounter:
         self._was_in_eval_mode = False
         self._validating: LoaderIteration | None = None
         """The validation under way."""
-        # One whose last batches are still under way, as it is read ahead, and when it is over.
+        # A validation read ahead, whose last batches still compute, and the latest time it ends.
         self._unsettled: tuple[LoaderIteration, int] | None = None
 
     def _leave_parent(self) -> None:
@@ -198,13 +199,13 @@ class StepCounter:
         self._end_training()
         self.marks.close()
 
-    # What the hooks call.
+    # Calls of the hooks.
 
     def thread(self) -> Thread:
         return self._local.thread
 
     def new(self, loader: Loader, created: int, source: Callable[[], Any]) -> LoaderIteration:
-        """Return an iteration over a loader that a script began then; `source` is the loader."""
+        """Return a new iteration over a loader; `source` returns the loader itself."""
         iteration = LoaderIteration(loader, created, source)
         iteration.made_ns = self._clock()
         if loader.is_collated and self.reports.is_known_to_leave_out(iteration):
@@ -212,13 +213,13 @@ class StepCounter:
         return iteration
 
     def fetch(self, iteration: LoaderIteration, with_gradients: bool = True) -> None:
-        """Note that a script asks for a batch."""
+        """Note that the script asks for a batch."""
         thread = self._local.thread
-        # A step may have raised.
+        # The optimizer's step may have raised.
         thread.stepping = None
         now = iteration.asked_ns = self._clock()
         if iteration.state == EPOCH and thread is self._thread and not self._failed_ns:
-            # As nearly always.
+            # The usual case.
             if self._validating is not None:
                 self._end_turn(now)
             step = self._step
@@ -268,7 +269,7 @@ class StepCounter:
         if state in (EPOCH, READ):
             wait_ns, waiting = now - asked_ns, self.waiting
             if waiting.batches and (ahead := waiting.of(iteration)):
-                # It is fetched ahead: the step of the one that waits has waited for it.
+                # This batch is fetched ahead: the step of the waiting batch waited for it.
                 ahead[0].wait_ns = (ahead[0].wait_ns or 0) + wait_ns
                 wait_ns = 0
             waiting.batches.append(FetchedBatch(iteration, size, tokens, wait_ns, asked_ns, batch))
@@ -276,12 +277,12 @@ class StepCounter:
                 self.reports.leaves_out(iteration)
 
     def look_within(self, batch: Any) -> None:
-        """Look at a batch that another loader hands on, where that one trains."""
+        """Look at the tokens of a batch that another loader hands on during an epoch."""
         if self.thread().is_inside and self.epoch is not None:
             self.reports.look_at_tokens(batch)
 
     def exhausted(self, iteration: LoaderIteration) -> None:
-        """Note that a loader has no more."""
+        """Note that a loader has no more batches."""
         self._is_busy = True
         iteration.is_exhausted = True
         now = self._clock()
@@ -294,7 +295,7 @@ class StepCounter:
         self._done()
 
     def abandoned(self, iteration: LoaderIteration) -> None:
-        """Note that nobody will ask it again."""
+        """Note that the iterator is gone."""
         if self._is_busy:
             self._dropped.append(iteration)
         else:
@@ -316,7 +317,7 @@ class StepCounter:
             self.marks.begin_step(has_closure)
 
     def _begin_to_step(self, optimizer: Any) -> None:
-        """Note that an optimizer steps where no loader says where the step before ended."""
+        """Note that an optimizer steps, if no loader tells when the step before ended."""
         step, epoch = self._step, self.epoch
         if epoch is not None:
             if id(optimizer) in step.stepped:
@@ -335,7 +336,7 @@ class StepCounter:
         self._step.began_ns = self._step.began_ns or self._clock()
 
     def step_ended(self, optimizer: Any) -> None:
-        """Note that it stepped; one that another one calls does not count beside it."""
+        """Note that an optimizer stepped; one that another optimizer calls doesn't count."""
         thread, number = self._local.thread, id(optimizer)
         if thread.stepping != number:
             return
@@ -349,7 +350,7 @@ class StepCounter:
             step.claims += step.later
             step.later = []
         elif not step.claims and (self.waiting.batches or self.outermost.calls):
-            # Nothing was seen to go backward.
+            # No call of `backward` was seen.
             self._claim(all_that_wait=True)
         step.last_active_ns = self._clock()
         step.next_ns = 0
@@ -362,26 +363,26 @@ class StepCounter:
             self._reporter.reads.stepped_ns = step.last_active_ns
 
     def ran_out_of_memory(self) -> None:
-        """Note that the batch under way has failed, unless something trains on it after all."""
+        """Note that memory ran out; if nothing goes backward next, the batch is lost."""
         self._failed_ns = self._clock()
         self.outermost.failed()
 
     def goes_backward(self, loss: Any) -> None:
-        """Look what a loss was computed with, where that is not clear."""
+        """Look at the graph of a loss if it isn't clear which batches it came from."""
         if self.outermost.looks_back:
             self.outermost.went_backward(loss)
         if len(self.waiting.batches) > 1:
             self.waiting.goes_backward(loss)
 
     def went_backward(self, tensors: Any, began: int) -> None:
-        """Note that something went backward: the batches that wait are trained on.
+        """Note that something went backward and give the step the waiting batches.
 
         Args:
-            tensors: what it was called on, or a tensor that it returned.
-            began: when it began.
+            tensors: the arguments of `backward`, or a gradient.
+            began: when the call began.
         """
         if began <= self._failed_ns:
-            # It ran out of memory itself.
+            # This call ran out of memory.
             return
         self._failed_ns = 0
         thread = self._local.thread
@@ -402,7 +403,7 @@ class StepCounter:
             self._trained_outside()
 
     def _go_backward_outside(self, tensors: Any, began: int, by_hand: bool) -> None:
-        """Note what goes backward where no epoch is under way, or where that is the step."""
+        """Note what goes backward outside of an epoch or without an optimizer."""
         step = self._step
         if self.epoch is None:
             self.reports.gone_backward_on = getattr(tensors, "device", None)
@@ -414,26 +415,26 @@ class StepCounter:
         if by_hand and self.epoch is None:
             self._step.began_ns = self._step.began_ns or began
 
-    # What knows more than the hooks do.
+    # Calls of trainers, which know more than the hooks.
 
     def limit(self, steps: int | None) -> None:
-        """Say how many batches the iteration that begins will have, where its loader has more."""
+        """Limit the next iteration to this many batches, if its loader has more."""
         self._limit = steps
 
     def validates(self) -> None:
-        """Say that the iteration that was begun last validates, though gradients are on."""
+        """Make the newest iteration a validation, though gradients are on."""
         iteration = self._open[-1] if self._open else None
         if iteration is not None and iteration.state == READ and not self._is_claimed(iteration):
             self._validate(iteration)
 
     def validated(self) -> None:
-        """Say that validation is over, whether its loader was asked to the end or not."""
+        """End the validation under way, even if its loader has more batches."""
         iteration = self._open[-1] if self._open else None
         if iteration is not None and iteration.state == VALIDATING:
             self._leave(iteration)
 
     def fit_ended(self) -> None:
-        """End the epoch under way; what was known of the fit is not known of what follows."""
+        """End the epoch under way and forget what the fit told of its length."""
         self._settle(self._clock())
         self._end_training()
         self.reports.expect()
@@ -443,39 +444,39 @@ class StepCounter:
         """Add metrics to the epoch under way, or to the one that ended last."""
         current = self.epoch
         if current is None:
-            kept = [step.lead for step in _steps_in(self._undecided)]
-            claimed = [batch.iteration for batch in chain(*self._step.claims)]
-            leads = [lead for lead in [*kept, *claimed] if lead is not None and lead.state != OVER]
-            current = leads[0] if leads else None
+            leads = [step.lead for step in _steps_in(self._undecided)]
+            leads += [batch.iteration for batch in chain(*self._step.claims)]
+            open_leads = [lead for lead in leads if lead is not None and lead.state != OVER]
+            current = open_leads[0] if open_leads else None
         self.reports.add_metrics(metrics, current)
 
-    # What a step takes.
+    # Batches of a step.
 
     def _claim(self, all_that_wait: bool = False) -> None:
-        """Give the step the batches that were trained on."""
+        """Give the step the batches that went backward."""
         step, waiting = self._step, self.waiting
         batches = waiting.batches
         if waiting.is_usual and len(batches) == 1 and batches[0].iteration is self.epoch:
-            # As nearly always.
+            # The usual case.
             (step.later if step.updates else step.claims).append([batches.popleft()])
             return
         were_made = waiting.are_made
-        given = [batch for batch in chain(*step.claims) if batch.iteration is not NO_ITERATION]
-        is_alone = self.epoch is None and not given
+        has_loader = any(b.iteration is not NO_ITERATION for b in chain(*step.claims))
+        is_alone = self.epoch is None and not has_loader
         claim = waiting.claim(self._thread, is_alone, all_that_wait)
         if waiting.are_made and not were_made and self.epoch is not None:
             self.reports.say_that_batches_are_made(OWN_BATCHES)
         claims = step.later if step.updates else step.claims
         if claim and claims and is_alone and claim[0].iteration is NO_ITERATION:
-            # Without a loader, what a step takes is one batch.
+            # Without a loader, each step has one batch.
             claims[-1] = [joined([*claims[-1], *claim])]
         elif claim:
             claims.append(claim)
 
     def _give_back(self, step: Step) -> None:
-        """Let batches wait that were there before another optimizer stepped.
+        """Let batches wait again that were fetched before another optimizer stepped.
 
-        This one trains on what that one did, as in a generative adversarial network.
+        Both optimizers train on the same batch, as in a generative adversarial network.
         """
         for claim in reversed(step.later):
             ready = [
@@ -489,7 +490,7 @@ class StepCounter:
         step.later = [claim for claim in step.later if claim]
 
     def _called(self) -> None:
-        """Note that the network is called for what may be the next step."""
+        """Note a call of the network: it may belong to the next step."""
         if self._validating is not None:
             self._end_turn(self._clock())
         step = self._step
@@ -498,7 +499,7 @@ class StepCounter:
         ):
             step.next_ns = self._clock()
 
-    # Where a step ends, and what it is of.
+    # Ends of steps.
 
     @property
     def _is_complete(self) -> bool:
@@ -507,33 +508,35 @@ class StepCounter:
 
     def _is_bounded(self) -> bool:
         """Return whether the step has a batch of an iteration that may be asked again."""
-        claimed = [batch.iteration for batch in chain(*self._step.claims)]
+        iterations = [batch.iteration for batch in chain(*self._step.claims)]
         return any(
-            one.state == READ and not one.is_exhausted and one.thread is self._thread
-            for one in claimed
+            iteration.state == READ
+            and not iteration.is_exhausted
+            and iteration.thread is self._thread
+            for iteration in iterations
         )
 
     def _end_step_between(self, part: str, end_ns: int) -> None:
-        """End a step that no request for a batch follows; a part of the next one has begun."""
+        """End a step without a request for the next batch; a part of the next step has begun."""
         now = self._clock()
         if now >= self.marks.due_ns and (self.epoch or self._loop) is not None:
             self.marks.begin_batch(True, now, part, self._thread)
         self._end_step(end_ns, keeps_later=True)
 
     def _end_step(
-        self, end_ns: int, asked: LoaderIteration | None = None, keeps_later: bool = False
+        self, end_ns: int, requested: LoaderIteration | None = None, keeps_later: bool = False
     ) -> None:
         """End the step under way.
 
         Args:
-            end_ns: when.
-            asked: the iteration that is asked for the next one.
-            keeps_later: what was claimed after the optimizer stepped is the next step's.
+            end_ns: the end of the step.
+            requested: the iteration that is asked for the next batch.
+            keeps_later: batches claimed after the optimizer stepped go to the next step.
         """
-        self._sort(self._take_step(end_ns, keeps_later), asked)
+        self._assign(self._take_step(end_ns, keeps_later), requested)
 
     def _end_usual_step(self, end_ns: int, epoch: LoaderIteration, batch: FetchedBatch) -> None:
-        """End a step of an epoch that took one batch, as nearly always, in the least time."""
+        """End a step of an epoch with one batch: the usual case, made fast."""
         step = self._step
         tail_ns = end_ns - step.last_active_ns
         if tail_ns > self._longest_tail_ns:
@@ -550,7 +553,7 @@ class StepCounter:
         )
 
     def _take_step(self, end_ns: int, keeps_later: bool = False) -> EndedStep:
-        """Return the step under way as one that ends, and begin the next one."""
+        """Return the step under way as an ended one and begin the next."""
         step = self._step
         claims = step.claims
         if keeps_later:
@@ -560,14 +563,14 @@ class StepCounter:
             self._step = Step(end_ns, [])
         updates: int | None = step.updates
         if not updates and not self.reports.has_optimizers:
-            # What steps is none of PyTorch's optimizers.
+            # The script steps without an optimizer of PyTorch.
             updates = None
         if (tail_ns := end_ns - step.last_active_ns) > self._longest_tail_ns:
             self._longest_tail_ns = tail_ns
         return _new(EndedStep, (end_ns, step.last_active_ns, step.began_ns, claims, updates, None))
 
     def _report_part(self, end_ns: int) -> None:
-        """Report the batches of a step under way, before it ends."""
+        """Report the batches of the step under way before it ends."""
         step = self._step
         if self.epoch is not None and step.claims:
             updates = 0 if self.reports.has_optimizers or step.updates else None
@@ -576,10 +579,10 @@ class StepCounter:
             self._send_undecided()
             self._send(part, self.epoch)
 
-    def _sort(self, step: EndedStep, asked: LoaderIteration | None) -> None:
-        """Report a step as one of the epoch, or keep it until it is known what it is of."""
-        claimed = [batch.iteration for batch in chain(*step.claims)]
-        iterations = [iteration for iteration in claimed if iteration is not NO_ITERATION]
+    def _assign(self, step: EndedStep, requested: LoaderIteration | None) -> None:
+        """Report a step of the epoch, or keep it until its epoch is known."""
+        batches = chain(*step.claims)
+        iterations = [b.iteration for b in batches if b.iteration is not NO_ITERATION]
         epoch = self.epoch
         if epoch is not None and (epoch in iterations or not iterations):
             self._send_undecided()
@@ -588,47 +591,47 @@ class StepCounter:
         if not iterations:
             self._add_to_loop(step)
             return
-        lead = asked if asked in iterations else self._lead_of(iterations)
+        lead = requested if requested in iterations else self._lead_of(iterations)
         step = step._replace(lead=lead)
         if epoch is not None and epoch.thread is not self._thread and self._is_drained(epoch):
-            # Another thread has read on.
+            # Another thread reads the next epoch already.
             self._end_epoch(self._last_end_ns)
         gave_one = lead.state == OVER and lead.fetched == 1 and not lead.has_all
         if self.epoch is None and gave_one and not self.reports.gave_epochs(lead):
             self._add_to_loop(step)
             return
         self._undecided.append(step)
-        if lead.state == OVER or lead.is_exhausted or lead is asked or lead.fetched > 1:
+        if lead.state == OVER or lead.is_exhausted or lead is requested or lead.fetched > 1:
             self._decide(lead)
 
     def _lead_of(self, iterations: list[LoaderIteration]) -> LoaderIteration:
-        """Return whose batches count, of iterations none of which is asked for the next step."""
-        alone = [iteration for iteration in iterations if not self._is_beside(iteration)]
-        alone = alone or iterations
-        return next((iteration for iteration in alone if iteration.state != OVER), alone[0])
+        """Return the iteration whose batches count, if none is asked for the next step."""
+        leads = [iteration for iteration in iterations if not self._is_beside(iteration)]
+        leads = leads or iterations
+        return next((iteration for iteration in leads if iteration.state != OVER), leads[0])
 
     def _decide(self, iteration: LoaderIteration) -> None:
-        """Take an iteration that is asked for more, or has no more, as an epoch if it trains."""
+        """Begin an epoch with an iteration whose batch was trained on before its next request."""
         steps = _steps_in(self._undecided)
-        own = [step for step in steps if step.lead is iteration]
-        if not own:
+        own_steps = [step for step in steps if step.lead is iteration]
+        if not own_steps:
             return
         if self.epoch is None:
             self._begin_epoch(iteration)
             return
         is_whole = iteration.is_exhausted and not iteration.trained
-        if len(own) == len(steps) and (is_whole or len(own) >= TAKES_OVER):
-            # It is read within a batch of the epoch under way, or that was left.
-            left, kept, self._undecided = self.epoch, self._undecided, []
+        if len(own_steps) == len(steps) and (is_whole or len(own_steps) >= TAKES_OVER):
+            # The script reads it within a batch of the epoch under way, or has left that epoch.
+            outer, undecided, self._undecided = self.epoch, self._undecided, []
             self._end_epoch(self._last_end_ns)
-            left.state = READ
-            self._open.append(left)
+            outer.state = READ
+            self._open.append(outer)
             self.reports.losses.begin_epoch(is_known=False)
-            self._undecided = kept
+            self._undecided = undecided
             self._begin_epoch(iteration)
 
     def _begin_epoch(self, iteration: LoaderIteration) -> None:
-        """Begin an epoch, and send what was kept of it."""
+        """Begin an epoch and report its first steps."""
         self._end_loop()
         if not self.reports.claim():
             self._undecided.clear()
@@ -636,7 +639,7 @@ class StepCounter:
             return
         steps = _steps_in(self._undecided)
         begin_ns = min(step.lead.begin_ns for step in steps if step.lead is not None)
-        # It may have been read while the epoch before was trained on.
+        # Its loader may have been read before the epoch before it ended.
         begin_ns = max(begin_ns, self._last_end_ns)
         self.waiting.always_looks = iteration.thread is not self._thread
         self.outermost.wake()
@@ -655,32 +658,32 @@ class StepCounter:
             self._end_epoch(self._clock())
 
     def _send_undecided(self) -> None:
-        kept, self._undecided = self._undecided, []
-        for step in kept:
+        undecided, self._undecided = self._undecided, []
+        for step in undecided:
             if isinstance(step, Interruption):
                 self._reporter.send(step)
             elif self.epoch is not None:
                 self._send(step, self.epoch)
 
     def _send(self, step: EndedStep, lead: LoaderIteration, end_ns: int | None = None) -> None:
-        """Report a step of an epoch, or of a loop without epochs: batches that ended together."""
+        """Report the batches of a step of an epoch or of a loop without epochs."""
         sizes: list[int | None] = []
         tokens: list[int | None] = []
         waits: list[int | None] = []
         for claim in step.claims:
             iterations = [batch.iteration for batch in claim]
-            counted = lead if lead in iterations else step.lead
-            counted = counted if counted in iterations else iterations[0]
-            assert counted is not None
+            counting = lead if lead in iterations else step.lead
+            counting = counting if counting in iterations else iterations[0]
+            assert counting is not None
             for batch in claim:
-                if batch.iteration is counted:
-                    if lead is self.epoch and counted is not lead:
+                if batch.iteration is counting:
+                    if lead is self.epoch and counting is not lead:
                         self._note_turn(lead)
                     sizes.append(batch.size)
                     tokens.append(batch.tokens)
                     waits.append(batch.wait_ns)
-                    counted.trained += 1
-                elif batch.asked_ns >= counted.created_ns or batch.iteration.state != OVER:
+                    counting.trained += 1
+                elif batch.asked_ns >= counting.created_ns or batch.iteration.state != OVER:
                     self._note_beside(batch.iteration)
                     waits.append(batch.wait_ns)
                     if tokens and tokens[-1] is not None and batch.tokens is not None:
@@ -693,37 +696,37 @@ class StepCounter:
         )
 
     def _note_turn(self, epoch: LoaderIteration) -> None:
-        """Say once that no loader says how long an epoch of several loaders in turn is."""
+        """Report once that an epoch takes several loaders in turn, so its length is unknown."""
         if not self.waiting.are_made and not epoch.is_one_of_several:
             epoch.is_one_of_several = True
             self.reports.say_that_lengths_differ(epoch.loader, IN_TURN)
 
     def _note_beside(self, iteration: LoaderIteration) -> None:
-        """Remember that a loader is read beside another one."""
+        """Remember that a loader is read beside another."""
         if not self._is_beside(iteration):
             self._beside.append(iteration.source)
 
     def _is_beside(self, iteration: LoaderIteration) -> bool:
         source = iteration.source()
-        return any(other() is source for other in self._beside)
+        return any(beside() is source for beside in self._beside)
 
     # Loops without epochs.
 
     def _trained_outside(self) -> None:
-        """Count what goes into the network from a loop's first step on, if no loader gives it."""
+        """Count the input of the network from the first step on, if no loader gives batches."""
         step, outermost = self._step, self.outermost
         self._reporter.reads.stepped_ns = step.last_active_ns
-        made = list(chain(*step.claims))
-        if self._loop is not None or any(batch.iteration is not NO_ITERATION for batch in made):
+        batches = list(chain(*step.claims))
+        if self._loop is not None or any(b.iteration is not NO_ITERATION for b in batches):
             return
-        kept = _steps_in(self._loop_steps)
-        if (not kept and not made) or not outermost.is_watching:
+        steps = _steps_in(self._loop_steps)
+        if (not steps and not batches) or not outermost.is_watching:
             outermost.watch(self.reports.stepped_by() if step.updates else None)
-        if len(kept) == 1 and made and outermost.looks_back:
-            self._tokens_at_first = outermost.took_at_first(made[0].tokens)
+        if len(steps) == 1 and batches and outermost.looks_back:
+            self._tokens_at_first = outermost.took_at_first(batches[0].tokens)
 
     def _add_to_loop(self, step: EndedStep) -> None:
-        """Take a step of no epoch: from the second one on, they are a loop."""
+        """Add a step outside of epochs; from the second on, such steps are a loop."""
         if self._loop is not None:
             self._send_of_loop(step)
         elif self._reporter.may_take(self.reports.owner):
@@ -736,11 +739,11 @@ class StepCounter:
                 self._begin_loop()
 
     def _begin_loop(self) -> None:
-        """Begin a loop without epochs, with the steps that were kept of it."""
-        kept, self._loop_steps = self._loop_steps, []
+        """Begin a loop without epochs and report its first steps."""
+        first_steps, self._loop_steps = self._loop_steps, []
         if not self.reports.claim(yields=True):
             return
-        steps = _steps_in(kept)
+        steps = _steps_in(first_steps)
         first, lead = steps[0], steps[min(1, len(steps) - 1)].lead
         begin_ns = first.began_ns or first.active_ns
         loader = NO_LOADER if lead is None else lead.loader.without_passes()
@@ -749,21 +752,21 @@ class StepCounter:
         self._loop_optimizer = None if first.updates is None else self.reports.stepped_by
         self._loop_claims = []
         self.reports.begin_epoch(self._loop, begin_ns, has_epochs=False)
-        for step in kept:
+        for step in first_steps:
             if isinstance(step, Interruption):
                 self._reporter.send(step)
                 continue
             is_made = any(batch.iteration is NO_ITERATION for batch in chain(*step.claims))
             if step is first and not is_made and (lead is None or step.lead is None):
-                # What was taken before the first step may only have been looked at.
+                # The script may only have looked at a batch that it took before its first step.
                 first_batch = FetchedBatch(NO_ITERATION, None, self._tokens_at_first, None, 0)
                 step = step._replace(claims=[[first_batch]], lead=None)
             self._send_of_loop(step, is_first=step.end_ns == first.end_ns)
 
     def _send_of_loop(self, step: EndedStep, is_first: bool = False) -> None:
-        """Report a step of a loop without epochs: it ends as its optimizer has stepped.
+        """Report a step of a loop without epochs, which ends when its optimizer has stepped.
 
-        One that takes no batch of a loop that takes batches of a loader trains on the last ones.
+        A step without a batch, in a loop that takes batches from a loader, trains on the last ones.
         """
         assert self._loop is not None
         claims = step.claims
@@ -771,7 +774,7 @@ class StepCounter:
             if claims:
                 self._loop_claims = claims
             for batch in chain(*(claims or self._loop_claims)):
-                # To begin an iterator may take longer than to fetch from it: workers start.
+                # Opening an iterator may take longer than a fetch: its workers start.
                 opening_ns = batch.iteration.opened_ns - batch.iteration.begin_ns
                 is_now = bool(claims) and not is_first and batch.wait_ns is not None
                 batch.wait_ns = (batch.wait_ns or 0) + opening_ns if is_now else 0
@@ -779,11 +782,11 @@ class StepCounter:
         self._send(step, step.lead or NO_ITERATION, step.active_ns)
 
     def _end_loop(self) -> None:
-        """End the loop without epochs that is under way, where one is."""
+        """End the loop without epochs, if one is under way."""
         if self._loop is not None and self._is_complete:
             self._end_step(self._step.last_active_ns)
         elif any(step.lead for step in _steps_in(self._loop_steps)):
-            # One step that took a batch of a loader.
+            # A single step that took a batch of a loader.
             self._begin_loop()
         loop, self._loop, self._loop_steps = self._loop, None, []
         if loop is not None:
@@ -792,7 +795,7 @@ class StepCounter:
             self._release()
 
     def _end_training(self) -> None:
-        """End the epoch, or the loop without epochs, that is under way."""
+        """End the epoch or the loop without epochs that is under way."""
         now = self._clock()
         if self.epoch is None and self._is_complete and self._loop is None:
             self._end_step(now)
@@ -801,14 +804,14 @@ class StepCounter:
         self._end_loop()
         self._undecided.clear()
 
-    # Where an iteration begins and ends.
+    # Begin and end of iterations.
 
     def _begin(
         self, iteration: LoaderIteration, thread: Thread, now: int, with_gradients: bool
     ) -> None:
         reports = self.reports
         is_ours = self._reporter.may_take(reports.owner) and not self._in_worker()
-        # Another thread may evaluate meanwhile; with gradients, it may read what is trained on.
+        # Another thread may evaluate meanwhile, or, with gradients on, read ahead for training.
         is_elsewhere = thread is not (self._thread or thread) and not with_gradients
         if thread.is_inside or not is_ours or (is_elsewhere and self._is_within()):
             iteration.state = OVER
@@ -829,17 +832,18 @@ class StepCounter:
         self._open.append(iteration)
         self.outermost.evaluated = self._evaluated
         self.outermost.wake()
-        self._drop_what_was_begun_in_vain(iteration)
+        self._drop_unused(iteration)
         if not with_gradients:
             self._validate(iteration)
 
-    def _drop_what_was_begun_in_vain(self, iteration: LoaderIteration) -> None:
-        """Drop what another thread began to read of the same loader, and nobody trained on."""
+    def _drop_unused(self, iteration: LoaderIteration) -> None:
+        """Drop an iteration of another thread over the same loader that nothing trained on."""
         source = iteration.source()
-        for other in tuple(self._open[:-1]) if source is not None else ():
-            is_vain = other.state == READ and not (other.trained or other.is_exhausted)
-            if is_vain and other.thread is not iteration.thread and other.source() is source:
-                self._drop(other)
+        for open_one in tuple(self._open[:-1]) if source is not None else ():
+            is_unused = open_one.state == READ and not (open_one.trained or open_one.is_exhausted)
+            is_elsewhere = open_one.thread is not iteration.thread
+            if is_unused and is_elsewhere and open_one.source() is source:
+                self._drop(open_one)
 
     def _is_left(
         self,
@@ -848,10 +852,10 @@ class StepCounter:
         thread: Thread,
         with_gradients: bool,
     ) -> bool:
-        """Return whether the epoch is over, now that another iteration begins.
+        """Return whether the epoch is over when another iteration begins.
 
-        Lightning and transformers ask for as many batches as there are, and not once more. A loop
-        may look in its midst, without gradients, how good it is at what it trains on.
+        Lightning and transformers ask for all batches, but not once more to see the end. A script
+        may evaluate on its training loader in the middle of an epoch, without gradients.
         """
         has_ended = epoch.is_exhausted or epoch.is_left
         is_read_ahead = epoch.thread is not self._thread and bool(self.waiting.of(epoch))
@@ -863,7 +867,7 @@ class StepCounter:
         return is_begun_again and not is_within and thread is epoch.thread
 
     def _is_drained(self, iteration: LoaderIteration) -> bool:
-        """Return whether all batches of an iteration came, and all steps with them are over."""
+        """Return whether all batches of an iteration came and all their steps ended."""
         if not (iteration.is_exhausted or iteration.has_all or iteration.is_left):
             return False
         if self.waiting.of(iteration):
@@ -871,7 +875,7 @@ class StepCounter:
         return not self._step.claims or self._is_complete
 
     def _is_claimed(self, iteration: LoaderIteration) -> bool:
-        """Return whether a step that is not reported holds a batch of an iteration."""
+        """Return whether a step that isn't reported yet holds a batch of an iteration."""
         steps = _steps_in(self._undecided)
         claims = [*self._step.claims, *self._step.later]
         for step in steps:
@@ -896,7 +900,7 @@ class StepCounter:
             self._end_step(now, iteration)
 
     def _may_train_later(self, iteration: LoaderIteration) -> bool:
-        """Return whether batches wait of what another thread than the one that trains has read."""
+        """Return whether batches wait that a thread other than the training one has read."""
         if self._thread is None:
             is_read_ahead = threading.current_thread() is not threading.main_thread()
         else:
@@ -908,7 +912,7 @@ class StepCounter:
         return iteration.trained > 0 or self._is_claimed(iteration)
 
     def _lose_batch(self, iteration: LoaderIteration, now: int) -> None:
-        """Leave out the batch that ran out of memory, and the time that it took."""
+        """Leave out the batch for which memory ran out, and its time."""
         failed_ns, self._failed_ns = self._failed_ns, 0
         step = self._step
         if self._is_complete:
@@ -916,7 +920,7 @@ class StepCounter:
         lost = [batch for batch in self.waiting.of(iteration) if batch.asked_ns < failed_ns]
         self.waiting.forget(lost[-1:])
         if not lost:
-            # It went backward before.
+            # The batch went backward before memory ran out.
             step.claims = step.claims[:-1]
         self._report_part(step.last_active_ns)
         iteration.lose_batch()
@@ -927,7 +931,7 @@ class StepCounter:
         self._step.begin_ns = now
 
     def _interrupt(self, interruption: Interruption) -> None:
-        """Take time of the step under way that is none of it."""
+        """Take time that belongs to something else out of the step under way."""
         if self.epoch is None and self._loop is None and self._loop_steps:
             self._loop_steps.append(interruption)
         elif self._undecided or (self.epoch is None and self._loop is None):
@@ -948,7 +952,7 @@ class StepCounter:
         if iteration is self.epoch:
             self._send_undecided()
             if len(iteration.skipped_batches) <= MOST_AHEAD:
-                # Or what was trained on is always the one before the one that is held.
+                # The script always trains on a batch before the one that it holds.
                 self.waiting.add(iteration.skipped_batches)
             if self._is_drained(iteration):
                 self._end_epoch(now, now)
@@ -961,7 +965,7 @@ class StepCounter:
             if self._may_train_later(iteration):
                 return
             if len(waiting) > 1 and all(batch.is_held for batch in waiting):
-                # A script may keep all batches, and train on them later.
+                # A script may keep all batches and train on them later.
                 self._drop(iteration)
             else:
                 self._end_without_training(iteration, now, whole=True)
@@ -993,12 +997,12 @@ class StepCounter:
             iteration.state = OVER
 
     def _decide_over(self, iteration: LoaderIteration) -> None:
-        """Take what is known of an iteration that gave one batch as a step of no epoch."""
+        """Decide on an iteration that is over: with one batch only, its step is of no epoch."""
         if iteration.fetched > 1 or iteration.has_all or self.reports.gave_epochs(iteration):
             self._decide(iteration)
         elif self.epoch is None:
-            kept, self._undecided = self._undecided, []
-            for step in kept:
+            undecided, self._undecided = self._undecided, []
+            for step in undecided:
                 if isinstance(step, Interruption):
                     self._interrupt(step)
                 else:
@@ -1010,7 +1014,7 @@ class StepCounter:
             self._open.remove(iteration)
 
     def _drop(self, iteration: LoaderIteration) -> None:
-        """Count an iteration no more."""
+        """Stop counting an iteration."""
         self._close(iteration)
         self.waiting.forget(self.waiting.of(iteration))
         self._release()
@@ -1019,15 +1023,15 @@ class StepCounter:
         """End the epoch under way.
 
         Args:
-            now: when the next thing began; the last step ended no later.
-            end_ns: when the epoch ended; None for the end of its last step.
+            now: the latest time at which the last step may have ended.
+            end_ns: the end of the epoch; None for the end of its last step.
         """
         epoch, step = self.epoch, self._step
         assert epoch is not None
         if self._is_complete:
-            ended = self._take_step(min(now, step.last_active_ns + self._longest_tail_ns))
+            last_step = self._take_step(min(now, step.last_active_ns + self._longest_tail_ns))
             self._send_undecided()
-            self._send(ended, epoch)
+            self._send(last_step, epoch)
         elif any(batch.iteration is epoch for batch in chain(*step.claims)):
             self._report_part(step.last_active_ns)
         self._send_undecided()
@@ -1037,14 +1041,14 @@ class StepCounter:
         self.waiting.forget(self.waiting.of(epoch))
         end_ns = max(self._last_end_ns, epoch.opened_ns) if end_ns is None else end_ns
         if self.waiting.are_made and epoch.is_exhausted:
-            # How many steps it gives is up to the script.
+            # The script decides how many steps it makes of the batches.
             epoch.trained = max(epoch.trained, epoch.fetched)
         self.reports.end_epoch(epoch, end_ns)
         self.waiting.look_closely()
         self._release()
 
     def _release(self) -> None:
-        """Let others count, if nothing is read or trained any more."""
+        """Let another framework's hooks report, if nothing is read or trained here any more."""
         if self.epoch is None and self._loop is None and not self._open:
             self.reports.release()
 
@@ -1059,7 +1063,7 @@ class StepCounter:
         self.reports.validate(iteration)
 
     def _end_turn(self, now: int) -> None:
-        """End what a validation did so far, as training goes on: it may give single batches."""
+        """End a part of a validation when training goes on: it may come batch by batch."""
         iteration, self._validating = self._validating, None
         if iteration is not None and iteration.state == VALIDATING and self._is_within():
             iteration.end_batch(now)
@@ -1068,7 +1072,10 @@ class StepCounter:
             iteration.state = NEW
 
     def _evaluated(self, network: Any) -> None:
-        """Take the first call of a network in a validation: is it one, and is it read ahead?"""
+        """Note the first call of a network in a validation.
+
+        It tells whether the network is in training mode and how many batches were read ahead.
+        """
         self.outermost.evaluated = None
         iteration = self._open[-1] if self._open else None
         if iteration is None or iteration.state not in (VALIDATING, READ):
@@ -1083,7 +1090,7 @@ class StepCounter:
         self.waiting.rest()
 
     def _end_validation(self, iteration: LoaderIteration, now: int, whole: bool) -> None:
-        """End a validation; of one that is read ahead, the last batches are still under way."""
+        """End a validation; if it was read ahead, its last batches still compute."""
         iteration.end_batch(now)
         self._close(iteration)
         self._validating = None
@@ -1097,14 +1104,14 @@ class StepCounter:
             self._finish_validation(iteration, now, whole)
 
     def _settle(self, now: int) -> None:
-        """End a validation that was read ahead, now that something else begins."""
+        """End a validation that was read ahead when something else begins."""
         if self._unsettled is not None:
             (iteration, latest_ns), self._unsettled = self._unsettled, None
             iteration.last_end_ns = end_ns = min(now, latest_ns)
             self._finish_validation(iteration, end_ns, whole=True)
 
     def _is_within(self) -> bool:
-        """Return whether what ends was within a step, or between the steps of a loop."""
+        """Return whether a step, an epoch or a loop is under way."""
         if self.epoch is not None or self._loop is not None:
             return True
         return bool(self._step.claims or self._undecided or self._loop_steps)
@@ -1126,7 +1133,7 @@ class StepCounter:
             self._reporter.send(Pause(end_ns, SCRIPT_PHASE))
 
     def _end_without_training(self, iteration: LoaderIteration, now: int, whole: bool) -> None:
-        """Take an iteration that nothing trained on as a validation, or as a look at data."""
+        """End an iteration that nothing trained on: a validation, or a look at the data."""
         self._close(iteration)
         self.waiting.forget(self.waiting.of(iteration))
         is_validation = whole or (self._is_within() and iteration.ended > 1)
@@ -1142,8 +1149,8 @@ class StepCounter:
             self._leave(self._dropped.popleft())
 
 
-def _steps_in(kept: Iterable[EndedStep | Interruption]) -> list[EndedStep]:
-    return [step for step in kept if isinstance(step, EndedStep)]
+def _steps_in(events: Iterable[EndedStep | Interruption]) -> list[EndedStep]:
+    return [event for event in events if isinstance(event, EndedStep)]
 
 
 def keeps_statistics(network: Any) -> bool:
@@ -1154,6 +1161,6 @@ def keeps_statistics(network: Any) -> bool:
 
 
 def _of_each(counts: Iterable[int | None]) -> Any:
-    """Return counts of batches, or that of one; None where there is none."""
-    known = tuple(counts)
-    return known if len(known) > 1 else known[0] if known else None
+    """Return the counts of several batches, the count of a single one, or None of none."""
+    of_batches = tuple(counts)
+    return of_batches if len(of_batches) > 1 else of_batches[0] if of_batches else None

@@ -1,9 +1,9 @@
-"""Keep the batches that loaders gave until something trains on them, and say which a step takes.
+"""Keep fetched batches until a step trains on them, and tell which batches a step takes.
 
-Usually one waits, and whatever goes backward takes it. Of several, the calls of the network tell
-how many went backward, the oldest first. A batch that the script has let go of before something
-trained was skipped. Where what goes into the network is no batch of the loader's, nor several, the
-script makes its batches itself: then the network's input counts.
+Usually one batch waits, and the next `backward` takes it. If several wait, the calls of the network
+tell how many went backward, the oldest first. A batch that the script dropped before was skipped.
+If the network's input is neither a batch of the loader nor several joined, the script makes its own
+batches, and the network's input counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dlmon.instrument.iterations import FetchedBatch, LoaderIteration
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.outermost import Outermost
 
-# After so many steps of one batch each, the calls of the network say nothing new.
+# After this many steps of one batch each, the calls of the network tell nothing new.
 REGULAR_STEPS = 8
 
 NO_LOADER = Loader(
@@ -31,11 +31,11 @@ NO_LOADER = Loader(
 )
 
 NO_ITERATION = LoaderIteration(NO_LOADER, 0)
-"""Gives what a script makes without a loader."""
+"""The source of batches that a script makes without a loader."""
 
 
 class WaitingBatches:
-    """The batches that came, and that nothing has trained on.
+    """The fetched batches that no step has trained on.
 
     Args:
         outermost: counts the calls of the network that trains.
@@ -45,16 +45,16 @@ class WaitingBatches:
     def __init__(self, outermost: Outermost, clock: Callable[[], int]) -> None:
         self._outermost, self._clock = outermost, clock
         self.batches: deque[FetchedBatch] = deque()
-        """Those that wait, the oldest first."""
+        """The waiting batches, the oldest first."""
         self.is_usual = False
-        """Whether each step has taken the one batch that waited, so far as is known."""
+        """Has each step so far taken the only batch that waited?"""
         self._regular_steps = 0
-        # How many samples one of the network's input stands for.
+        # The number of samples per row of the network's input.
         self._samples_per_input: float | None = None
         self.are_made = False
-        """Whether the script makes batches of its own of those that its loader gives."""
+        """Does the script make its own batches of those of its loader?"""
         self.always_looks = False
-        """Whether calls of the network say where steps end: another thread reads."""
+        """Do the calls of the network tell where steps end? They do if another thread reads."""
 
     def add(self, batches: Iterable[FetchedBatch]) -> None:
         self.batches.extend(batches)
@@ -64,8 +64,8 @@ class WaitingBatches:
         self.batches.extendleft(reversed(batches))
 
     def of(self, iteration: LoaderIteration) -> list[FetchedBatch]:
-        """Return those that an iteration gave, the oldest first."""
-        # Another thread may add to them meanwhile.
+        """Return the waiting batches of an iteration, the oldest first."""
+        # Another thread may append to them meanwhile.
         return [batch for batch in tuple(self.batches) if batch.iteration is iteration]
 
     def forget(self, batches: Iterable[FetchedBatch]) -> None:
@@ -73,20 +73,20 @@ class WaitingBatches:
             self.batches.remove(batch)
 
     def look_closely(self) -> None:
-        """Look at the calls of the network for the next steps."""
+        """Watch the calls of the network during the next steps."""
         self._regular_steps, self.is_usual = 0, False
         self._outermost.wake()
 
     def rest(self) -> None:
-        """Look at no calls of the network once each step takes the one batch that waits."""
+        """Stop watching the network once each step takes the only batch that waits."""
         if self._regular_steps >= REGULAR_STEPS and not (self.always_looks or self.are_made):
             self.is_usual = True
             self._outermost.rest()
 
     def goes_backward(self, loss: Any) -> None:
-        """Look with how many calls of the network a loss was computed, where several batches wait.
+        """Count the calls of the network behind a loss, if several batches wait.
 
-        A loss may be that of several batches; a script may leave out one that is not finite.
+        A loss may come from several batches, and a script may drop one that isn't finite.
         """
         outermost = self._outermost
         if outermost.calls > 1:
@@ -96,12 +96,12 @@ class WaitingBatches:
                 outermost.calls = calls
 
     def claim(self, thread: Any, is_alone: bool, all_of_them: bool = False) -> list[FetchedBatch]:
-        """Return the batches that went backward, which wait no longer.
+        """Take the batches that went backward.
 
         Args:
-            thread: trains; what another one waited for, this one did not.
-            is_alone: whether what the network was called with counts where no batch waits.
-            all_of_them: whether nothing is known of what went backward.
+            thread: the training thread; it didn't wait for batches that another one fetched.
+            is_alone: whether the network's input counts if no batch waits.
+            all_of_them: take all waiting batches, as no call of `backward` was seen.
         """
         outermost, batches = self._outermost, self.batches
         if len(batches) == 1 and not self.are_made:
@@ -118,9 +118,9 @@ class WaitingBatches:
             outermost.wake()
             self._forget_what_is_gone()
             iterations = list(dict.fromkeys(batch.iteration for batch in tuple(batches)))
-            # What another thread reads comes one after the other.
-            read_ahead = [one for one in iterations if one.thread is not thread][1:]
-            iterations = [one for one in iterations if one not in read_ahead]
+            # Another thread reads its iterations one after the other: only the first counts.
+            ahead = [i for i in iterations if i.thread is not thread][1:]
+            iterations = [i for i in iterations if i not in ahead]
             claim = [batch for iteration in iterations for batch in self._take(iteration, thread)]
         else:
             is_made = outermost.calls and (is_alone or self.are_made)
@@ -132,9 +132,9 @@ class WaitingBatches:
         return claim
 
     def _forget_what_is_gone(self) -> None:
-        """Forget the batches of an iteration that is over, if the script holds none of them.
+        """Forget the batches of an exhausted iteration if the script holds none of them.
 
-        Another thread has read them for something that did not train.
+        Another thread has read them for something other than training.
         """
         iterations = dict.fromkeys(batch.iteration for batch in tuple(self.batches))
         for iteration in iterations if len(iterations) > 1 else ():
@@ -143,7 +143,7 @@ class WaitingBatches:
                 self.forget(waiting)
 
     def _learn_from(self, batch: FetchedBatch) -> None:
-        """Learn how a batch goes into the network, until that is known well enough."""
+        """Learn how a batch goes into the network, in the first regular steps."""
         outermost = self._outermost
         if outermost.samples and batch.size:
             self._samples_per_input = batch.size / outermost.samples
@@ -153,28 +153,28 @@ class WaitingBatches:
         self.rest()
 
     def _take(self, iteration: LoaderIteration, thread: Any) -> list[FetchedBatch]:
-        """Take those of an iteration's batches that went backward."""
+        """Take the batches of one iteration that went backward."""
         waiting = self.of(iteration)
         is_read_ahead = iteration.thread is not thread
         count = 1 if is_read_ahead else self._count(waiting)
         if count is None:
             self.are_made = True
-            made = self._made(iteration)
-            made.wait_ns = sum(batch.wait_ns or 0 for batch in waiting)
+            own_batch = self._made(iteration)
+            own_batch.wait_ns = sum(batch.wait_ns or 0 for batch in waiting)
             self.forget(waiting)
-            return [made]
+            return [own_batch]
         held = [batch for batch in waiting if batch.is_held is not False]
-        taken = (held if len(held) >= count else waiting)[:count]
-        before = waiting[: waiting.index(taken[-1])]
-        skipped = [batch for batch in before if batch.is_held is False and batch not in taken]
+        claim = (held if len(held) >= count else waiting)[:count]
+        before = waiting[: waiting.index(claim[-1])]
+        skipped = [batch for batch in before if batch.is_held is False and batch not in claim]
         iteration.skipped_batches += skipped
-        self.forget([*skipped, *taken])
-        return [joined(taken)] if len(taken) > 1 and self._outermost.calls == 1 else taken
+        self.forget([*skipped, *claim])
+        return [joined(claim)] if len(claim) > 1 and self._outermost.calls == 1 else claim
 
     def _count(self, waiting: list[FetchedBatch]) -> int | None:
-        """Return how many batches went backward; None where the script made others of them.
+        """Return how many batches went backward; None if the script made its own of them.
 
-        What goes into the network may hold each sample several times, or have another size first.
+        The network's input may hold each sample several times, or not have it as first dimension.
         """
         if self.are_made:
             return None
@@ -188,7 +188,7 @@ class WaitingBatches:
         return min(max(1, round(samples / size)), len(waiting))
 
     def _made(self, iteration: LoaderIteration) -> FetchedBatch:
-        """Return what went into the network, where no loader gave it as it is."""
+        """Return the network's input as a batch, if it is no batch of a loader."""
         outermost, size = self._outermost, None
         if self.are_made:
             size = outermost.samples or None
@@ -198,7 +198,7 @@ class WaitingBatches:
 
 
 def joined(batches: list[FetchedBatch]) -> FetchedBatch:
-    """Return batches that went into the network as one."""
+    """Return batches that went into the network together as one batch."""
     first = batches[0]
     return FetchedBatch(
         first.iteration,
@@ -210,5 +210,5 @@ def joined(batches: list[FetchedBatch]) -> FetchedBatch:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = tuple(counts)
-    return None if None in known else sum(known)  # type: ignore[arg-type]
+    terms = tuple(counts)
+    return None if None in terms else sum(terms)  # type: ignore[arg-type]

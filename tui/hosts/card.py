@@ -212,7 +212,6 @@ class HostTable(SortedTable[HostSnapshot]):
     DEFAULT_CLASSES = ""
     # The heading has no columns to sort by: a click there sorts nothing.
     FRONT = 10_000
-    shown: Sequence[HostSnapshot] = ()
     _by = ORDERS[0]
     _times_shown = 0
     _sorted_as: tuple[object, ...] = ()

@@ -85,7 +85,7 @@ def assert_it_shows_what_matters_most(text, recorded):
     if snapshot.samples_per_second is not None:
         speed = snapshot.samples_per_second.mean
     assert recorded.header.workload in text
-    assert standing(recorded, session) in text
+    assert any(word in text for word in (standing(recorded, session), "no step for"))
     if speed is not None:
         assert f"{units.rate(speed)} " in text
         assert "samples/s" in text

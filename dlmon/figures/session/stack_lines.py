@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from dlmon.records import Frame, ProcessStack, SeenAt, Stack, ThreadStack
 
-_FEW_LOOKS = 0.7
-"""With a smaller share of the looks that were due, something held them up."""
+_FEW_SAMPLES = 0.7
+"""With a smaller share of the samples that were due, something held them up."""
 _MOSTLY = 0.6
 """A place that was seen less often than that is not the only one that is named."""
 _PARTS_OF_PACKAGE = 3
@@ -17,17 +17,17 @@ _PARTS_OF_PACKAGE = 3
 def stack_text(stack: Stack) -> str:
     """Say where the thread that trains was: train.py:88 in save → torch/serialization.py in save.
 
-    In parentheses how often it was seen there, of all looks.
+    The number in parentheses says in how many of the samples it was there.
     """
     if not stack.places:
         return "where it was could not be seen"
     first, *others = stack.places
-    text = f"{seen_text(first)} ({first.looks:,} of {stack.looks:,} looks)"
+    text = f"{seen_text(first)} ({first.looks:,} of {stack.looks:,} samples)"
     if others and first.looks < _MOSTLY * stack.looks:
         text += f", {seen_text(others[0])} ({others[0].looks:,})"
-    if stack.looks < _FEW_LOOKS * stack.due:
+    if stack.looks < _FEW_SAMPLES * stack.due:
         held = "code that is not Python's held its lock at the others"
-        text += f"; {stack.looks:,} of {stack.due:,} looks came: {held}"
+        text += f"; {stack.looks:,} of {stack.due:,} samples were taken: {held}"
     if stack.held:
         text += f"; at {stack.held:,} of them code that is not Python's held its lock"
     return text

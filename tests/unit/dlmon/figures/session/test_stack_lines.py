@@ -19,18 +19,18 @@ def stack(*places, looks=56, due=56):
     [
         (
             stack(SeenAt(52, TORCH, SAVE)),
-            "train.py:88 in save → torch/serialization.py in _save (52 of 56 looks)",
+            "train.py:88 in save → torch/serialization.py in _save (52 of 56 samples)",
         ),
-        (stack(SeenAt(56, TOP, TOP)), "train.py:5 (56 of 56 looks)"),
-        (stack(SeenAt(56, TORCH)), "torch/serialization.py:944 in _save (56 of 56 looks)"),
+        (stack(SeenAt(56, TOP, TOP)), "train.py:5 (56 of 56 samples)"),
+        (stack(SeenAt(56, TORCH)), "torch/serialization.py:944 in _save (56 of 56 samples)"),
         (
             stack(SeenAt(30, SAVE, SAVE), SeenAt(26, TOP, TOP)),
-            "train.py:88 in save (30 of 56 looks), train.py:5 (26)",
+            "train.py:88 in save (30 of 56 samples), train.py:5 (26)",
         ),
         (
             stack(SeenAt(8, SAVE, SAVE), looks=8),
-            "train.py:88 in save (8 of 8 looks); 8 of 56 looks came: code that is not Python's "
-            "held its lock at the others",
+            "train.py:88 in save (8 of 8 samples); 8 of 56 samples were taken: code that is not "
+            "Python's held its lock at the others",
         ),
         (stack(), "where it was could not be seen"),
     ],

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.machine.readings import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
+from dlmon.figures.machine.readings import (
+    BUSY_PCT,
+    THROTTLED,
+    Figure,
+    has_no_readings,
+    no_utilization,
+    worst,
+)
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
@@ -37,7 +44,7 @@ _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
 # The narrowest GPU is "63 ━━ 100 %".
 _SHORT, _ROOM_FOR_WORD = 11, 16
 # The figures after the memory, the most important first, and the cells of each with its gap.
-_COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), ("held by", 24))
+_COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
 
 
 class GpuRows(Lines):
@@ -158,7 +165,7 @@ def figure_column(figure: Figure | None, cells: int) -> TextRun:
     """Return a figure for its column, or a blank if it is unknown."""
     if figure is None or not figure.known:
         return ("", PLAIN)
-    text = fit(figure.marked, cells - GAP) if figure.label == "held by" else figure.marked
+    text = fit(figure.marked, cells - GAP) if figure.label == THROTTLED else figure.marked
     return (text, LEVEL_STYLES[figure.level])
 
 

@@ -10,7 +10,7 @@ PANEL: tuple[Path, ...] = (MACHINE, _HERE / "panel.md", PROCESSES)
 
 GPU_TOPICS = frozenset(
     {
-        *("GPU", "mem", "held by", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC"),
+        *("GPU", "mem", "throttled", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC"),
         *("energy", "lost, asleep"),
     }
 )

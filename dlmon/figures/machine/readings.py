@@ -39,6 +39,7 @@ _WORKS_PCT = 30
 
 # Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
+THROTTLED = "throttled"
 NO_READING_YET = "no reading yet"
 NOT_READ = "no reading"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
@@ -46,7 +47,7 @@ _GONE = (GpuState.LOST, GpuState.ASLEEP)
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """How much attention a figure asks for: the last one the most."""
 # What a border says without its label, for the value says what it is.
-_NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "held by", "busy")
+_NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "busy")
 _FAULTS = "{:,.0f} per second"
 # Of these even a chart says why they are unknown; of the rest the list of all readings does.
 _SAYS_WHY = ("temp", "power", "memory", "disk", "network")
@@ -77,6 +78,8 @@ class Figure:
     def brief(self) -> str:
         """What stands in a border: the value and its word, and the label where it needs one."""
         name = "" if self.label in _NAMED_BY_VALUE else f"{self.label} "
+        if self.label == THROTTLED:
+            name = f"{THROTTLED}: "
         return f"{name}{self.short or self.value} {self.word}".rstrip()
 
     @property
@@ -233,7 +236,7 @@ def gpu_figures(
     part.take("power", "power_w", _power, gpu.power_limit_w)
     part.take("clock", "sm_mhz", _clock, facts.sm_max_mhz)
     part.take("mem clock", "memory_mhz", _clock, facts.memory_max_mhz, deep=True)
-    part.take("held by", "throttle", _held_by, deep=not gpu.throttle)
+    part.take(THROTTLED, "throttle", _throttle, gpu.utilization_pct == 0, deep=not gpu.throttle)
     link = _link(gpu, facts)
     part.add("PCIe", link, "pcie_generation", "pcie_width", deep=not (link and link.level))
     if in_depth:
@@ -326,10 +329,11 @@ def _power(label: str, power_w: float, limit_w: float | None) -> Figure:
     return Figure(label, f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
 
 
-def _held_by(label: str, reasons: tuple[str, ...]) -> Figure:
-    """Return what keeps a GPU's clock down."""
+def _throttle(label: str, reasons: tuple[str, ...], is_idle: bool) -> Figure:
+    """Return what keeps a GPU's clock down; an idle one lowers it by itself."""
     slowed = any(word in reason for reason in reasons for word in _SLOWED)
-    return Figure(label, ", ".join(reasons) or "nothing", level="high" if slowed else "")
+    text = ", ".join(reasons) or ("idle" if is_idle else "no")
+    return Figure(label, text, level="high" if slowed else "")
 
 
 def _clock(label: str, mhz: int, most_mhz: int | None) -> Figure:

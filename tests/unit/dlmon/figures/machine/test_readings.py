@@ -53,7 +53,7 @@ def test_a_gpu_shows_its_figures_with_their_limits():
     assert texts(found) == {
         "temp": "61 of 93 °C",
         "power": "118 of 120 W",
-        "held by": "power cap",
+        "throttled": "power cap",
         "memory": "4.7 of 6.0 GiB",
         "clock": "1860 of 1911 MHz",
     }
@@ -105,8 +105,8 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
         ({"fan_pct": 0}, "fan 0 %", ""),
         ({"mig": True}, "MIG on", ""),
         ({"xid_errors": 1, "xids": (4711,)}, "Xid 4711", "bad"),
-        ({"throttle": ("power cap",)}, "power cap", ""),
-        ({"throttle": ("thermal slowdown",)}, "thermal slowdown", "high"),
+        ({"throttle": ("power cap",)}, "throttled: power cap", ""),
+        ({"throttle": ("thermal slowdown",)}, "throttled: thermal slowdown", "high"),
     ],
 )
 def test_what_is_seldom_so_is_shown_when_it_is(readings, brief, level):

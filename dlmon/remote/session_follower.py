@@ -313,9 +313,9 @@ class LogCopy:
             # Another viewer may be writing the same copy, ahead of us or behind.
             if not data.startswith(existing):
                 os.ftruncate(self._fd, at)
-            written = 0
-            while written < len(data):
-                written += os.pwrite(self._fd, data[written:], at + written)
+            offset = 0
+            while offset < len(data):
+                offset += os.pwrite(self._fd, data[offset:], at + offset)
         self._at = at + len(data)
 
 

@@ -58,14 +58,14 @@ class JobWatch:
 
     Args:
         job: its number.
-        read: reads the state of a job by its number.
+        query: reads the state of a job by its number.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
     def __init__(
         self,
         job: str,
-        read: Callable[[str], QueuedJob | None] = read_job,
+        query: Callable[[str], QueuedJob | None] = read_job,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.number = job
@@ -75,7 +75,7 @@ class JobWatch:
         """The time of the newest answer."""
         self.problem: str | None = None
         """Why Slurm does not answer; None if it does."""
-        self._read, self._clock = read, clock
+        self._query, self._clock = query, clock
         self._began = self._asked_at = clock()
         self._thread: threading.Thread | None = None
 
@@ -92,7 +92,7 @@ class JobWatch:
 
     def _ask(self) -> None:
         try:
-            self.job, self.problem = self._read(self.number), None
+            self.job, self.problem = self._query(self.number), None
             self.answered_at = self._clock()
         except SlurmError as error:
             self.problem = str(error)
@@ -103,10 +103,10 @@ class SharedQueue:
 
     def __init__(
         self,
-        read: Callable[[Iterable[str]], list[QueuedJob]] = read_queue,
+        query: Callable[[Iterable[str]], list[QueuedJob]] = read_queue,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read, self._clock = read, clock
+        self._query, self._clock = query, clock
         self._lock = threading.Lock()
         self._jobs: dict[str, QueuedJob] = {}
         self._arrays: set[str] = set()
@@ -124,7 +124,7 @@ class SharedQueue:
             is_old = self._asked_at is None or now - self._asked_at >= ASK_EVERY_S
             if is_old or array not in self._arrays:
                 self._arrays.add(array)
-                self._jobs = {job.number: job for job in self._read(self._arrays)}
+                self._jobs = {job.number: job for job in self._query(self._arrays)}
                 self._asked_at = now
             job = self._jobs.get(number)
         return job or read_accounts(number)

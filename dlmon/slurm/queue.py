@@ -252,24 +252,19 @@ def duration_s(text: str) -> float | None:
     return float(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-# Columns of sacct, by the names of the same columns of squeue.
-_ACCOUNT_COLUMNS = {
-    "JobID": "JobID",
-    "State": "State",
-    "exit_code": "ExitCode",
-    "StartTime": "Start",
-    "EndTime": "End",
-    "TimeLimit": "Timelimit",
-    "NodeList": "NodeList",
-    "Reason": "Reason",
-}
+# Columns of sacct, and the names of the same columns in squeue.
+_ACCOUNT_FORMAT = "JobID,State,ExitCode,Start,End,Timelimit,NodeList,Reason"
+_ACCOUNT_COLUMNS = (
+    *("JobID", "State", "exit_code", "StartTime"),
+    *("EndTime", "TimeLimit", "NodeList", "Reason"),
+)
 
 
 def read_accounts(job: str) -> QueuedJob | None:
     """Return the state of job 123 or 123_4 from the site's accounts; None if they lack it."""
     words = [
         *("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}"),
-        f"--format={','.join(_ACCOUNT_COLUMNS.values())}",
+        f"--format={_ACCOUNT_FORMAT}",
     ]
     try:
         printed = run_slurm(words)

@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
 _WIDEST = math.log(1.01)
 _FINEST = _WIDEST / 1024
 _MAX_BUCKETS = 128
+# Many come again and again: it is worked out once for each in what bucket it lies.
+_MAX_NEW = 1024
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
@@ -33,19 +35,38 @@ class StepHistogram:
     count: int = 0
     _width: float = _FINEST
     _buckets: Counter[int] = field(default_factory=Counter)
+    # How many there are of each duration that is in no bucket yet.
+    _new: Counter[int] = field(default_factory=Counter)
     _ranked: list[tuple[float, int]] = field(default_factory=list, repr=False)
 
-    def add(self, durations_us: Counter[int]) -> None:
-        """Count durations; the counter says how many of each."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave nothing out of the buckets: these are small."""
+        self._put_into_buckets()
+        return vars(self)
+
+    def add(self, durations_us: Counter[int] | Sequence[int]) -> None:
+        """Count durations; a counter says how many of each."""
+        self._new.update(durations_us)
+        if isinstance(durations_us, Counter):
+            self.count += durations_us.total()
+        else:
+            self.count += len(durations_us)
+        if len(self._new) > _MAX_NEW:
+            self._put_into_buckets()
+
+    def _put_into_buckets(self) -> None:
+        if not self._new:
+            return
         buckets, width, log = self._buckets, self._width, math.log
-        for duration, count in durations_us.items():
+        for duration, count in self._new.items():
             buckets[1 + int(log(duration) / width) if duration > 0 else 0] += count
-        self.count += durations_us.total()
+        self._new.clear()
         self._ranked = []
         if len(buckets) > _MAX_BUCKETS:
             self._widen()
 
     def ranked(self) -> Sequence[tuple[float, int]]:
+        self._put_into_buckets()
         if not self._ranked:
             self._ranked = [(self._middle_of(b), n) for b, n in sorted(self._buckets.items())]
         return self._ranked
@@ -72,6 +93,7 @@ class StepHistogram:
 
     def quantile(self, share: float) -> float:
         """Return a quantile in µs (nearest rank); the histogram must not be empty."""
+        self._put_into_buckets()
         bucket = weighted_quantile(sorted(self._buckets.items()), share)
         return self._middle_of(bucket)
 

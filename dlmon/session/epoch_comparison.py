@@ -332,7 +332,8 @@ class EpochUses:
         """By when each epoch began, oldest first."""
         self._pending = deque[Reading]()
         """The newest readings, which may be of the next epoch."""
-        self._stall_limit_us: float | None = None
+        self.stall_limit_us: float | None = None
+        """From when on a batch stalls; None before that is known."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -340,6 +341,7 @@ class EpochUses:
         """Readings of before then are of no epoch that goes on."""
         self._means = Means()
         self._batches: dict[str, float] = {}
+        """Sums of what batches say, by name; times in microseconds."""
 
     def fold_reading(self, reading: Reading) -> None:
         self._pending.append(reading)
@@ -354,14 +356,14 @@ class EpochUses:
         """Take batches, which `steady` has folded; so many of them were the first of their size."""
         if record.first == 0:
             self._begin_anew()
-        if record.first == 0 or self._stall_limit_us is None:
+        if record.first == 0 or self.stall_limit_us is None:
             # Once an epoch: what is usual takes long to find, and changes little.
-            self._stall_limit_us = steady.stall_limit_us()
+            self.stall_limit_us = steady.stall_limit_us()
         if isinstance(record, Batches):
             if record.first == 0:
                 self._begin = record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000
             if record.opening_us is not None:
-                self._add(OPENING_S, record.opening_us / 1e6)
+                self._add(OPENING_S, record.opening_us)
             by_themselves: Sequence[int] = record.dt_us
             if steady.regular.every is not None:
                 first = steady.batches - len(record.dt_us)
@@ -376,6 +378,14 @@ class EpochUses:
         else:
             self._add_batches(record.step_us[-1:] if record.stalls == 1 else (), record.wait_us, 0)
 
+    def fold_plain(self, waits_us: Sequence[int | None]) -> None:
+        """Take plain batches: how long those of each record waited, where that was measured."""
+        known_us = [waited_us for waited_us in waits_us if waited_us is not None]
+        if known_us:
+            self._add(WAITED_S, sum(known_us))
+        self._add(STALLS, 0)
+        self._add(STALLED_S, 0)
+
     def _add_batches(self, dt_us: Sequence[int], wait_us: int | None, compiled: int) -> None:
         """Take what stalled of batches, and what waited for data; what did both waited."""
         stalls = self._stalls_among(dt_us, compiled)
@@ -384,21 +394,21 @@ class EpochUses:
             # A wait in what compiles, as for loaders that start, is in the time for that.
             compiled_us = sum(heapq.nlargest(compiled, dt_us)) if compiled else 0
             waited_us = max(0, wait_us - compiled_us)
-            self._add(WAITED_S, waited_us / 1e6)
+            self._add(WAITED_S, waited_us)
         if stalls is not None:
             self._add(STALLS, len(stalls))
-            self._add(STALLED_S, max(0, sum(stalls) - waited_us) / 1e6)
+            self._add(STALLED_S, max(0, sum(stalls) - waited_us))
 
     def _add_compiled(self, steady: SteadyState, count: int) -> None:
         usual_us = steady.usual_step_us
         if usual_us is not None:
             firsts = steady.first_batches[-count:]
             beyond_us = sum(max(0.0, took_us - usual_us * steps) for took_us, steps in firsts)
-            self._add(COMPILED_S, beyond_us / 1e6)
+            self._add(COMPILED_S, beyond_us)
 
     def _stalls_among(self, dt_us: Sequence[int], compiled: int) -> list[int] | None:
         """Return the batches that stalled; None where it isn't known what is usual."""
-        limit_us = self._stall_limit_us
+        limit_us = self.stall_limit_us
         if limit_us is None or not dt_us:
             return None
         if max(dt_us) <= limit_us:
@@ -408,7 +418,7 @@ class EpochUses:
         return stalls[: max(0, len(stalls) - compiled)]
 
     def _add(self, name: str, value: float) -> None:
-        self._batches[name] = self._batches.get(name, 0.0) + value
+        self._batches[name] = self._batches.get(name, 0) + value
 
     def fold_epoch(self, epoch: Epoch) -> None:
         """Take an epoch that has ended; one that comes again has what it had."""
@@ -418,9 +428,9 @@ class EpochUses:
             if reading.lies_in(epoch.begin, epoch.end):
                 self._means.add(reading.values)
         self._pending = deque(reading for reading in self._pending if reading.end > epoch.end)
-        self.ended[epoch.begin] = EpochUse(
-            self._means.readings, self._means.by_name | self._batches
-        )
+        of_batches = self._batches.items()
+        sums = {name: value if name == STALLS else value / 1e6 for name, value in of_batches}
+        self.ended[epoch.begin] = EpochUse(self._means.readings, self._means.by_name | sums)
         while len(self.ended) > MAX_EPOCHS:
             del self.ended[next(iter(self.ended))]
         self._begin_anew()

@@ -20,6 +20,7 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.records.record import record
+from dlmon.session.plain_batches import PlainBatches
 from dlmon.session.time_breakdown import DataWait, StepMean, StepPartSums
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
@@ -121,12 +122,24 @@ class Loop:
 
     def add(self, record: Batches | BatchSummary, opening: bool = False) -> None:
         """Take batches; `opening` as `SteadyState.add` takes it."""
-        if (self.model is None or self.model.parameters is None) and len(self.held) < _MOST_HELD:
+        if self.holds_batches:
             self.held.append((record, opening))
         self._add_to(self.steady, record, opening)
         if record.tokens is not None:
             self.tokens = self.tokens or SteadyState()
             self._add_to(self.tokens, in_tokens(record), opening)
+
+    @property
+    def holds_batches(self) -> bool:
+        """Whether it keeps its first batches: the network isn't known."""
+        is_known = self.model is not None and self.model.parameters is not None
+        return not is_known and len(self.held) < _MOST_HELD
+
+    def add_plain(self, plain: PlainBatches) -> None:
+        first, dt_us, times_us = plain.records[-1].first, plain.dt_us, plain.times_us
+        self.steady.add_plain(dt_us, times_us, first)
+        if self.tokens is not None:
+            self.tokens.add_plain(dt_us, times_us, first)
 
     @staticmethod
     def _add_to(steady: SteadyState, record: Batches | BatchSummary, opening: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dlmon.log.directory import status_without_result
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.log_follower import LogFollower
 from dlmon.records import Record, Status
+from dlmon.session.follower import AT_ONCE
 from dlmon.session.index import Index, end_of
 from dlmon.session.marks import Mark
 from dlmon.session.session import Session, time_of
@@ -125,8 +127,9 @@ class ReplaySource(Player, SessionSource):
         until = time.monotonic() + max_s
         try:
             self._load_index()
-            for record in self._ahead.new_records():
-                self._index.session.fold(record)
+            new = self._ahead.new_records()
+            while some := list(islice(new, AT_ONCE)):
+                self._index.session.fold_all(some)
                 self._index.take(lambda: self._ahead.position)
                 if time.monotonic() >= until:
                     break

@@ -73,6 +73,7 @@ from dlmon.session.limits.seen import Evidence, Limit, Seen
 from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
+from dlmon.session.plain_batches import PlainBatches
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
 from dlmon.session.time_breakdown import DataWait, StepPartSums, TimeAccount
@@ -92,6 +93,9 @@ MAX_PAUSES = 1000
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
+# What of these is folded depends on no plain batch, nor does one on them.
+_BESIDE_BATCHES = (FrameworkMemory, Machine, Metrics, Output, StepParts)
+_MOST_PLAIN = 512
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
@@ -173,6 +177,31 @@ class Session:
 
     def fold(self, record: Record) -> None:
         """Take one record; those of an unknown kind are skipped."""
+        self.fold_all((record,))
+
+    def fold_all(self, records: Iterable[Record]) -> None:
+        """Take records in order, those of plain batches many at once.
+
+        It comes to the same as to take them one by one.
+        """
+        plain: PlainBatches | None = None
+        for record in records:
+            if isinstance(record, Batches):
+                plain = plain or self._plain_batches()
+                if plain is not None and plain.take(record):
+                    self.last_t = max(self.last_t, plain.end_ns)
+                    if len(plain.records) == _MOST_PLAIN:
+                        self._fold_plain(plain)
+                        plain = None
+                    continue
+            if plain is not None and not isinstance(record, _BESIDE_BATCHES):
+                self._fold_plain(plain)
+                plain = None
+            self._fold_one(record)
+        if plain is not None:
+            self._fold_plain(plain)
+
+    def _fold_one(self, record: Record) -> None:
         t = time_of(record)
         if t is not None:
             self.last_t = max(self.last_t, t)
@@ -302,6 +331,48 @@ class Session:
 
     def last_output(self, count: int) -> list[Output]:
         return list(self._output)[-count:]
+
+    def _plain_batches(self) -> PlainBatches | None:
+        """Return what takes plain batches from here on; None where the next can't be plain."""
+        loop = self.loops.now
+        steady, tokens, limit_us = loop.steady, loop.tokens, self.epoch_uses.stall_limit_us
+        goes_on = self.account.trains_in(self._epoch_now) and self.stacks.going_on is None
+        if not goes_on or limit_us is None or loop.holds_batches or not steady.is_even:
+            return None
+        if tokens is not None and not tokens.is_even:
+            return None
+        if steady.batch_size not in self.gaps.batch_sizes:
+            return None
+        limits_us = limit_us, steady.plain_limit_us, MIN_GAP_NS // 1000 - 1
+        return PlainBatches(
+            self._epoch_now,
+            None if steady.counts_steps else steady.batch_size,
+            None if tokens is None else tokens.batch_size,
+            min(*limits_us, math.inf if tokens is None else tokens.plain_limit_us),
+            self.account.until_ns,
+        )
+
+    def _fold_plain(self, plain: PlainBatches) -> None:
+        if not plain.records:
+            return
+        last = plain.records[-1]
+        dt_us, times_us, ends_ns = plain.dt_us, plain.times_us, plain.ends_ns
+        self.data_wait.fold_plain(plain)
+        self.account.take_plain(plain.end_ns)
+        self.loops.now.add_plain(plain)
+        self.epoch_uses.fold_plain(plain.waits_us)
+        for record in plain.records:
+            self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
+            self._updates_done += len(record.dt_us) if record.updates is None else record.updates
+        self._last_step_ns = last.dt_us[-1] * 1000
+        series = self.samples_rate if plain.samples is not None else self.steps_rate
+        samples, tokens = plain.samples or 1, plain.tokens
+        for end_ns, took_us, time_us in zip(ends_ns, dt_us, times_us, strict=True):
+            begin_ns = end_ns - time_us * 1000
+            series.add_batches(begin_ns, took_us, (samples,) * len(took_us))
+            if tokens is not None and time_us:
+                rate = tokens * len(took_us) / time_us * 1e6
+                self.tokens_rate.add(begin_ns, end_ns, rate)
 
     def _fold_batches(self, record: Batches | BatchSummary) -> None:
         # What is sent last may be of before the pause in which the process ended.

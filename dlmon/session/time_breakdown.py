@@ -33,6 +33,7 @@ from dlmon.records.record import record
 from dlmon.records.training import STEP_PARTS
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
+from dlmon.session.plain_batches import PlainBatches
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 _T = TypeVar("_T")
@@ -91,7 +92,7 @@ class TimeAccount:
     def __init__(self, start_ns: int, gaps: Gaps, is_script: bool = False) -> None:
         self._gaps = gaps
         self._is_script = is_script
-        self._until_ns = start_ns
+        self.until_ns = start_ns
         """All time before is in the account."""
         self._part = AccountPart.STARTUP
         """What the time from there on goes into, until a record says otherwise."""
@@ -126,12 +127,12 @@ class TimeAccount:
             stopped: whether it was stopped, and did not come to its end.
         """
         seconds = {part: self._spent_ns[part] / 1e9 for part in AccountPart}
-        open_ns = max(0, now_ns - self._until_ns)
-        heard_for_ns = min(heard_ns, now_ns) - self._until_ns
+        open_ns = max(0, now_ns - self.until_ns)
+        heard_for_ns = min(heard_ns, now_ns) - self.until_ns
         open_part = self._open_part(heard_for_ns, steady, ended)
         seconds[open_part] += open_ns / 1e9
         if stopped and open_part is AccountPart.CLOSING:
-            cut_s = (min(self._ended_ns, now_ns) - self._until_ns) / 1e9
+            cut_s = (min(self._ended_ns, now_ns) - self.until_ns) / 1e9
             _move(seconds, AccountPart.CLOSING, AccountPart.TRAINING, cut_s)
         if ended and self._is_script and not self._has_trained:
             # It was the start of nothing.
@@ -181,8 +182,8 @@ class TimeAccount:
 
     def overdue_since(self, heard_ns: int, steady: SteadyState) -> int | None:
         """Return when the last step ended, where the next one is overdue; else None."""
-        is_overdue = self._is_overdue(heard_ns - self._until_ns, steady)
-        return self._until_ns if is_overdue else None
+        is_overdue = self._is_overdue(heard_ns - self.until_ns, steady)
+        return self.until_ns if is_overdue else None
 
     @property
     def awaits_batches(self) -> bool:
@@ -200,7 +201,7 @@ class TimeAccount:
             for begin, end, of in self._waiting
             if of is not part or begin < pause.t or end > pause.end
         ]
-        pieces = [(max(pause.t, self._until_ns), pause.end)]
+        pieces = [(max(pause.t, self.until_ns), pause.end)]
         for begin, end, _ in self._waiting:
             pieces = [
                 piece
@@ -217,7 +218,7 @@ class TimeAccount:
         """Return how long the pauses that wait took since what is in the account, until then."""
         paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
         for begin, end, part in self._waiting:
-            paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self._until_ns))
+            paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self.until_ns))
         return paused_ns
 
     def enter(self, phase: Phase) -> None:
@@ -253,6 +254,15 @@ class TimeAccount:
             self._spend(end, AccountPart.TRAINING, source=source)
         self._spend(record.t_last, AccountPart.TRAINING)
         self._part, self._closing = AccountPart.TRAINING, False
+
+    def trains_in(self, epoch: int) -> bool:
+        """Whether more batches of an epoch would go on with it, and no pause waits for them."""
+        in_pass = self._part is AccountPart.TRAINING and not self._closing
+        return in_pass and self._epoch == epoch and not self._waiting
+
+    def take_plain(self, end_ns: int) -> None:
+        """Take batches that go on with the epoch, until they ended."""
+        self._spend(end_ns, AccountPart.TRAINING)
 
     def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState) -> None:
         """Take an epoch that has ended.
@@ -299,14 +309,14 @@ class TimeAccount:
 
         Pauses in it are taken out of `source` at last, where that is another one.
         """
-        start_ns = self._until_ns
+        start_ns = self.until_ns
         if until_ns <= start_ns:
             return
         if self._waiting:
             self._paused_ns += self._paused_within(until_ns, source or part)
             self._waiting = [pause for pause in self._waiting if pause[1] > until_ns]
         self._spent_ns[part] += until_ns - start_ns
-        self._until_ns = until_ns
+        self.until_ns = until_ns
         kind = _GAP_KINDS.get(part)
         if kind is not None:
             self._gaps.add(Gap(start_ns, until_ns, kind, self._epoch, before=before))
@@ -378,7 +388,10 @@ class Recent(Generic[_T]):
 
     def _keep(self, t: int, what: _T) -> None:
         self._recent.append((t, what))
-        while self._recent[0][0] < t - self._kept_ns:
+        self._drop_old(t)
+
+    def _drop_old(self, newest_ns: int) -> None:
+        while self._recent[0][0] < newest_ns - self._kept_ns:
             self._recent.popleft()
 
 
@@ -393,6 +406,15 @@ class DataWait(Recent[tuple[int, int | None, int]]):
         if waited_us is not None:
             self.waited_us = (self.waited_us or 0) + waited_us
         self._keep(record.t_last, (record.begin, waited_us, record.count))
+
+    def fold_plain(self, plain: PlainBatches) -> None:
+        for each, time_us, end_ns in zip(plain.records, plain.times_us, plain.ends_ns, strict=True):
+            waited_us = None if each.wait_us is None else min(each.wait_us, time_us)
+            if waited_us is not None:
+                self.waited_us = (self.waited_us or 0) + waited_us
+            kept = end_ns - time_us * 1000, waited_us, len(each.dt_us)
+            self._recent.append((end_ns, kept))
+        self._drop_old(plain.end_ns)
 
     def before(self, at_ns: int) -> Waited | None:
         """Return the wait in the half minute of batches that ended before a moment.

@@ -88,7 +88,7 @@ class SteadyBatches:
     """Whether each batch counts as one: the size of the first, or of most, is not known."""
     _sized: int = 0
     _unsized: int = 0
-    _ended_short: bool = False
+    ends_short: bool = False
     # Of all batches but those that were left out; those of the warm-up are among them.
     _batches: int = 0
     _samples: int = 0
@@ -171,9 +171,16 @@ class SteadyBatches:
         self._unsized += count
         is_first = self.batch_size is None
         if self._unsized > self._sized and not (self.counts_steps or is_first):
-            self.counts_steps, self.sizes_vary, self._ended_short = True, False, False
+            self.counts_steps, self.sizes_vary, self.ends_short = True, False, False
             self.batch_size, self._sizes = 1, {1}
             self._samples = self._batches
+
+    def count_plain(self, count: int, time_us: int) -> None:
+        """Count batches that come after the warm-up and have the usual size."""
+        self.take_sizes(not self.counts_steps, count)
+        self._batches += count
+        self._us += time_us
+        self._samples += count * (self.batch_size or 0)
 
     def compile_again(self) -> None:
         """Take the next batch of each size as the first one."""
@@ -187,10 +194,10 @@ class SteadyBatches:
     def _compare_sizes(self, sizes: Sequence[int], first: int) -> None:
         """Find out whether sizes vary, by batches that are larger, or smaller and not the last."""
         usual = self.batch_size or 0
-        goes_on_after_short = self._ended_short and first > 0
+        goes_on_after_short = self.ends_short and first > 0
         is_other = max(sizes) > usual or min(sizes[:-1], default=usual) < usual
         self.sizes_vary = self.sizes_vary or is_other or goes_on_after_short
-        self._ended_short = sizes[-1] < usual and not self.sizes_vary
+        self.ends_short = sizes[-1] < usual and not self.sizes_vary
 
     def _take_firsts(
         self, sizes: Sequence[int], dt_us: Sequence[int], per_execution: int

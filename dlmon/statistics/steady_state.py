@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import mul
 
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
@@ -238,17 +238,56 @@ class SteadyState(SteadyBatches):
             return
         if self.sizes_vary:
             self._add_in_proportion(picked)
-        self._histogram.add(Counter(steady_us))
+        self._histogram.add(steady_us)
         time_us = sum(steady_us)
         self._steady_us += time_us
         self._steady_samples += sum(held)
         if max(steady_us) > STALL_FACTOR / 2 * self._usual_us:
             self._find_regular(number, dt_us, steady_us, per_execution, wait_us or 0)
+        self._add_to_blocks(held, steady_us, time_us)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether it is steady, and all batches that count have had one size so far."""
+        is_of_one_size = not self.sizes_vary and not self.ends_short
+        has_size = bool(self.batch_size) and self.batch_size in self._sizes
+        return self.steady and is_of_one_size and has_size
+
+    @property
+    def plain_limit_us(self) -> float:
+        """How long a batch may take that is surely none of those that may come regularly."""
+        return STALL_FACTOR / 2 * self._usual_us
+
+    def add_plain(
+        self, dt_us: Sequence[Sequence[int]], times_us: Sequence[int], first: int
+    ) -> None:
+        """Fold steady batches, many records at once: `add` comes to the same for each of them.
+
+        It takes that they are of one epoch, but don't begin it, that all have the size that others
+        had, and that none takes longer than `plain_limit_us`.
+
+        Args:
+            dt_us: the duration of each batch, record by record.
+            times_us: how long those of each record took together.
+            first: the number in its epoch of the first batch of the last record.
+        """
+        count, time_us, size = sum(map(len, dt_us)), sum(times_us), self.batch_size or 1
+        self.regular.begin_at(self.batches + count - len(dt_us[-1]) - first)
+        self.batches += count
+        self.time_us += time_us
+        self.count_plain(count, time_us)
+        self._histogram.add(list(chain.from_iterable(dt_us)))
+        self._steady_us += time_us
+        self._steady_samples += count * size
+        for took_us, together_us in zip(dt_us, times_us, strict=True):
+            self._add_to_blocks((size,) * len(took_us), took_us, together_us)
+
+    def _add_to_blocks(self, sizes: Sequence[int], dt_us: Sequence[int], time_us: int) -> None:
         if time_us < BLOCK_US:
-            self.blocks.add(sum(held), time_us)
+            self.blocks.add(sum(sizes), time_us)
             return
-        for size, duration in zip(held, steady_us, strict=True):
-            self.blocks.add(size, duration)
+        for size, took_us in zip(sizes, dt_us, strict=True):
+            self.blocks.add(size, took_us)
 
     def _find_regular(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import fmean
@@ -303,6 +303,12 @@ class MetricCurves:
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
                 line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
                 line.append((max(0, reading.t - self.header.t), drawable(reading.value)))
+
+    def folding(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield records as they are, and fold them."""
+        for each in records:
+            self.fold(each)
+            yield each
 
     def renamed(self, text: Callable[[str], str]) -> MetricCurves:
         """Return the same with other names of the metrics."""

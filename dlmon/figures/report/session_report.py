@@ -145,10 +145,8 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
         metric_curves = MetricCurves(follower.header)
-        for record in records_of(follower, on_read):
-            kept = redaction.record(record)
-            session.fold(kept)
-            metric_curves.fold(kept)
+        kept = map(redaction.record, records_of(follower, on_read))
+        session.fold_all(metric_curves.folding(kept))
     snapshot = session.snapshot(ended=status == Status.INTERRUPTED)
     if snapshot.header.is_machine_recording:
         # Nothing ran whose time or whose figures there is anything to say of.

@@ -8,6 +8,7 @@ from fakes.recorded import recorded_machine, recorded_session, write_log
 from fakes.scripts import script_session
 
 import dlmon.render.follow
+import dlmon.session.follower
 from dlmon.exit_codes import FAILED
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase, Stack
@@ -38,6 +39,7 @@ def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys
     """A line is due all the time, and each record is a slice of its own."""
     monkeypatch.setattr(dlmon.render.follow, "LINE_EVERY_S", 0)
     monkeypatch.setattr(dlmon.render.follow, "SLICE_S", 0)
+    monkeypatch.setattr(dlmon.session.follower, "AT_ONCE", 1)
     printed = followed(tmp_path, capsys, recorded_session())
     shares = [
         int(share) for share in re.findall(r"  reading the log: (\d+) %$", printed, re.MULTILINE)

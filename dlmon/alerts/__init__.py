@@ -1,1 +1,1 @@
-"""Tell a person who isn't looking what becomes of a session."""
+"""Alerts for a person who isn't watching the session."""

@@ -1,4 +1,4 @@
-"""Which alerts are sent, from which figure on, and where. Pure."""
+"""The settings of alerts: events, thresholds and addresses. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlmon.records.record import record
 from dlmon.records.words import AlertEvent, Word
 
 OFF = "off"
-"""What stands for an address where nothing is to be sent."""
+"""Given as the address, turns alerts off."""
 EVENTS = tuple(event.value for event in AlertEvent if event is not AlertEvent.UNKNOWN)
 DETAILS = ("brief", "full")
 MOST_ADDRESSES = 10
@@ -20,32 +20,32 @@ EXAMPLE = "https://ntfy.sh/my-topic"
 
 
 class AddressError(ValueError):
-    """Nothing can be sent to an address, or settings are wrong; the message does not repeat it."""
+    """An address or a setting is not valid; the message doesn't repeat the address."""
 
 
 @record(frozen=True)
 class AlertSettings:
-    """The table `alerts` of config.toml, with what the command line says.
+    """The table `alerts` of config.toml, with the command line's overrides.
 
     Attributes:
-        url: the addresses that each message goes to.
+        url: the addresses that get each message.
         command: an argv that gets each message as JSON on its stdin.
-        desktop: whether a viewer that is open notifies the desktop.
+        desktop: whether an open viewer shows a desktop notification.
         detail: brief, or full: with the command, paths and the last lines of output.
-        events: those that alerts are sent of.
-        stalled_s: a run stalls where no batch ends for this time,
+        events: the events that alerts are sent for.
+        stalled_s: a run is stalled if no batch ends for this time,
         stalled_steps: and for this many times the median step.
-        slower_pct: it is slower below this share of its own throughput,
+        slower_pct: a run is slower below this share of its usual throughput,
         slower_s: for this time.
         gpu_idle_pct: a GPU is idle below this utilisation,
         gpu_idle_s: for this time.
-        gpu_lost_s: a GPU is lost that gives no readings for this time.
-        gpu_hot_s: a GPU is hot that heat throttles for this time.
-        disk_pct: a disk is full with less than this share of it left,
-        disk_gib: or with fewer GiB than this.
-        host_lost_s: a watched host is lost that does not answer for this time.
-        over_s: an alert is over once its cause has been gone for this time.
-        host: how ssh knows the machine from where the session was started; None for this one.
+        gpu_lost_s: a GPU is lost after this time without readings.
+        gpu_hot_s: a GPU is hot after this time of thermal throttling.
+        disk_pct: a disk is nearly full with less than this share free,
+        disk_gib: or with less than this free.
+        host_lost_s: a watched host is lost after this time without an answer.
+        over_s: an alert is over once its cause has been absent for this time.
+        host: ssh's name of the session's host, as the starting host knows it; None if local.
     """
 
     url: tuple[str, ...] = ()
@@ -68,15 +68,15 @@ class AlertSettings:
     host: str | None = None
 
     def chosen(self, address: str | None, host: str | None = None) -> AlertSettings | None:
-        """Return them with what a command line says of the address; None where nothing is sent."""
-        made = replace(self, host=host)
-        if address is not None:
-            made = replace(made, url=(address,))
-        return made if address != OFF and (made.url or made.command or made.desktop) else None
+        """Return the settings with the command line's `address`; None if alerts are off."""
+        if address == OFF:
+            return None
+        chosen = replace(self, host=host, url=self.url if address is None else (address,))
+        return chosen if chosen.url or chosen.command or chosen.desktop else None
 
     @classmethod
     def from_fields(cls, job: Mapping[str, Any]) -> AlertSettings:
-        """Return the settings that a job carries, as JSON has them."""
+        """Return the settings from a job's JSON."""
         values: dict[str, Any]
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in job.items()}
         return cls(**values)
@@ -88,12 +88,12 @@ _LONGEST_S = 7 * 86_400.0
 
 
 def check_settings(settings: AlertSettings, *, here: bool = True) -> None:
-    """Check all that can be known to be wrong before anything starts.
+    """Check the settings before anything starts.
 
-    Where messages are not sent from `here`, this machine may lack a package.
+    Unless messages are sent from `here`, this host need not have apprise.
 
     Raises:
-        AddressError: something is.
+        AddressError: a setting is not valid.
     """
     if len(settings.url) > MOST_ADDRESSES:
         raise AddressError(f"alerts go to at most {MOST_ADDRESSES} addresses")
@@ -111,7 +111,7 @@ def check_settings(settings: AlertSettings, *, here: bool = True) -> None:
 
 
 class Service(Word):
-    """What takes messages at an address, and so the body that it wants."""
+    """The kind of service at an address, which decides the body of a request."""
 
     JSON = "json"
     NTFY = "ntfy"
@@ -123,12 +123,12 @@ class Service(Word):
 
 @record(frozen=True)
 class Address:
-    """An address, read.
+    """A parsed address.
 
     Attributes:
-        service: what takes messages there.
-        text: the address as it is asked, without what only says which service it is.
-        name: what may be said of it: no part that could be a secret.
+        service: the service that takes messages there.
+        text: the address to use, without a `service+` prefix.
+        name: the part that is shown, which can't be a secret.
     """
 
     service: Service
@@ -151,12 +151,12 @@ _NO_TELEGRAM_CHAT = (
 
 
 def address_of(text: str, *, here: bool = True) -> Address:
-    """Read an address.
+    """Parse an address.
 
     Raises:
-        AddressError: nothing can be sent there.
+        AddressError: it is not valid.
     """
-    # The settings are read at every start, and most of them name no address.
+    # Imported here: settings are read at every start, and most have no address.
     from importlib.util import find_spec
     from urllib.parse import parse_qs, urlsplit
 
@@ -165,28 +165,28 @@ def address_of(text: str, *, here: bool = True) -> Address:
     usable = text.isprintable() and not any(map(str.isspace, text))
     if scheme is None or not usable or len(text) > LONGEST_ADDRESS:
         raise no_address
-    kind, over = scheme[1].lower(), scheme[2]
-    if over is not None and kind not in _NAMED:
+    kind, transport = scheme[1].lower(), scheme[2]
+    if transport is not None and kind not in _NAMED:
         raise AddressError(f"before the + of an address stands one of {', '.join(_NAMED)}")
-    if over is None and kind not in ("http", "https"):
+    if transport is None and kind not in ("http", "https"):
         if here and find_spec("apprise") is None:
             raise AddressError(
                 f"an address that begins with {kind}:// needs apprise: pip install 'dlmon[alerts]'"
             )
         return Address(Service.APPRISE, text, f"{kind}://")
-    plain = text if over is None else text.partition("+")[2]
+    url = text if transport is None else text.partition("+")[2]
     try:
-        parts = urlsplit(plain)
+        parts = urlsplit(url)
         name, _ = parts.hostname, parts.port
     except ValueError:
         name = None
     host = name or ""
     service = Service.NTFY if "ntfy" in host.split(".") else _HOSTS.get(host, Service.JSON)
-    service = service if over is None else _NAMED[kind]
+    service = service if transport is None else _NAMED[kind]
     if not name or (service is Service.NTFY and not parts.path.strip("/")):
         raise no_address
     if service is Service.TELEGRAM and not parse_qs(parts.query).get("chat_id"):
         raise AddressError(_NO_TELEGRAM_CHAT)
-    # A name before the domain may be a secret.
-    shown = host if re.fullmatch(_NAMED_HOST, host) else ".".join(host.split(".")[-2:])
-    return Address(service, plain, shown)
+    # A subdomain may be a secret.
+    domain = host if re.fullmatch(_NAMED_HOST, host) else ".".join(host.split(".")[-2:])
+    return Address(service, url, domain)

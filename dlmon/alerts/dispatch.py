@@ -16,13 +16,13 @@ from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.message import About, message_of
 from dlmon.alerts.rules import (
     Key,
-    Known,
+    RuleInputs,
     RuleState,
     advance,
+    alerts_of_end,
+    duration_text,
+    evaluate,
     host_cause,
-    lasted,
-    look,
-    of_result,
 )
 from dlmon.alerts.sender import CLOSE_S, Sender
 from dlmon.log.label import read_label
@@ -35,10 +35,7 @@ UNSENT = f"an alert was not sent within {CLOSE_S:g} s of the end, and no more tr
 
 
 class SessionAlerts:
-    """Tells what becomes of a session: has each alert written to its log, and sent.
-
-    Why one could not be sent is a notice.
-    """
+    """Writes the alerts of a session to its log and sends them; a failure to send is a notice."""
 
     def __init__(
         self,
@@ -58,28 +55,28 @@ class SessionAlerts:
         self._is_over = False
         self._sender = Sender(settings, self._failed)
 
-    def look(self) -> None:
-        """Tell what has happened since the last look."""
+    def update(self) -> None:
+        """Evaluate the rules, and send the alerts that began or ended since the last update."""
         now, disk = time.monotonic_ns(), None
         with contextlib.suppress(OSError):
             disk = shutil.disk_usage(self._path.parent)
-        known = Known(self._session, now, self._settings, self._states, disk)
-        self._states, alerts = look(known)
+        inputs = RuleInputs(self._session, now, self._settings, self._states, disk)
+        self._states, alerts = evaluate(inputs)
         for alert in alerts:
-            self._tell(alert)
+            self._send(alert)
 
     async def end(self, result: Result, now: int, hurry: asyncio.Event) -> None:
-        """Tell how it ended, and wait a while until all is sent, or for as long as one may."""
-        for alert in of_result(self._session, result, now, self._settings):
-            self._tell(alert)
+        """Send the alert of the end, and wait until all are sent, `CLOSE_S` at most."""
+        for alert in alerts_of_end(self._session, result, now, self._settings):
+            self._send(alert)
         is_all_sent = await self._sender.finish(hurry)
-        # What was said of the last tries meanwhile.
+        # Let the loop run `take` for the last failures.
         await asyncio.sleep(0)
         self._is_over = True
         if not is_all_sent:
             self._notice(UNSENT)
 
-    def _tell(self, alert: Alert) -> None:
+    def _send(self, alert: Alert) -> None:
         self._write(alert)
         settings, name = self._settings, read_label(self._path).name
         about = About.of(self._session.header, self._path, name, settings.host)
@@ -97,7 +94,7 @@ class SessionAlerts:
         }
 
     def _failed(self, sentence: str) -> None:
-        """Take why a message could not be sent, from a thread that may outlive the session."""
+        """Report a message that could not be sent; the calling thread may outlive the session."""
 
         def take() -> None:
             if not self._is_over:
@@ -108,7 +105,7 @@ class SessionAlerts:
 
 
 class HostAlerts:
-    """Tells which hosts are lost, and that they are back."""
+    """Sends an alert when a watched host is lost, and when it is back."""
 
     def __init__(self, settings: AlertSettings) -> None:
         self._settings = settings
@@ -116,8 +113,8 @@ class HostAlerts:
         self._failures: deque[str] = deque(maxlen=10)
         self._sender = Sender(settings, self._failures.append)
 
-    def look(self, host: str, is_up: bool, problem: str | None) -> None:
-        """Take whether a host is connected, and if not, why; both are unknown at first."""
+    def update(self, host: str, is_up: bool, problem: str | None) -> None:
+        """Take the state of a host: neither up nor with a problem until first contact."""
         if not is_up and problem is None:
             return
         now = time.monotonic_ns()
@@ -131,25 +128,25 @@ class HostAlerts:
             self._sender.put(message_of(alert, about, self._settings.detail))
 
     def failures(self) -> list[str]:
-        """Return why messages could not be sent since this was last asked."""
+        """Return the sentences about messages that could not be sent since the last call."""
         return [self._failures.popleft() for _ in range(len(self._failures))]
 
 
-def of_runs(settings: AlertSettings) -> AlertSettings:
-    """Return the settings for a run of a sweep: all but that it has finished."""
+def settings_of_runs(settings: AlertSettings) -> AlertSettings:
+    """Return the settings for the runs of a sweep, which send no alert when they finish."""
     events = tuple(event for event in settings.events if event != AlertEvent.FINISHED)
     return replace(settings, events=events)
 
 
-async def tell_end(
+async def send_sweep_alert(
     settings: AlertSettings, sweep: str, name: str | None, took_s: float, counts: str
 ) -> str | None:
-    """Tell that a sweep is over, and what its runs came to; return why that could not be sent."""
+    """Send the alert that a sweep is over, with the `counts` of its runs; return why not, if so."""
     if AlertEvent.FINISHED not in settings.events:
         return None
     failures: list[str] = []
     sender = Sender(settings, failures.append)
-    text = f"The sweep has finished after {lasted(took_s)}"
+    text = f"The sweep has finished after {duration_text(took_s)}"
     alert = Alert(0, AlertEvent.FINISHED, text, 0, False, (counts,))
     about = About(host_name(), time.time(), sweep, name=name or sweep)
     sender.put(message_of(alert, about, settings.detail))

@@ -1,4 +1,4 @@
-"""What is sent of an alert: its fields, its words, and the body that each service wants. Pure."""
+"""The messages of alerts: their fields, their text, and the request for each service. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dlmon.records.sanitize import clean
 
 Message = dict[str, Any]
 MOST_LINES = 10
-"""A message that sums up several events names at most this many."""
+"""A message about several events lists at most this many."""
 LONGEST_TEXT = 300
 LONGEST_BODY = 1900
-"""Discord takes 2,000 characters, the others more."""
+"""In characters: Discord takes 2,000, the others more."""
 _PATH = re.compile(r"(?<![\w/:])(?:~|\.{1,2})?/(?:[^\s/'\"()<>,;]+/)+([^\s/'\"()<>,;]*)")
 _TAGS = {AlertEvent.FINISHED: "white_check_mark", AlertEvent.FAILED: "x"}
 _HIGH = (
@@ -33,21 +33,21 @@ _HIGH = (
 
 
 def without_paths(text: str) -> str:
-    """Return a text with the last name alone of each path in it."""
+    """Return `text` with each path cut to its last component."""
     return _PATH.sub(lambda path: path[1] or "…", text)
 
 
 @record(frozen=True)
 class About:
-    """What a message is about.
+    """The subject of a message: a session, or a host.
 
     Attributes:
-        host: the machine.
-        begin_wall: when the clock of its alerts was 0, in Unix seconds.
+        host: the host's name.
+        begin_wall: the Unix time at which the alerts' clock was 0.
         session: the session's id; None for a host.
-        workload: what it trains.
-        name: what a person calls it.
-        attach: the command that shows it.
+        workload: the workload that it trains.
+        name: the name that a person gave the session.
+        attach: the command that attaches to it.
     """
 
     host: str
@@ -59,7 +59,7 @@ class About:
 
     @classmethod
     def of(cls, header: SessionHeader, log: Path, name: str | None, host: str | None) -> About:
-        """Return what is said of a session on a host, as ssh knows that; None for this one."""
+        """Return the subject for a session; `host` is ssh's name of its host, None if local."""
         attach = f"dlmon attach{location_options(_unusual_folder(log), host)} {header.id}"
         begin_wall = header.wall - header.t / 1e9
         workload = header.workload or None
@@ -67,12 +67,12 @@ class About:
 
 
 def _unusual_folder(log: Path) -> str | None:
-    """Return the log directory that a log is in, unless that is the usual one."""
+    """Return the log directory that holds `log`; None for the default one."""
     folder = log_directory_of(log)
-    with contextlib.suppress(LogError):  # there is no usual one
+    with contextlib.suppress(LogError):  # there is no default
         if folder == log_directory():
             return None
-    with contextlib.suppress(RuntimeError, ValueError):  # no home, or not in it
+    with contextlib.suppress(RuntimeError, ValueError):  # no home, or outside it
         return f"~/{folder.relative_to(Path.home())}"
     return str(folder)
 
@@ -80,10 +80,7 @@ def _unusual_folder(log: Path) -> str | None:
 def message_of(
     alert: Alert, about: About, detail: str = "brief", details: dict[str, Any] | None = None
 ) -> Message:
-    """Return what is sent of an alert: the `details` only where `detail` is full.
-
-    They may hold more than should be known.
-    """
+    """Return the message of an alert, with `details` and paths only if `detail` is full."""
     is_full = detail == "full"
     since_wall = about.begin_wall + alert.since / 1e9
     message: Message = {
@@ -103,7 +100,7 @@ def message_of(
 
 
 def payload_of(messages: Sequence[Message], left_out: int = 0) -> Message:
-    """Return one message that stands for several, of which some may have been left out."""
+    """Return one message for several, of which `left_out` more were dropped."""
     if len(messages) == 1 and not left_out:
         return messages[0]
     count = len(messages) + left_out
@@ -118,13 +115,13 @@ def payload_of(messages: Sequence[Message], left_out: int = 0) -> Message:
 
 
 def title_of(payload: Message) -> str:
-    """Return what it is about: which run, and where."""
-    what = payload["name"] or payload["workload"]
-    return f"{what} on {payload['host']}" if what else str(payload["host"])
+    """Return the title of a message: the run and its host."""
+    run = payload["name"] or payload["workload"]
+    return f"{run} on {payload['host']}" if run else str(payload["host"])
 
 
 def text_of(payload: Message) -> str:
-    """Return it in words, a line an event, and how to attach."""
+    """Return the text of a message: a line for each event, then the command to attach."""
     events: Sequence[Message] = payload.get("events") or [payload]
     lines = [_line(event) for event in events[-MOST_LINES:]]
     more = payload.get("count", 1) - len(lines)
@@ -142,24 +139,24 @@ def _line(message: Message) -> str:
 
 
 Request = tuple[str, bytes, dict[str, str]]
-"""An address that is asked, the body that it gets, and headers."""
+"""URL, body and headers."""
 
 
 def request_of(address: Address, payload: Message) -> Request:
-    """Return what a service wants, at its address."""
+    """Return the HTTP request that sends a message to a service."""
     parts = urlsplit(address.text)
     headers = {"Content-Type": "application/json; charset=utf-8"}
     if parts.username is not None:
-        word = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Authorization"] = f"Basic {base64.b64encode(word.encode()).decode()}"
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
     parts = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="")
     title, text = title_of(payload), text_of(payload)
-    short = clean_lines(f"{title}\n{text}")
+    short = _cut(f"{title}\n{text}")
     body: Message = payload
     if address.service is Service.NTFY:
-        topic = parts.path.strip("/").rpartition("/")
-        parts = parts._replace(path=f"/{topic[0]}")
-        body = {"topic": unquote(topic[2]), "title": title, "message": clean_lines(text)}
+        folder, _, topic = parts.path.strip("/").rpartition("/")
+        parts = parts._replace(path=f"/{folder}")
+        body = {"topic": unquote(topic), "title": title, "message": _cut(text)}
         event = payload["event"]
         body["tags"] = [_TAGS.get(event, "warning" if not payload["over"] else "ok")]
         body["priority"] = 4 if event in _HIGH and not payload["over"] else 3
@@ -174,6 +171,5 @@ def request_of(address: Address, payload: Message) -> Request:
     return urlunsplit(parts), json.dumps(body).encode(), headers
 
 
-def clean_lines(text: str) -> str:
-    """Return a text that no service takes for too long."""
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_BODY else f"{text[: LONGEST_BODY - 1]}…"

@@ -1,13 +1,14 @@
-"""Find what a person should know of a session. Pure: the time is handed in.
+"""Decide when an alert of a session begins and ends. Pure: the caller passes the time.
 
-Each rule says whether its cause holds now; `advance` makes one event of a cause that lasts, and one
-more of its end.
+Each rule says whether its cause holds now. `advance` turns a cause that lasts into one alert, and
+the end of that cause into another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
@@ -33,16 +34,16 @@ from dlmon.session.loops import Loop
 from dlmon.session.session import STEADY_PHASES, Session
 
 Key = tuple[AlertEvent, int | None]
-"""What it is about, and which GPU."""
+"""An event, and the number of the GPU that it is about."""
 GIB = 2**30
 SECOND_NS = 10**9
 RATE_OVER_S = 10.0
-"""The throughput now is that of this time, or of the last two steps where these take longer."""
+"""Current throughput is measured over this time, or over the last two steps if they take longer."""
 LEAST_WINDOWS = 5
 INTERRUPTED = 0.05
-"""A cause that has to last long may be gone for this share of it; of a short one, not at all."""
+"""A cause that must last longer than `_LONG_S` may be absent for this share of that time."""
 _LONG_S = 20.0
-# On a busy machine, samples that are taken often come late by more than a few intervals.
+# On a busy machine, a short sampling interval is missed by several intervals.
 _OVERDUE_SAMPLES, _OVERDUE_S = 3, 2.0
 _BY_A_PERSON = (
     *(StopCause.LIVE_SCREEN, StopCause.OTHER_SCREEN, StopCause.CTRL_C),
@@ -58,35 +59,35 @@ _FAILED_BY = {
 
 @record(frozen=True)
 class RuleState:
-    """How a rule stands.
+    """The state of a rule.
 
     Attributes:
-        is_on: whether an alert was sent of it, and none of its end.
-        since: since when its cause has held; None where it doesn't.
-        gone: since when the cause has been gone; None while it holds.
-        usual: the throughput that is taken for the usual one; of errors, how many were seen.
+        is_on: whether its alert was sent and is not over yet.
+        since: the time since which its cause holds; None if it doesn't.
+        gone_since: the time since which the cause is absent; None while it holds.
+        usual: the usual throughput; for GPU errors, the number of errors seen.
     """
 
     is_on: bool = False
     since: int | None = None
-    gone: int | None = None
+    gone_since: int | None = None
     usual: float | None = None
 
 
 @record(frozen=True)
 class Cause:
-    """What a rule sees now.
+    """The result of a rule for this moment.
 
     Attributes:
-        event: what it would tell.
-        holds: whether its cause holds; None where nothing is known.
-        text: what it tells.
-        over: what it tells of its end.
-        figures: what was measured.
-        lasts_s: how long it has to hold.
+        event: the event of the alert.
+        holds: whether the cause holds; None if unknown.
+        text: the text of the alert.
+        over: the text when the alert is over.
+        figures: the measured figures, in words.
+        lasts_s: how long the cause must hold before an alert is sent.
         gpu: NVML's number of the GPU that it is about.
-        since: when it began, where that is known.
-        usual: the throughput that is taken for the usual one.
+        since: when the cause began, if the rule knows it.
+        usual: as in `RuleState`.
     """
 
     event: AlertEvent
@@ -100,15 +101,15 @@ class Cause:
     usual: float | None = None
 
 
-class Known(NamedTuple):
-    """All that rules look at.
+class RuleInputs(NamedTuple):
+    """The input of every rule.
 
     Attributes:
-        session: all that is known of it.
-        now: by the session's clock.
-        settings: from which figures on an alert is sent.
-        before: how each rule stood when the session was last looked at.
-        disk: the bytes of the disk that the log lies on: all, those in use, those that are left.
+        session: the session.
+        now: the time by the session's clock.
+        settings: the thresholds.
+        before: the state of each rule at the last update.
+        disk: the total, used and free bytes of the disk that holds the log.
     """
 
     session: Session
@@ -121,16 +122,13 @@ class Known(NamedTuple):
         return self.before.get((event, gpu), RuleState())
 
 
-def look(known: Known) -> tuple[dict[Key, RuleState], list[Alert]]:
-    """Return how each rule stands now, and which alerts to send."""
-    states, alerts = dict(known.before), []
-    for causes in (rule(known) for rule in _RULES):
-        for cause in causes:
-            if cause.event not in known.settings.events:
-                continue
+def evaluate(inputs: RuleInputs) -> tuple[dict[Key, RuleState], list[Alert]]:
+    """Return the new state of each rule, and the alerts to send."""
+    states, alerts = dict(inputs.before), []
+    for cause in chain.from_iterable(rule(inputs) for rule in _RULES):
+        if cause.event in inputs.settings.events:
             key = (cause.event, cause.gpu)
-            before = known.state(*key)
-            states[key], alert = advance(before, cause, known.now, known.settings)
+            states[key], alert = advance(inputs.state(*key), cause, inputs.now, inputs.settings)
             alerts += [] if alert is None else [alert]
     return states, alerts
 
@@ -138,40 +136,41 @@ def look(known: Known) -> tuple[dict[Key, RuleState], list[Alert]]:
 def advance(
     before: RuleState, cause: Cause, now: int, settings: AlertSettings
 ) -> tuple[RuleState, Alert | None]:
-    """Return how a rule stands, given what it sees, and the event if it begins or is over.
+    """Return a rule's new state, and its alert if one begins or is over now.
 
-    Where nothing is known, an alert that was sent goes on.
+    While `holds` is None, an alert that was sent goes on.
     """
     if cause.holds is None and before.is_on:
         return before, None
     if cause.holds:
         since = before.since if before.since is not None else min(now, cause.since or now)
         state = RuleState(before.is_on, since, None, cause.usual)
-        # Where the beginning of a cause is known, its rule has seen that it lasted.
         if before.is_on or now - since < cause.lasts_s * SECOND_NS:
             return state, None
         begins = Alert(now, cause.event, cause.text, since, False, cause.figures, cause.gpu)
         return replace(state, is_on=True), begins
     if before.since is None:
         return RuleState(usual=cause.usual), None
-    gone = now if before.gone is None else before.gone
-    left_s = settings.over_s
+    gone_since = now if before.gone_since is None else before.gone_since
+    may_be_gone_s = settings.over_s
     if not before.is_on:
-        left_s = INTERRUPTED * cause.lasts_s if cause.lasts_s > _LONG_S else 0.0
-    if now - gone < left_s * SECOND_NS:
-        return replace(before, gone=gone), None
+        may_be_gone_s = INTERRUPTED * cause.lasts_s if cause.lasts_s > _LONG_S else 0.0
+    if now - gone_since < may_be_gone_s * SECOND_NS:
+        return replace(before, gone_since=gone_since), None
     alert = None
     if before.is_on:
-        text = f"{cause.over}, after {lasted((gone - before.since) / SECOND_NS)}"
+        text = f"{cause.over}, after {duration_text((gone_since - before.since) / SECOND_NS)}"
         alert = Alert(now, cause.event, text, before.since, True, cause.figures, cause.gpu)
     return RuleState(usual=cause.usual), alert
 
 
-def of_result(session: Session, result: Result, now: int, settings: AlertSettings) -> list[Alert]:
-    """Return the alert of the end of a session; nothing where a person stopped it."""
+def alerts_of_end(
+    session: Session, result: Result, now: int, settings: AlertSettings
+) -> list[Alert]:
+    """Return the alert that a session ended; none if a person stopped it."""
     if result.status == Status.STOPPED and result.stopped_by in _BY_A_PERSON:
         return []
-    took = lasted((now - session.header.t) / SECOND_NS)
+    took = duration_text((now - session.header.t) / SECOND_NS)
     event = AlertEvent.FAILED if result.status == Status.FAILED else AlertEvent.FINISHED
     if event not in settings.events:
         return []
@@ -185,18 +184,18 @@ def of_result(session: Session, result: Result, now: int, settings: AlertSetting
     unit = "steps/s" if result.counts_steps else "samples/s"
     epoch, rate, share = result.seconds_per_epoch, result.samples_per_second, ""
     if result.tokens_per_second is not None:
-        # Of a language model, that is what people compare.
+        # People compare language models by tokens.
         epoch, rate, unit = None, result.tokens_per_second, "tokens/s"
         if result.peak_share is not None:
             is_measured = result.peak_from in (None, MEASURED)
             peak = "the measured" if is_measured else f"{result.peak_from}'s"
             share = f", {figure(100 * result.peak_share)} % of {peak} peak"
-    known = [
+    parts = [
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "es"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
         f"{figure(rate.mean)} {unit}{share}" if rate is not None else "",
     ]
-    figures = () if session.header.is_machine_recording else tuple(filter(None, known))[:2]
+    figures = () if session.header.is_machine_recording else tuple(filter(None, parts))[:2]
     return [Alert(now, event, text, now, False, figures)]
 
 
@@ -204,8 +203,8 @@ def _counted(number: int | None, noun: str, ending: str = "s") -> str:
     return f"{number:,} {noun}{'' if number == 1 else ending}" if number else ""
 
 
-def lasted(seconds: float) -> str:
-    """Write how long something lasted: 41 s, 13 min, 2 h 5 min."""
+def duration_text(seconds: float) -> str:
+    """Write a duration: 41 s, 13 min, 2 h 5 min."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -213,33 +212,32 @@ def lasted(seconds: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Write a figure in three digits."""
+    """Write a number with three digits."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 # ---- the rules ----
 
 
-def _place(session: Session, before: str = "") -> str:
-    """Return where a run is."""
+def _position(session: Session, before_step: str = "") -> str:
     epoch, step, *_ = session.counts
-    place = f"{before}step {step:,}"
-    return f"epoch {epoch + 1:,}, {place}" if session.has_epochs else place
+    text = f"{before_step}step {step:,}"
+    return f"epoch {epoch + 1:,}, {text}" if session.has_epochs else text
 
 
-def _nan(known: Known) -> Iterator[Cause]:
-    session = known.session
+def _nan(inputs: RuleInputs) -> Iterator[Cause]:
+    session = inputs.session
     if not session.learning.metrics:
         return
     bad = session.bad_loss(ended=False)
     text = "" if bad is None else bad.text
     batches = f"{session.steady.batches:,} batches so far"
-    figures = (_place(session), batches)
+    figures = (_position(session), batches)
     yield Cause(AlertEvent.NAN, bad is not None, text, "The loss is a number again", figures)
 
 
-def _stalled(known: Known) -> Iterator[Cause]:
-    session, now, settings = known.session, known.now, known.settings
+def _stalled(inputs: RuleInputs) -> Iterator[Cause]:
+    session, now, settings = inputs.session, inputs.now, inputs.settings
     last, usual_us = session.throughput.end_ns, session.steady.usual_step_us
     if session.phase not in STEADY_PHASES or last is None or usual_us is None:
         return
@@ -248,7 +246,7 @@ def _stalled(known: Known) -> Iterator[Cause]:
     holds = waited_s > max(limit_s, settings.stalled_steps * usual_us / 1e6)
     regular = session.steady.regular_steps() if holds else None
     if regular is not None:
-        # Some steps take long as a rule, such as those with an evaluation in them.
+        # Some steps regularly take long, such as those that include an evaluation.
         holds = waited_s > 2 * regular.seconds / regular.times
     step_ms = usual_us / 1000
     took = f"{figure(step_ms)} ms" if step_ms < 999.5 else f"{figure(step_ms / 1000)} s"
@@ -256,26 +254,26 @@ def _stalled(known: Known) -> Iterator[Cause]:
     yield Cause(
         AlertEvent.STALLED,
         holds,
-        f"No batch for {lasted(waited_s)}",
+        f"No batch for {duration_text(waited_s)}",
         "Batches end again",
-        (_place(session, "after "), step),
+        (_position(session, "after "), step),
         since=since,
     )
 
 
-def _slower(known: Known) -> Iterator[Cause]:
-    session, now, settings = known.session, known.now, known.settings
-    state = known.state(AlertEvent.SLOWER)
+def _slower(inputs: RuleInputs) -> Iterator[Cause]:
+    session, now, settings = inputs.session, inputs.now, inputs.settings
+    state = inputs.state(AlertEvent.SLOWER)
     loop = session.loops.longest
     if session.phase not in STEADY_PHASES or session.loops.now is not loop:
         return
-    # What is slow already is not what it is compared with.
+    # A slow stretch is compared with the throughput before it.
     usual = _usual_rate(session) if state.since is None else state.usual
     if usual is None:
         return
     *_, last_step_ns, _ = session.counts
     window_ns = max(int(RATE_OVER_S * SECOND_NS), 2 * last_step_ns)
-    # Samples of texts differ in length.
+    # Text samples differ in length, so tokens are compared.
     has_tokens = loop.tokens is not None
     rates = session.tokens_rate if has_tokens else session.throughput
     (now_rate,) = rates.columns(now - window_ns, window_ns, 1)
@@ -287,7 +285,7 @@ def _slower(known: Known) -> Iterator[Cause]:
     yield Cause(
         AlertEvent.SLOWER,
         holds,
-        f"Slower for {lasted(settings.slower_s)}{share}",
+        f"Slower for {duration_text(settings.slower_s)}{share}",
         "As fast as before",
         (f"{figure(now_rate or 0.0)} {unit} now", f"{figure(usual)} {unit} before"),
         settings.slower_s,
@@ -296,37 +294,38 @@ def _slower(known: Known) -> Iterator[Cause]:
 
 
 def _usual_rate(session: Session) -> float | None:
-    """Return the median throughput of windows of the run, which a slow part of it leaves alone."""
+    """Return the median throughput of the run's windows: a slow part hardly moves a median."""
     loop = session.loops.longest
     steady = loop.steady if loop.tokens is None else loop.tokens
     rate = Loop.samples_per_second if loop.tokens is None else Loop.tokens_per_second
-    windows, own = steady.windows, rate(loop)
-    together = session.trainers.together(loop, rate)
-    if own is None or together is None or len(windows) < LEAST_WINDOWS:
+    windows, rank_rate = steady.windows, rate(loop)
+    run_rate = session.trainers.together(loop, rate)
+    if rank_rate is None or run_rate is None or len(windows) < LEAST_WINDOWS:
         return None
     usual = median(samples / time_us * 1e6 for samples, time_us in windows)
-    return usual * together.mean / own.mean if own.mean else None
+    return usual * run_rate.mean / rank_rate.mean if rank_rate.mean else None
 
 
 def gpus_of_run(session: Session) -> set[int]:
-    """Return NVML's numbers of the GPUs that a run uses; all of a machine without a run."""
+    """Return NVML's numbers of the GPUs that the run uses; all GPUs for a machine recording."""
     if session.header.is_machine_recording:
         return {gpu.index for gpu in session.facts.gpus or ()}
-    here = {number for number, one in session.trainers.known.items() if one.host is None}
-    loops = [loops for number, loops in session.trainers.loops.items() if number in here]
+    trainers = session.trainers
+    local = {number for number, trainer in trainers.known.items() if trainer.host is None}
+    loops = [loops for number, loops in trainers.loops.items() if number in local]
     models = [loop.now.model for loop in (session.loops, *loops)]
     rows = session.machine.latest.processes if session.machine.latest is not None else None
     held = {index for row in rows or () if row.of_run for index in row.gpus}
     return held.union(*(model.gpus for model in models if model is not None))
 
 
-def _gpus(known: Known) -> Iterator[Cause]:
-    session, now, settings = known.session, known.now, known.settings
+def _gpus(inputs: RuleInputs) -> Iterator[Cause]:
+    session, now, settings = inputs.session, inputs.now, inputs.settings
     latest = session.machine.latest
     overdue_s = max(_OVERDUE_S, _OVERDUE_SAMPLES * session.machine.interval_s)
     if latest is None or now - latest.t > overdue_s * SECOND_NS:
         return
-    alerted = {index for _, index in known.before if index is not None}
+    alerted = {index for _, index in inputs.before if index is not None}
     rows = {gpu.index: gpu for gpu in latest.gpus or ()}
     for index in sorted(gpus_of_run(session) | alerted):
         row = rows.get(index)
@@ -338,27 +337,27 @@ def _gpus(known: Known) -> Iterator[Cause]:
         yield Cause(
             AlertEvent.GPU_HOT,
             None if row.throttle is None else not HEAT.keys().isdisjoint(row.throttle),
-            f"GPU {index} has been slowed by heat for {lasted(settings.gpu_hot_s)}",
+            f"GPU {index} has been slowed by heat for {duration_text(settings.gpu_hot_s)}",
             f"GPU {index} is no longer slowed by heat",
             tuple(filter(None, (temperature, clock))),
             settings.gpu_hot_s,
             index,
         )
         if not session.header.is_machine_recording:
-            yield _idle(row, known)
+            yield _idle(row, inputs)
         if row.xid_errors is not None:
-            yield _error(row, known)
+            yield _error(row, inputs)
 
 
-def _idle(row: Gpu, known: Known) -> Cause:
-    busy_pct, index, settings = row.utilization_pct, row.index, known.settings
-    is_on = known.state(AlertEvent.GPU_IDLE, index).is_on
+def _idle(row: Gpu, inputs: RuleInputs) -> Cause:
+    busy_pct, index, settings = row.utilization_pct, row.index, inputs.settings
+    is_on = inputs.state(AlertEvent.GPU_IDLE, index).is_on
     memory = row.memory_used_mib
     in_use = "" if memory is None else f"{memory / 1024:.1f} GiB in use"
     return Cause(
         AlertEvent.GPU_IDLE,
         None if busy_pct is None else is_below(busy_pct, settings.gpu_idle_pct, is_on),
-        f"GPU {index} has been idle for {lasted(settings.gpu_idle_s)}",
+        f"GPU {index} has been idle for {duration_text(settings.gpu_idle_s)}",
         f"GPU {index} is used again",
         tuple(filter(None, (f"{busy_pct or 0} % busy", in_use))),
         settings.gpu_idle_s,
@@ -366,10 +365,10 @@ def _idle(row: Gpu, known: Known) -> Cause:
     )
 
 
-def _error(row: Gpu, known: Known) -> Cause:
-    """Return whether the driver has reported an error since the last look."""
+def _error(row: Gpu, inputs: RuleInputs) -> Cause:
+    """Return the cause that the driver has reported an error since the last update."""
     count, index, event = row.xid_errors or 0, row.index, AlertEvent.GPU_ERROR
-    newer = count > (known.state(event, index).usual or 0)
+    newer = count > (inputs.state(event, index).usual or 0)
     text = f"GPU {index}: {xid_text(row.xids[-1])}" if row.xids else ""
     none_more = f"GPU {index} reports no more errors"
     figures = tuple(filter(None, [_counted(count, "error")]))
@@ -385,11 +384,11 @@ def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings)
     return Cause(AlertEvent.GPU_LOST, evidence is not None, text, again, (), lasts_s, index)
 
 
-def _disk(known: Known) -> Iterator[Cause]:
-    settings, (total, _, free) = known.settings, known.disk or (0, 0, 0)
+def _disk(inputs: RuleInputs) -> Iterator[Cause]:
+    settings, (total, _, free) = inputs.settings, inputs.disk or (0, 0, 0)
     if not total:
         return
-    is_on = known.state(AlertEvent.DISK).is_on
+    is_on = inputs.state(AlertEvent.DISK).is_on
     left_pct, left_gib = 100 * free / total, free / GIB
     holds = is_below(left_pct, settings.disk_pct, is_on)
     holds = holds or is_below(left_gib, settings.disk_gib, is_on)
@@ -403,17 +402,17 @@ def _disk(known: Known) -> Iterator[Cause]:
 
 
 FULL_WITHIN = 100
-"""How many more epochs count of a run whose number of epochs is not known."""
+"""Epochs that a run may still have if its number of epochs is unknown."""
 
 
-def _memory(known: Known) -> Iterator[Cause]:
-    """See GPU memory that would be full before the last epoch has ended."""
-    session = known.session
+def _memory(inputs: RuleInputs) -> Iterator[Cause]:
+    """Yield whether growing memory will fill the GPU before the last epoch ends."""
+    session = inputs.session
     use, epochs = session.memory_use, session.model.epochs_in_all if session.model else None
     growth = use.growth
     if use.newest is None:
         return
-    left = FULL_WITHIN if epochs is None else max(0, epochs - session.counts[0])
+    epochs_left = FULL_WITHIN if epochs is None else max(0, epochs - session.counts[0])
     full_in = None if growth is None else growth.full_in
     text, figures = "", tuple[str, ...]()
     if growth is not None and full_in is not None:
@@ -424,21 +423,21 @@ def _memory(known: Known) -> Iterator[Cause]:
         figures = (f"peak {amount(use.newest.peak_mib)}{of}",)
     yield Cause(
         AlertEvent.MEMORY,
-        full_in is not None and full_in < left,
+        full_in is not None and full_in < epochs_left,
         text,
         "GPU memory no longer grows so that it would be full",
         figures,
     )
 
 
-_RULES: tuple[Callable[[Known], Iterator[Cause]], ...] = (
+_RULES: tuple[Callable[[RuleInputs], Iterator[Cause]], ...] = (
     *(_nan, _stalled, _slower, _gpus, _disk, _memory),
 )
 
 
 def host_cause(host: str, problem: str | None, settings: AlertSettings) -> Cause:
-    """Return what is seen of a watched host: why it can't be reached, None where it can."""
-    lost = f"{host} has been lost for {lasted(settings.host_lost_s)}"
+    """Return the cause of a watched host's alert; `problem` says why it can't be reached, if so."""
+    lost = f"{host} has been lost for {duration_text(settings.host_lost_s)}"
     text = f"{lost}: {problem}" if problem else lost
     again, lasts_s = f"{host} answers again", settings.host_lost_s
     return Cause(AlertEvent.HOST_LOST, problem is not None, text, again, (), lasts_s)

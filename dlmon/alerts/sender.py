@@ -1,4 +1,4 @@
-"""Send messages, apart from all else: each address has a thread, which nothing waits for."""
+"""Send messages: each address has a thread of its own, so that a slow one delays nothing."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from dlmon.alerts.message import Message, payload_of, request_of, text_of, title
 
 MOST_WAITING = 100
 EVERY_S = 60.0
-"""A session sends one message in this time; the next one sums up what came meanwhile."""
+"""A session sends one message in this time; the next holds all that came meanwhile."""
 CLOSE_S = 10.0
-"""How much longer a session may take for what waits as it ends."""
+"""The time that a session that ends waits for unsent messages."""
 PAUSES_S = (1.0, 5.0)
-"""Before the second try, and before the third."""
+"""The pauses before the second and the third try."""
 ANSWER_S = 5.0
 _LOOK_S = 0.05
 COMMAND_S = 10.0
 
 Deliver = Callable[[Message, float], str | None]
-"""Sends a message within a number of seconds; returns why it could not, without the address."""
+"""Sends a message within a number of seconds; returns why not, if so, without the address."""
 
 
 class Destination(NamedTuple):
-    """Where messages go.
+    """A receiver of messages.
 
     Attributes:
-        name: what may be said of it: nothing that could be a secret.
-        deliver: sends one there.
-        pauses_s: how long to wait before each other try.
-        answer_s: how long one try may take.
+        name: its name, without secrets.
+        deliver: sends a message to it.
+        pauses_s: the pause before each further try.
+        answer_s: the time limit of one try.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Destination(NamedTuple):
 
 
 def destinations_of(settings: AlertSettings) -> list[Destination]:
-    """Return every destination that the settings name."""
+    """Return the destinations in the settings."""
     destinations = []
     for text in settings.url:
         address = address_of(text, here=False)
@@ -72,9 +72,9 @@ _NO_ANSWER = "it does not answer in time"
 
 
 class _InTime:
-    """Gives up a try whose time is over, whatever it waits for: a name, a handshake, one more byte.
+    """Abandons a try after its time limit, even one that blocks in a name lookup or a handshake.
 
-    A server that holds one open gets no other before that has ended.
+    While an abandoned try still runs, no other is started.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -94,7 +94,7 @@ class _InTime:
 
 
 class SendQueue:
-    """Messages to one destination, one after another, by a thread of its own."""
+    """The messages that wait for one destination, and the thread that sends them."""
 
     def __init__(
         self, destination: Destination, failed: Callable[[str], None], every_s: float = EVERY_S
@@ -110,7 +110,7 @@ class SendQueue:
         self._thread: threading.Thread | None = None
 
     def put(self, message: Message) -> None:
-        """Have a message sent; of too many that wait, the oldest are only counted."""
+        """Queue a message; beyond `MOST_WAITING`, the oldest are dropped and counted."""
         with self._changed:
             self._waiting.append(message)
             if len(self._waiting) > MOST_WAITING:
@@ -122,14 +122,14 @@ class SendQueue:
                 self._thread.start()
 
     def close(self) -> None:
-        """Send what waits at once, and nothing after that."""
+        """Send the waiting messages at once, then end the thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is sent."""
+        """True once the thread has ended, or if it never started."""
         return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -148,13 +148,13 @@ class SendQueue:
                 self._failed(f"an alert could not be sent to {self._destination.name}: {why}")
 
     def _wait_s(self) -> float | None:
-        """Return how long nothing is to be done; None for as long as nothing changes."""
+        """Return the seconds until something is to be sent; None if nothing waits."""
         if self._is_closed:
             return 0.0
         return max(0.0, self._next_at - time.monotonic()) if self._waiting else None
 
     def _try(self, payload: Message) -> str | None:
-        """Send a message, in as many tries as it takes; return why that was in vain."""
+        """Send a message, trying again after each pause; return why it failed, if so."""
         why = None
         for pause_s in (0.0, *self._destination.pauses_s):
             with self._changed:
@@ -167,28 +167,28 @@ class SendQueue:
 
 
 class Sender:
-    """Sends messages to every destination that the settings name.
+    """Sends messages to every destination in the settings.
 
     Args:
-        settings: where to.
-        failed: is called, by another thread, with a sentence where a message could not be sent.
+        settings: the destinations.
+        failed: called from another thread, with a sentence, if a message could not be sent.
     """
 
     def __init__(self, settings: AlertSettings, failed: Callable[[str], None]) -> None:
         self._queues = [SendQueue(destination, failed) for destination in destinations_of(settings)]
 
     def put(self, message: Message) -> None:
-        """Have a message sent, at once or with the next ones; never wait for it."""
+        """Queue a message for every destination; doesn't block."""
         for queue in self._queues:
             queue.put(message)
 
     def close(self) -> None:
-        """Send what waits; `is_done` says whether that is over."""
+        """Start to send all waiting messages; `is_done` says when they are sent."""
         for queue in self._queues:
             queue.close()
 
     async def finish(self, hurry: asyncio.Event | None = None) -> bool:
-        """Send what waits, for a while, or until somebody is in a hurry; return whether all was."""
+        """Send all waiting messages within `CLOSE_S`, or until `hurry`; return whether all were."""
         self.close()
         end_at = time.monotonic() + CLOSE_S
         while not self.is_done and time.monotonic() < end_at:
@@ -205,12 +205,12 @@ class Sender:
 # ---- by HTTP ----
 
 LASTING = "it refuses"
-"""How a reason begins for which another try is in vain."""
+"""The beginning of a reason that makes another try useless."""
 _TRIED_AGAIN = (408, 425, 429)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects alone: what is sent is for the address that was given."""
+    """Follows no redirect: messages go only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -224,7 +224,7 @@ def _post(address: Address, payload: Message, timeout_s: float) -> str | None:
     headers["User-Agent"] = "dlmon"
     try:
         request = urllib.request.Request(url, body, headers, method="POST")
-        # The status says all: not a byte of what follows is read.
+        # The status is enough; the body is not read.
         with _OPENER.open(request, timeout=timeout_s):
             return None
     except urllib.error.HTTPError as error:
@@ -238,7 +238,7 @@ def _post(address: Address, payload: Message, timeout_s: float) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Say why a server could not be asked; what the error says itself may hold the address."""
+    """Return why a request failed; the error's own text may contain the address."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
         return _NO_ANSWER
@@ -262,25 +262,25 @@ def _notify(address: Address, payload: Message, timeout_s: float) -> str | None:
     service = apprise.Apprise()
     if not service.add(address.text):
         return f"{LASTING} it: apprise does not know such an address"
-    # Each service waits for a connection, and then for an answer.
-    for one in service:
-        one.socket_connect_timeout = one.socket_read_timeout = timeout_s / 2
+    # A plugin waits for a connection, and then for an answer.
+    for plugin in service:
+        plugin.socket_connect_timeout = plugin.socket_read_timeout = timeout_s / 2
     sent = service.notify(title=title_of(payload), body=text_of(payload))
     return None if sent else "apprise could not send it"
 
 
-# Whatever else collects our children, the shell says how the command ended.
-_AND_SAY = '"$@" >/dev/null 2>&1; echo $?'
+# The shell prints the exit code: other code of this process may reap our children first.
+_PRINT_EXIT_CODE = '"$@" >/dev/null 2>&1; echo $?'
 
 
 def _run(command: Sequence[str], payload: Message, timeout_s: float) -> str | None:
-    """Run a command with a message on its stdin, and end it once its time is over."""
+    """Run a command with a message on its stdin, and kill it after `timeout_s`."""
     with tempfile.TemporaryFile() as stdin:
         stdin.write(json.dumps(payload).encode())
         stdin.seek(0)
         try:
             process = subprocess.Popen(
-                ["/bin/sh", "-c", _AND_SAY, "sh", *command],
+                ["/bin/sh", "-c", _PRINT_EXIT_CODE, "sh", *command],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -289,11 +289,11 @@ def _run(command: Sequence[str], payload: Message, timeout_s: float) -> str | No
         except (OSError, ValueError) as error:
             return f"it can't be started ({type(error).__name__})"
     assert process.stdout is not None
-    with process.stdout as said:
-        if not select.select([said], [], [], timeout_s)[0]:
+    with process.stdout as stdout:
+        if not select.select([stdout], [], [], timeout_s)[0]:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             return f"it did not end within {timeout_s:.0f} s"
-        code = said.read(16).strip().decode("ascii", "replace")
+        code = stdout.read(16).strip().decode("ascii", "replace")
     process.wait()
     return None if code == "0" else f"it ended with exit code {code or 'unknown'}"

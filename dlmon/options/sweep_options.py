@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.alerts.alert_settings import AlertSettings
-from dlmon.alerts.dispatch import of_runs, tell_end
+from dlmon.alerts.dispatch import send_sweep_alert, settings_of_runs
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.jobs import make_job
@@ -139,7 +139,7 @@ def job_of(
     """Return the job of a combination's runs, which have the name of the sweep."""
     workload = WORKLOADS[combination.workload]
     options = replace(run_options(plan, combination), name=read_label(sweep).name)
-    run_alerts = None if alerts is None else of_runs(alerts)
+    run_alerts = None if alerts is None else settings_of_runs(alerts)
     return make_job(workload, log_directory_of(sweep), options, run_alerts)
 
 
@@ -196,7 +196,7 @@ async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
     statuses = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
     counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
     name, took_s = read_label(writer.path).name, time.time() - writer.header.wall
-    return await tell_end(alerts, writer.header.id, name, took_s, counts)
+    return await send_sweep_alert(alerts, writer.header.id, name, took_s, counts)
 
 
 def _make_host(name: str | None) -> SweepHost:

@@ -131,7 +131,7 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
         for host in hosts:
             if alerts is not None:
                 is_fine = host.connection.is_up or host.connection.has_ended
-                alerts.look(host.name, is_fine, host.connection.problem)
+                alerts.update(host.name, is_fine, host.connection.problem)
             if host.state == HostState.CONNECTING:
                 continue
             problem = None if host.state == HostState.CONNECTED else host.connection.problem

@@ -555,7 +555,7 @@ class Supervisor:
         if self._writer.retry():
             self._report_lost_lines()
         if self._alerts is not None:
-            self._alerts.look()
+            self._alerts.update()
 
     def _read_kernel_kills(self) -> None:
         if self._workload.pid is not None:

@@ -333,7 +333,7 @@ class HostsScreen(CardsScreen):
         if self._alerts is not None:
             for host in self._hosts:
                 is_fine = host.connection.is_up or host.connection.has_ended
-                self._alerts.look(host.name, is_fine, host.connection.problem)
+                self._alerts.update(host.name, is_fine, host.connection.problem)
             for failure in self._alerts.failures():
                 self.notify(failure, severity="warning", markup=False)
         super().timer_fired()

@@ -7,7 +7,7 @@ from fakes.hook import Hook
 from fakes.sessions import eventually
 
 from dlmon.alerts.alert_settings import EVENTS, AlertSettings
-from dlmon.alerts.dispatch import HostAlerts, of_runs, tell_end
+from dlmon.alerts.dispatch import HostAlerts, send_sweep_alert, settings_of_runs
 from dlmon.alerts.rules import RuleState, advance, host_cause
 
 
@@ -24,17 +24,17 @@ def settings(hook, **changes):
 
 def test_a_host_that_is_lost_is_told_once_with_the_reason(hook):
     alerts = HostAlerts(settings(hook))
-    alerts.look("gpu1", False, None)
+    alerts.update("gpu1", False, None)
     for _ in range(3):
-        alerts.look("gpu1", False, "gpu1 does not answer")
+        alerts.update("gpu1", False, "gpu1 does not answer")
     eventually(lambda: hook.bodies, "the message")
-    alerts.look("gpu1", True, None)
+    alerts.update("gpu1", True, None)
     (body,) = hook.bodies
     assert (body["event"], body["host"], body["session"]) == ("host_lost", "gpu1", None)
     assert body["text"].endswith("gpu1 does not answer")
     assert alerts.failures() == []
     hook.answers, said = [404], []
-    alerts.look("gpu2", False, "gpu2 does not answer")
+    alerts.update("gpu2", False, "gpu2 does not answer")
     eventually(lambda: said.extend(alerts.failures()) or said, "the failure")
     assert said == ["an alert could not be sent to 127.0.0.1: it refuses it (HTTP 404)"]
     assert alerts.failures() == []
@@ -58,7 +58,7 @@ def test_a_host_is_lost_after_a_minute_without_an_answer():
 def test_the_end_of_a_sweep_is_told_with_what_its_runs_came_to(hook):
     def tell(told_of):
         runs = "3 completed, 1 failed"
-        return asyncio.run(tell_end(told_of, "20261120-sweep", "mine", 7500, runs))
+        return asyncio.run(send_sweep_alert(told_of, "20261120-sweep", "mine", 7500, runs))
 
     assert tell(AlertSettings(url=(hook.url,))) is None
     (body,) = hook.bodies
@@ -69,10 +69,12 @@ def test_the_end_of_a_sweep_is_told_with_what_its_runs_came_to(hook):
     assert "HTTP 404" in tell(AlertSettings(url=(hook.url,)))
     assert tell(AlertSettings(url=(hook.url,), events=("failed",))) is None
     # Its runs tell all but their end.
-    assert set(of_runs(AlertSettings(url=(hook.url,))).events) == set(EVENTS) - {"finished"}
+    assert set(settings_of_runs(AlertSettings(url=(hook.url,))).events) == set(EVENTS) - {
+        "finished"
+    }
 
 
 def test_nobody_is_told_of_hosts_who_does_not_ask_for_that(hook):
     alerts = HostAlerts(settings(hook, events=("finished",)))
-    alerts.look("gpu1", False, "gpu1 does not answer")
+    alerts.update("gpu1", False, "gpu1 does not answer")
     assert alerts._states == {}

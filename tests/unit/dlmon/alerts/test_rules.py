@@ -12,12 +12,12 @@ from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.rules import (
     GIB,
     Cause,
-    Known,
+    RuleInputs,
     RuleState,
     advance,
-    lasted,
-    look,
-    of_result,
+    alerts_of_end,
+    duration_text,
+    evaluate,
 )
 from dlmon.records import (
     Alert,
@@ -114,7 +114,7 @@ def slower(shares_pct):
         count = round(S / 1000 / dt_us)
         session.fold(Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count))
         end, step = end + dt_us * count * 1000, step + count
-        states, more = look(Known(session, end, SETTINGS, states))
+        states, more = evaluate(RuleInputs(session, end, SETTINGS, states))
         alerts += more
     return [one for one in alerts if one.event is AlertEvent.SLOWER]
 
@@ -143,16 +143,16 @@ def training(seconds, *more):
 
 
 def events(session, at_s, settings=SETTINGS, states=None, disk=None):
-    known = Known(session, BEGAN + round(at_s * S), settings, states or {}, disk)
-    states, alerts = look(known)
+    known = RuleInputs(session, BEGAN + round(at_s * S), settings, states or {}, disk)
+    states, alerts = evaluate(known)
     return [alert.event.value for alert in alerts], states
 
 
 def test_a_run_stalls_once_no_batch_has_ended_for_a_minute_or_ten_steps():
     session = training(20)
     assert events(session, 79)[0] == []
-    known = Known(session, BEGAN + 81 * S, SETTINGS)
-    _, (alert,) = look(known)
+    known = RuleInputs(session, BEGAN + 81 * S, SETTINGS)
+    _, (alert,) = evaluate(known)
     assert (alert.event, alert.text) == (AlertEvent.STALLED, "No batch for 61 s")
     assert alert.since == BEGAN + 20 * S
     assert alert.figures == ("epoch 1, after step 200", "a step usually takes 100 ms")
@@ -212,7 +212,7 @@ def test_texts_that_get_longer_are_not_slower_and_are_told_by_their_tokens():
         batches = Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count, tokens=tokens)
         session.fold(batches)
         end, step = end + S, step + count
-        states, more = look(Known(session, end, SETTINGS, states))
+        states, more = evaluate(RuleInputs(session, end, SETTINGS, states))
         alerts += [(second, one) for one in more if one.event is AlertEvent.SLOWER]
     [(second, alert)] = alerts
     assert 600 + SETTINGS.slower_s <= second <= 620 + SETTINGS.slower_s
@@ -282,7 +282,7 @@ def test_an_error_of_a_gpu_is_told_with_what_its_maker_means_by_it():
     session = training(20)
     gpu = replace(FAULTY, xid_errors=3)
     session.fold(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(gpu,)))
-    _, (alert,) = look(Known(session, session.last_t, SETTINGS))
+    _, (alert,) = evaluate(RuleInputs(session, session.last_t, SETTINGS))
     assert (alert.text, alert.figures) == (
         "GPU 0: Xid 79: it has fallen off the bus",
         ("3 errors",),
@@ -307,7 +307,7 @@ def test_a_recording_tells_of_every_gpu_but_of_none_that_it_is_idle():
         for gpu in session.facts.gpus
     )
     session.fold(Machine(session.last_t + S, HEADER.wall, gpus=hot))
-    _, alerts = look(Known(session, session.last_t, settings))
+    _, alerts = evaluate(RuleInputs(session, session.last_t, settings))
     assert {(alert.event.value, alert.gpu) for alert in alerts} == {
         ("gpu_hot", gpu.index) for gpu in hot
     }
@@ -347,7 +347,7 @@ def ended(**changes):
     session = training(20)
     result = replace(recorded_session(status="completed")[-1], **changes)
     assert isinstance(result, Result)
-    return of_result(session, result, BEGAN + 300 * S, SETTINGS)
+    return alerts_of_end(session, result, BEGAN + 300 * S, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_the_end_of_a_run_is_told_with_why(changes, told):
     ("seconds", "words"), [(41, "41 s"), (119, "119 s"), (780, "13 min"), (7500, "2 h 5 min")]
 )
 def test_how_long_something_lasted_is_written_short(seconds, words):
-    assert lasted(seconds) == words
+    assert duration_text(seconds) == words
 
 
 # ---- what a session shows of them ----

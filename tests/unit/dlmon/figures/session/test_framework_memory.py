@@ -12,8 +12,8 @@ from fakes.scripts import SECOND, script_session
 from fakes.sections import said
 
 from dlmon.alerts.alert_settings import AlertSettings
-from dlmon.alerts.rules import Known
-from dlmon.alerts.rules import look as alerts_at
+from dlmon.alerts.rules import RuleInputs
+from dlmon.alerts.rules import evaluate as alerts_at
 from dlmon.figures.report.curves import curves_of
 from dlmon.figures.report.report import make_report
 from dlmon.figures.session.framework_memory import memory_numbers
@@ -212,7 +212,7 @@ def test_a_leak_is_told_that_would_fill_the_gpu_before_the_end(
     epochs: int, asked: int | None, is_told: bool
 ) -> None:
     session, t = leaking(epochs, asked)
-    _, alerts = alerts_at(Known(session, t, AlertSettings(events=("memory",))))
+    _, alerts = alerts_at(RuleInputs(session, t, AlertSettings(events=("memory",))))
     assert [alert.text for alert in alerts] == [
         "The peak of GPU memory grows 500 MiB per epoch: full in about 9 epochs"
     ] * is_told

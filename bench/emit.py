@@ -125,7 +125,7 @@ def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     from dlmon.instrument.fit_report import FitPlan
     from workloads.callbacks import reporting_callback
-    from workloads.data.dataset import Feed
+    from workloads.data.feed import Feed
 
     class Empty(keras.callbacks.Callback):  # type: ignore[misc]
         """Does nothing at the end of a batch."""

@@ -18,7 +18,7 @@ from workloads.minimum_time import MinimumTime
 
 if TYPE_CHECKING:
     # It imports NumPy, which sizes its thread pool on import.
-    from workloads.data.dataset import Feed
+    from workloads.data.feed import Feed
 
 
 class Stopped(BaseException):

@@ -19,7 +19,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from dlmon.cli.main import COMPLETE_VARIABLE
+from dlmon.cli.shared import COMPLETE_VARIABLE
 
 _PROGRAM = "dlmon"
 # After KEY= a value follows, and no blank.

@@ -14,14 +14,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from dlmon.cli.shared import open_terminal_ui, user_errors
+from dlmon.cli.shared import COMPLETE_VARIABLE, open_terminal_ui, user_errors
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRONG_ARGUMENTS
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
-
-COMPLETE_VARIABLE = "_DLMON_COMPLETE"
-"""What the environment has where a shell asks how a word could go on."""
 
 # A word of a command line can have 128 kB, all of them 2 MB.
 _LONGEST_ERROR = 2_000

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dlmon.options.run_options import RunOptions
     from workloads.catalog import Workload
 
+COMPLETE_VARIABLE = "_DLMON_COMPLETE"
+"""The environment variable with which a shell asks how to complete a word."""
+
 Answer = TypeVar("Answer")
 
 

@@ -84,7 +84,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
     from dlmon.remote.connection import connected
     from dlmon.remote.host_requests import launch_remote
     from dlmon.remote.session_follower import follow_remote
-    from dlmon.render.queue import QueueLines, say_left_in_queue
+    from dlmon.render.queue_lines import QueueLines, say_left_in_queue
 
     async with connected(start.host) as connection:
         meant, where = start.session, location_options(start.log_dir, start.host)

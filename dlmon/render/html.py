@@ -15,7 +15,8 @@ from dlmon.figures.report.curves import chart_json
 from dlmon.figures.report.report import Report
 from dlmon.figures.report.sections import Bar, Bars
 from dlmon.figures.value_axis import bar_lengths
-from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
+from dlmon.render.charts import svg_of, templates, text_of_file
+from dlmon.render.plot import draw_sweep
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "templates/report.js")
 _STYLES = ("uplot/uPlot.min.css", "templates/chart.css", "templates/report.css")

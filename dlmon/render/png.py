@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dlmon.render.charts import Plot
+from dlmon.render.plot import Plot
 
 _SIZE_INCHES, _DOTS_PER_INCH = (9, 3.2), 160
 # Those of the pictures as SVG.

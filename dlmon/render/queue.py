@@ -1,72 +1,22 @@
-"""Show a session of Slurm's without the screen: a line whenever it stands otherwise, then its own.
+"""Follow a session of Slurm's from the queue to its end, without a screen.
 
-What Slurm restarts is another session, which is followed too.
+A session that Slurm starts again is followed too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from rich.text import Text
-
 from dlmon.exit_codes import FAILED
-from dlmon.figures import units
-from dlmon.figures.session.slurm_queue import queued_text
 from dlmon.log.folder import id_of, location_options
 from dlmon.log.submitted import read_submitted
-from dlmon.records.sanitize import clean
-from dlmon.render.console import line_console, print_error
+from dlmon.render.console import print_error
 from dlmon.render.follow import follow_to_end
+from dlmon.render.queue_lines import QueueLines, say_left_in_queue, wait_for_log
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.job_follower import WaitingSession, follow_session, next_session
-from dlmon.slurm.queue import Queued
 from dlmon.system.signals import done_or_signalled
-
-POLL_S = 0.25
-
-
-async def wait_for_log(waiting: WaitingSession, show: Callable[[Queued], None]) -> Path | None:
-    """Wait until a session's log begins, and return it; None where it never will."""
-    while True:
-        log = waiting.poll()
-        if log is not None or waiting.failure is not None:
-            return log
-        show(waiting.queued)
-        await asyncio.sleep(POLL_S)
-
-
-def text_of(queued: Queued) -> str:
-    """Say how the job of a session stands that has no log yet."""
-    return clean(queued_text(queued.number, queued.job, queued.problem, time.time()))
-
-
-class QueueLines:
-    """Prints how the job of a session stands, whenever that has changed; nothing as JSON."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._console, self._as_json = line_console(), as_json
-        self.shown = ""
-        """What was said last; empty of a session that did not have to wait."""
-
-    def show(self, queued: Queued) -> None:
-        text = text_of(queued)
-        if text == self.shown:
-            return
-        self.shown = text
-        if not self._as_json:
-            self._console.print(Text(f"{units.time_of_day(time.time())}  {text}"))
-            self._console.file.flush()
-
-
-def say_left_in_queue(session: str, where: str) -> None:
-    """Say that the job of a session stays in the queue, and how to come back to it."""
-    print_error(
-        f"it stays in the queue; dlmon attach{where} {session} shows it, "
-        f"dlmon stop{where} {session} takes it out"
-    )
 
 
 def follow_in_slurm(

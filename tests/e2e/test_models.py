@@ -49,7 +49,8 @@ def _frameworks():
 
     from workloads import attention
     from workloads.data import batches
-    from workloads.data.dataset import Data, Feed
+    from workloads.data.dataset import Data
+    from workloads.data.feed import Feed
     from workloads.data.load import DATASETS, load
 
 

@@ -133,7 +133,7 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
     Where it never will, why not is shown, and None is returned.
     """
     from dlmon.log.submitted import read_submitted
-    from dlmon.render.queue import wait_for_log
+    from dlmon.render.queue_lines import wait_for_log
     from dlmon.slurm.job_follower import WaitingSession
 
     submitted = read_submitted(entry.path)
@@ -155,7 +155,7 @@ def show_queue(
     waiting: StartingScreen, what: str, cancel: Callable[[], object]
 ) -> Callable[[Queued], None]:
     """Return what shows how a session stands in Slurm's queue, and offers to take it out."""
-    from dlmon.render.queue import text_of
+    from dlmon.render.queue_lines import text_of
 
     def show(queued: Queued) -> None:
         if waiting.take_out_of_queue is None:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.dataset import SEED, Feed
+from workloads.data.feed import SEED, Feed
 
 LARGEST_SHIFT = 0.1
 """A share of the height and of the width, in either direction."""

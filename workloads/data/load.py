@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.dataset import SEED, Data, DataError
+from workloads.data.dataset import Data, DataError
+from workloads.data.feed import SEED
 from workloads.data.text_sets import Imdb, Nietzsche, RepeatedTexts
 from workloads.failure import one_line
 

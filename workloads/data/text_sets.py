@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.data.dataset import SEED, Data, DataError
+from workloads.data.dataset import Data, DataError
+from workloads.data.feed import SEED
 
 WORDS = 20_000
 """The number of word ids: the most frequent words, after three special ids."""

@@ -14,7 +14,7 @@ from dlmon.instrument.fit_report import FitPlan
 from dlmon.instrument.fit_watch import FitWatch
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import Batches, Epoch
-from workloads.data.dataset import Feed
+from workloads.data.feed import Feed
 
 MS = 1_000_000
 

@@ -12,10 +12,11 @@ from dlmon.figures.report import session_report
 from dlmon.figures.report.report import make_report
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
-from dlmon.render.charts import draw_chart, svg_of
+from dlmon.render.charts import svg_of
 from dlmon.render.files import ReportError
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
+from dlmon.render.plot import draw_chart
 from dlmon.render.tidy import TABLES, csv_lines
 
 LARGEST_BYTES = 2_000_000

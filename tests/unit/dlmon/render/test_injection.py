@@ -12,9 +12,10 @@ from fakes.hostile_log import ATTACK, hostile_log
 from markdown_it import MarkdownIt
 
 from dlmon.figures.report.report import make_report
-from dlmon.render.charts import draw_chart, svg_of
+from dlmon.render.charts import svg_of
 from dlmon.render.html import html_of
 from dlmon.render.markdown import inline, markdown_of
+from dlmon.render.plot import draw_chart
 from dlmon.render.tidy import TABLES, csv_lines
 
 # What makes a spreadsheet compute.

@@ -1,0 +1,123 @@
+"""Pictures of a report without a format: axes, lines and marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from dlmon.figures import units
+from dlmon.figures.report.curves import Mark
+from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
+
+COLOURS = 6
+# Of short runs, each value of a metric is to be seen.
+MOST_DOTS = 60
+
+WIDTH, HEIGHT = 900, 300
+LEFT, RIGHT, TOP, BOTTOM = 56, 884, 34, 262
+_MOST_TICKS, _MOST_DECIMALS = 6, 6
+_MOST_TIMES = 8
+_SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
+# This share of a sweep's axis is left free at each end.
+_FREE = 0.04
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture in the units of what it shows, drawn as SVG and as PNG.
+
+    Attributes:
+        start, end: of the axis along the bottom, whose labels are `x_ticks`.
+        marks: moments on it.
+        most_dots: each value is to be seen of a line that has no more.
+    """
+
+    title: str
+    unit: str
+    start: float
+    end: float
+    x_ticks: tuple[tuple[float, str], ...]
+    bottom: float
+    top: float
+    lines: tuple[Line, ...]
+    marks: tuple[float, ...] = ()
+    most_dots: int = 0
+
+    @property
+    def y_ticks(self) -> list[tuple[float, str]]:
+        return ticks(self.bottom, self.top)
+
+    def colour(self, number: int) -> int:
+        """Return the colour of a line: that of its session where there are several."""
+        is_alone = len({line.session for line in self.lines}) == 1
+        return (number if is_alone else self.lines[number].session) % COLOURS
+
+    def x(self, value: float) -> float:
+        """Return where a value stands in the picture as SVG."""
+        share = (value - self.start) / (self.end - self.start)
+        return round(LEFT + (RIGHT - LEFT) * share, 1)
+
+    def y(self, value: float) -> float:
+        """Return the same of a value of the lines; what is beyond the scale stays at its end."""
+        share = min(1.0, max(0.0, (value - self.bottom) / (self.top - self.bottom)))
+        return round(BOTTOM - (BOTTOM - TOP) * share, 1)
+
+
+def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
+    """Draw lines over time, with the band from the least to the greatest behind each."""
+    highest = [value for line in chart.lines for value in line.high if is_drawn(value)]
+    span_s = chart.end_s or 1.0
+    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
+    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
+    return Plot(
+        title=chart.title,
+        unit=chart.unit,
+        start=0.0,
+        end=span_s,
+        x_ticks=tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s)),
+        bottom=chart.bottom,
+        top=nice_top(max(highest, default=0.0)) if chart.top is None else chart.top,
+        lines=chart.lines,
+        marks=tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s),
+        most_dots=MOST_DOTS if chart.metric else 0,
+    )
+
+
+def draw_sweep(chart: Chart) -> Plot:
+    """Draw what combinations took along the axis of what was varied."""
+    xs = [x for x, _ in chart.x_labels]
+    scale = math.log2 if is_doubling(xs) else float
+    place = {x: scale(x) for x in xs}
+    free = _FREE * (place[xs[-1]] - place[xs[0]]) or 0.5
+    values = [
+        value for line in chart.lines for value in (*line.mean, *line.high) if is_drawn(value)
+    ]
+    return Plot(
+        title=chart.title,
+        unit="",
+        start=place[xs[0]] - free,
+        end=place[xs[-1]] + free,
+        x_ticks=tuple((place[x], label) for x, label in chart.x_labels),
+        bottom=0.0,
+        top=nice_top(max(values, default=0.0)),
+        lines=tuple(replace(line, xs=tuple(place[x] for x in line.xs)) for line in chart.lines),
+        most_dots=len(xs),
+    )
+
+
+def ticks(bottom: float, top: float) -> list[tuple[float, str]]:
+    """Return round values of an axis, with as many digits as they need."""
+    step = nice_step((top - bottom) / _MOST_TICKS)
+    first, last = math.ceil(bottom / step - 1e-6), math.floor(top / step + 1e-6)
+    values = [number * step for number in range(first, last + 1)]
+    decimals = max(0, -math.floor(math.log10(step)))
+    is_plain = decimals < _MOST_DECIMALS and max(map(abs, values)) < 1e6
+    return [(v, f"{v:,.{decimals}f}" if is_plain else f"{v:.6g}") for v in values]
+
+
+def is_drawn(value: float | None) -> TypeGuard[float]:
+    """Return whether a value is known and finite."""
+    return value is not None and math.isfinite(value)

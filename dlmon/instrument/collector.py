@@ -59,6 +59,10 @@ def _end_of(batch: int | MeasuredBatch) -> int:
     return batch.end_ns if isinstance(batch, MeasuredBatch) else batch
 
 
+def _as_tuple(counts: int | tuple[int, ...] | None) -> Sequence[int | None]:
+    return counts if isinstance(counts, tuple) else (counts,)
+
+
 def _known_sum(values: Sequence[int | None]) -> int | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
@@ -188,8 +192,7 @@ class BatchCollector:
             elif isinstance(item, EpochChanged):
                 self._change_epoch(item)
             elif isinstance(item, MetricsRead):
-                metrics = item.record()
-                if metrics is not None:
+                if (metrics := item.record()) is not None:
                     self._records.append(metrics)
             elif isinstance(item, Interruption):
                 self._pack(finish=True)
@@ -208,12 +211,14 @@ class BatchCollector:
                     self._phase_t = max(self._phase_t, item.t)
                 self._pack()
                 last = self._records[-1] if self._records else None
-                joined_pause = None
-                if isinstance(item, NamedPause) and isinstance(last, NamedPause):
-                    joined_pause = joined(last, item)
-                if joined_pause is not None:
+                if (
+                    isinstance(item, NamedPause)
+                    and isinstance(last, NamedPause)
+                    and (pause := joined(last, item))
+                ):
+                    item = pause
                     self._records.pop()
-                self._records.append(joined_pause or item)
+                self._records.append(item)
         self._count(batches)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
@@ -330,15 +335,12 @@ class BatchCollector:
         batches.sort(key=_end_of)
         for batch in batches:
             if isinstance(batch, MeasuredBatch):
-                wait_ns = batch.wait_ns
-                sizes: Sequence[int | None]
-                sizes = batch.samples if isinstance(batch.samples, tuple) else (batch.samples,)
-                tokens = batch.tokens if isinstance(batch.tokens, tuple) else (batch.tokens,)
-                wait_us = None if wait_ns is None else wait_ns // 1000
-                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates, tokens)
+                sizes, tokens = _as_tuple(batch.samples), _as_tuple(batch.tokens)
+                wait_us = None if batch.wait_ns is None else batch.wait_ns // 1000
+                self._append(epoch, sizes, tokens, batch.end_ns, wait_us, batch.updates)
             else:
                 sizes, wait_us = self._take_sizes(epoch)
-                self._append(epoch, sizes, batch, wait_us, tokens=_tokens_of(epoch, sizes))
+                self._append(epoch, sizes, _tokens_of(epoch, sizes), batch, wait_us)
 
     def _take_sizes(self, epoch: EpochStart) -> tuple[Sequence[int | None], int | None]:
         """Return the samples of the batches of one hook, and the time that the device waited.
@@ -362,10 +364,10 @@ class BatchCollector:
         self,
         epoch: EpochStart,
         sizes: Sequence[int | None],
+        tokens: Sequence[int | None],
         end_ns: int,
         wait_us: int | None,
         updates: int | None = None,
-        tokens: Sequence[int | None] = (),
     ) -> None:
         """Add batches that ended together."""
         count = len(sizes)
@@ -392,11 +394,7 @@ class BatchCollector:
             self._compiling = False
             self._records.append(Phase(t=end_us * 1000, name=epoch.phase))
             self._phase = epoch.phase
-        if count == 1:
-            self._dt_us.append(took_us)
-        else:
-            for part in range(count):
-                self._dt_us.append(took_us * (part + 1) // count - took_us * part // count)
+        self._dt_us += (took_us * (n + 1) // count - took_us * n // count for n in range(count))
         self._next += count
         self._last_us = end_us
 
@@ -408,79 +406,67 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
+        opening_us = self._opening_us if self._first == epoch.skipped else None
         if self._batches_kept < KEPT_BATCHES or self._is_profiled:
-            self._count_steady(epoch)
-            self._keep_times(epoch)
+            self._records.append(self._with_times(epoch, opening_us))
+            self._batches_kept += len(self._dt_us)
         elif finish or self._last_us - self._first_end_us >= SUMMARY_US:
-            self._count_steady(epoch)
-            self._summarise(epoch)
-
-    def _keep_times(self, epoch: EpochStart) -> None:
-        self._records.append(
-            Batches(
-                epoch=epoch.epoch,
+            self._records.append(self._summary(epoch, opening_us))
+        else:
+            return
+        if not self._is_profiled:
+            picked = self.steady.pick(
+                _of_each(self._sizes),
+                self._dt_us,
+                opening=epoch.capped and self._first == 0,
+                opening_us=opening_us,
+                per_execution=epoch.stride,
                 first=self._first,
-                samples=_of_each(self._sizes),
-                t=self._first_end_us * 1000,
-                dt_us=tuple(self._dt_us),
-                opening_us=self._opening_us if self._first == epoch.skipped else None,
-                per_execution=epoch.stride if epoch.stride > 1 else None,
-                wait_us=self._wait_us,
-                updates=_updates_of(self._updates),
-                profiled=self._is_profiled or None,
-                tokens=_of_each(self._tokens),
             )
-        )
-        self._batches_kept += len(self._dt_us)
-        self._forget_batches()
+            self.steady_us += sum(picked.dt_us)
+        self._last_steps.extend(self._dt_us[-LAST_STEPS:])
+        self._dt_us, self._sizes, self._tokens, self._updates = [], [], [], []
+        self._wait_us = None
 
-    def _summarise(self, epoch: EpochStart) -> None:
-        """Make one summary of the batches.
+    def _with_times(self, epoch: EpochStart, opening_us: int | None) -> Batches:
+        return Batches(
+            epoch=epoch.epoch,
+            first=self._first,
+            samples=_of_each(self._sizes),
+            t=self._first_end_us * 1000,
+            dt_us=tuple(self._dt_us),
+            opening_us=opening_us,
+            per_execution=epoch.stride if epoch.stride > 1 else None,
+            wait_us=self._wait_us,
+            updates=_updates_of(self._updates),
+            profiled=self._is_profiled or None,
+            tokens=_of_each(self._tokens),
+        )
+
+    def _summary(self, epoch: EpochStart, opening_us: int | None) -> BatchSummary:
+        """Return a summary of the batches.
 
         In a capped epoch the first execution includes the opening, so it is no stalled step.
         """
         dt_us = self._dt_us
         self._summarised.add(Counter(dt_us))
-        is_first = self._first == epoch.skipped
-        first_us = dt_us[: epoch.stride] if is_first else []
+        first_us = dt_us[: epoch.stride] if self._first == epoch.skipped else []
         limit_us = STALL_FACTOR * self._summarised.quantile(0.5)
         steps_us = dt_us[len(first_us) :] if epoch.capped else dt_us
-        self._records.append(
-            BatchSummary(
-                epoch=epoch.epoch,
-                first=self._first,
-                count=len(dt_us),
-                samples=_added(0, self._sizes),
-                t=self._first_end_us * 1000,
-                t_last=self._last_us * 1000,
-                time_us=sum(dt_us),
-                step_us=step_quantiles(dt_us),
-                stalls=sum(took_us > limit_us for took_us in steps_us),
-                opening_us=self._opening_us if is_first else None,
-                first_us=sum(first_us) if first_us else None,
-                first_steps=len(first_us) if len(first_us) > 1 else None,
-                wait_us=self._wait_us,
-                updates=_known_sum(self._updates),
-                tokens=_added(0, self._tokens),
-            )
+        return BatchSummary(
+            epoch=epoch.epoch,
+            first=self._first,
+            count=len(dt_us),
+            samples=_added(0, self._sizes),
+            t=self._first_end_us * 1000,
+            t_last=self._last_us * 1000,
+            time_us=sum(dt_us),
+            step_us=step_quantiles(dt_us),
+            stalls=sum(took_us > limit_us for took_us in steps_us),
+            opening_us=opening_us,
+            first_us=sum(first_us) if first_us else None,
+            first_steps=len(first_us) if len(first_us) > 1 else None,
+            wait_us=self._wait_us,
+            updates=_known_sum(self._updates),
+            tokens=_added(0, self._tokens),
         )
-        self._forget_batches()
-
-    def _forget_batches(self) -> None:
-        self._last_steps.extend(self._dt_us[-LAST_STEPS:])
-        self._dt_us, self._sizes, self._updates, self._wait_us = [], [], [], None
-        self._tokens = []
-
-    def _count_steady(self, epoch: EpochStart) -> None:
-        if self._is_profiled:
-            return
-        first, dt_us = self._first, self._dt_us
-        picked = self.steady.pick(
-            _of_each(self._sizes),
-            dt_us,
-            opening=epoch.capped and first == 0,
-            opening_us=self._opening_us if first == epoch.skipped else None,
-            per_execution=epoch.stride,
-            first=first,
-        )
-        self.steady_us += sum(picked.dt_us)

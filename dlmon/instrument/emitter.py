@@ -78,7 +78,9 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
-        self._pause_sampler = PauseSampler(self._lines_held)
+        self._pause_sampler = PauseSampler(
+            lambda thread: self.held_lock.lines_of(thread) if self.held_lock else []
+        )
         self.steps: Any = self
         """The object whose `batch_ended` the training thread calls."""
         self._profiles = Profiles(self.send, lambda: self.steps, self._pause_sampler.pause_ns)
@@ -214,9 +216,6 @@ class Emitter:
         self._unsent.clear()
         self.reads.ask_to_stop()
         self._close_connection()
-
-    def _lines_held(self, thread: int) -> list[tuple[str, int, str]]:
-        return [] if self.held_lock is None else self.held_lock.lines_of(thread)
 
     def _stack(self, number: int, request: Mapping[str, Any]) -> ProcessStack:
         threads = stacks_of_threads(self._pause_sampler.thread, threading.get_ident())

@@ -53,6 +53,9 @@ class FitPlan:
     evaluation_capped: bool = False
 
 
+_UNKNOWN_SIZES = BatchSizes()
+
+
 def _nothing() -> None:
     """Count no batch."""
 
@@ -82,8 +85,8 @@ class FitReport(KerasRun):
         """Keras's steps_per_execution."""
         self._list: weakref.ref[Any] | None = None
         self._claimed: BatchSizes | None = None
-        self._sizes: BatchSizes | None = None
-        self._test_sizes: BatchSizes | None = None
+        self._sizes = BatchSizes()
+        self._test_sizes = _UNKNOWN_SIZES
         self._mode = ""
         self._outer: KerasRun | None = None
         self._begin = 0
@@ -125,7 +128,7 @@ class FitReport(KerasRun):
         # A fit that goes on after it was abandoned keeps its sizes.
         claimed = self._claimed or claim_latest() or self._sizes
         self._sizes = self._plan.training if self._plan else claimed
-        self._claimed = self._test_sizes = None
+        self._claimed, self._test_sizes = None, _UNKNOWN_SIZES
         self.stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
         if self._watch.is_compiled(self.model, self._compiled_size()):
@@ -145,7 +148,7 @@ class FitReport(KerasRun):
     def _compiled_size(self) -> int | None:
         """Return the batch size on JAX, which compiles for each; None elsewhere."""
         on_jax = framework_of(self._package)[2] == "jax"
-        return self._sizes.batch_size if on_jax and self._sizes is not None else None
+        return self._sizes.batch_size if on_jax else None
 
     def epoch_began(self, epoch: int, logs: Any = None) -> None:
         """Begin an epoch; Keras sets up its data next."""
@@ -162,7 +165,7 @@ class FitReport(KerasRun):
         self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
-        sizes, params = self._sizes or BatchSizes(), self.params
+        sizes, params = self._sizes, self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
         epochs, steps = params.get("epochs"), params.get("steps")
@@ -192,8 +195,7 @@ class FitReport(KerasRun):
         """Report that an epoch begins, and choose the hook that counts its batches."""
         self._epoch, self.in_epoch = self._reporter.next_epoch(), True
         self._validation = self._samples = None
-        if self._sizes is not None:
-            self._sizes.begin_epoch()
+        self._sizes.begin_epoch()
         self.batch_ended = self._ended if self.has_batches else self._first_batch_ended
         # Set only by a script's own loop.
         steps = self.params.get("steps") if self.stride == 1 else None
@@ -253,8 +255,7 @@ class FitReport(KerasRun):
         if self._mode != "fit" or not self.in_epoch:
             return
         stopped = bool(getattr(self.model, "stop_training", False))
-        unknown_length = self._sizes is None or self._sizes.batches is None
-        self._end_epoch(logs or {}, cut=stopped and unknown_length)
+        self._end_epoch(logs or {}, cut=stopped and self._sizes.batches is None)
         self._reporter.send(Pause(self._clock(), "closing"))
         self._stop_if_requested()
 
@@ -266,9 +267,8 @@ class FitReport(KerasRun):
         if self._validation is None and not cut:
             self._count_samples()
         self.batch_ended = _nothing
-        steps = self._test_sizes.batches if self._test_sizes is not None else None
-        if self._validation is not None and steps is not None:
-            cut = cut or self._validation.steps < steps
+        if self._validation and self._validation.steps < (self._test_sizes.batches or 0):
+            cut = True
         self._reporter.send(
             EpochEnd(
                 epoch=self._epoch,
@@ -283,7 +283,7 @@ class FitReport(KerasRun):
 
     def _count_samples(self) -> None:
         """Ask Keras for the samples of the epoch's training, if the batch sizes may be wrong."""
-        if self._on_tensorflow and not (self._sizes is not None and self._sizes.is_exact):
+        if self._on_tensorflow and not self._sizes.is_exact:
             self._samples = count_of_samples(self.model)
 
     def train_ended(self, logs: Any = None) -> None:
@@ -299,26 +299,26 @@ class FitReport(KerasRun):
         if self._mode == "fit":
             now = self._clock()
             self._count_samples()
-            if self._test_sizes is None:
-                self._test_sizes = self._plan.validation if self._plan else claim_latest()
+            if self._test_sizes is _UNKNOWN_SIZES:
+                claimed = self._plan.validation if self._plan else claim_latest()
+                self._test_sizes = claimed or _UNKNOWN_SIZES
                 self._describe_validation()
             self._reporter.enter("validating" if self._validation_compiled else "compiling", now)
         else:
             if not self._enter("test"):
                 return
             plan, now = self._plan, self._begin
-            self._test_sizes = plan.evaluation if plan else self._claimed or claim_latest()
-            self._claimed = None
+            claimed = plan.evaluation if plan else self._claimed or claim_latest()
+            self._claimed, self._test_sizes = None, claimed or _UNKNOWN_SIZES
             self.stride = self._steps_per_execution()
             self._reporter.send((Phase if plan else Pause)(now, "evaluating"))
-        if self._test_sizes is not None:
-            self._test_sizes.begin_pass()
+        self._test_sizes.begin_pass()
         self._test_begin, self._test_ends = now, []
         self._stop_if_requested()
 
     def _describe_validation(self) -> None:
         sizes = self._test_sizes
-        if sizes is not None and sizes.batches is not None:
+        if sizes.batches is not None:
             samples = None if sizes.inferred else sizes.samples_per_epoch
             self._reporter.describe_loop(validation_steps=sizes.batches, validation_samples=samples)
 
@@ -333,17 +333,15 @@ class FitReport(KerasRun):
         now = self._clock()
         # With steps_per_execution, the last execution may run fewer steps.
         steps = len(self._test_ends) * self.stride
-        samples = None
-        if self._test_sizes is not None and steps:
-            batches, samples = self._test_sizes.read(steps)
-            steps = min(steps, batches or steps)
+        batches, samples = self._test_sizes.read(steps)
+        steps = min(steps, batches or steps)
         if self._mode == "fit":
             if self._test_ends:
                 self._end_validation(now, steps)
             self._reporter.send(Pause(now, "closing"))
             return
         if self._test_ends:
-            if self._test_sizes is None or self._test_sizes.inferred or samples is None:
+            if self._test_sizes.inferred or samples is None:
                 samples = count_of_samples(self.model) or samples
             self._end_evaluation(now, steps, samples, logs)
         self._leave()
@@ -365,7 +363,6 @@ class FitReport(KerasRun):
 
     def _end_evaluation(self, now: int, steps: int, samples: int | None, logs: Any) -> None:
         metrics, why = finite(logs or {})
-        due = self._test_sizes.batches if self._test_sizes is not None else None
         capped = self._plan is not None and self._plan.evaluation_capped
         whole = not capped and not getattr(self.model, "stop_evaluating", False)
         if samples is None:
@@ -376,7 +373,7 @@ class FitReport(KerasRun):
                 end=now,
                 steps=steps,
                 samples=samples,
-                whole=whole and steps >= (due or 0),
+                whole=whole and steps >= (self._test_sizes.batches or 0),
                 metrics=metrics,
                 first_end=min(self._test_ends),
                 why=why,
@@ -428,7 +425,7 @@ class FitReport(KerasRun):
         now = self._clock()
         mode, self._mode = self._mode, ""
         self.batch_ended, self.is_due = _nothing, False
-        self._test_sizes = self._claimed = None
+        self._claimed, self._test_sizes = None, _UNKNOWN_SIZES
         self._watch.leave(self)
         outer, self._outer = self._outer, None
         if outer not in self._watch.running:

@@ -96,9 +96,7 @@ def watch_of(reporter: Reporter) -> FitWatch:
 def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
     """Count the batches of `train_on_batch`.
 
-    Args:
-        module: `keras.src.backend.<backend>.trainer` or `tf_keras.src.engine.training`.
-        reporter: takes the reports.
+    `module` is keras.src.backend.<backend>.trainer or tf_keras.src.engine.training.
     """
     package = module.__name__.partition(".")[0]
     for kind in list(vars(module).values()):
@@ -109,12 +107,7 @@ def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
 
 
 class SingleBatches(KerasRun):
-    """The batches of Keras's `train_on_batch`: one epoch of unknown length.
-
-    Args:
-        watch: the other runs of this process.
-        package: keras or tf_keras.
-    """
+    """The batches of `train_on_batch` of keras or tf_keras: one epoch of unknown length."""
 
     def __init__(self, watch: FitWatch, package: str) -> None:
         super().__init__()

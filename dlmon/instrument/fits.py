@@ -34,11 +34,9 @@ _HOOKS = {
 
 
 def watch_fits(module: ModuleType, reporter: Reporter) -> None:
-    """Put a reporting callback into every `CallbackList` of Keras; a script's list isn't changed.
+    """Put a reporting callback into every `CallbackList` of Keras, not into the script's own list.
 
-    Args:
-        module: `keras.src.callbacks.callback_list` or `tf_keras.src.callbacks`.
-        reporter: takes the reports.
+    `module` is keras.src.callbacks.callback_list or tf_keras.src.callbacks.
     """
     if not hasattr(module, "CallbackList"):
         return
@@ -65,12 +63,7 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
 
 @cache
 def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
-    """Return a subclass of Keras's `Callback` that reports; its instances may take a `FitPlan`.
-
-    Args:
-        base: `Callback` of Keras 3 or of tf_keras.
-        reporter: takes the reports.
-    """
+    """Return a reporting subclass of `Callback` of Keras 3 or tf_keras; it may take a `FitPlan`."""
     guard, reads = guarded(reporter), reporter.reads
     package = base.__module__.partition(".")[0]
 

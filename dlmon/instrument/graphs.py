@@ -6,6 +6,7 @@ and saved tensors are never unpacked, as that may compute them again.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -168,10 +169,9 @@ class FirstLoss:
 
     def went_backward(self, loss: Any) -> None:
         self.is_on = False
-        try:
+        # After any error, the network's own switches tell.
+        with contextlib.suppress(Exception):
             self._recomputed = recomputed_behind(loss)
-        except Exception:  # noqa: BLE001 - then the network's own switches tell
-            self._recomputed = None
 
     def seen(self) -> Recomputed | None:
         """Return the recomputed weights of the first loss, and read no other loss."""

@@ -42,9 +42,7 @@ _STREAMS = {
 def watch_data(module: ModuleType, reporter: Reporter) -> None:
     """Give every epoch iterator the sizes of its batches.
 
-    Args:
-        module: `keras.src.trainers.epoch_iterator`, or tf_keras's `engine.data_adapter`.
-        reporter: turned off by an error.
+    `module` is keras.src.trainers.epoch_iterator or tf_keras.src.engine.data_adapter.
     """
     kind = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
     if kind is None:
@@ -133,10 +131,9 @@ def _note_batches(owner: Any, name: str, sizes: NotedBatchSizes, reporter: Repor
     """Note the batches of the iterators that a method of `owner` returns."""
     get = _weak_method(owner, name)
 
-    def get_noting(*arguments: Any, **named: Any) -> NotingIterator:
-        return NotingIterator(get(*arguments, **named), sizes, reporter)
-
-    setattr(owner, name, get_noting)
+    setattr(
+        owner, name, lambda *args, **named: NotingIterator(get(*args, **named), sizes, reporter)
+    )
 
 
 def _sizes_of_stream(

@@ -181,13 +181,13 @@ class Training:
     def begin(self) -> None:
         """Begin the loop; until it ends, dlmon counts no other training."""
         global _current
-        try:
-            if self._reporter.is_on:
-                self._begin()
-        finally:
-            _current = self
-
-    def _begin(self) -> None:
+        _current = self
+        if not self._reporter.is_on:
+            return
+        why = {}
+        if self._samples is None:
+            is_impossible = "dlmon.training(samples=…)" in self._impossible
+            why["samples_per_epoch"] = IMPOSSIBLE if is_impossible else NO_SIZE
         self._reporter.take(OWNER, by_force=True)
         self._is_on = self._steps.begin(
             OWNER,
@@ -197,17 +197,11 @@ class Training:
             steps_per_epoch=self._steps_per_epoch,
             epochs=self._epochs,
             network=self._network,
-            why=self._why(),
+            why=why,
             infers_length=True,
         )
         for argument in self._impossible:
             self._notice_impossible(argument)
-
-    def _why(self) -> dict[str, str]:
-        if self._samples is not None:
-            return {}
-        is_impossible = "dlmon.training(samples=…)" in self._impossible
-        return {"samples_per_epoch": IMPOSSIBLE if is_impossible else NO_SIZE}
 
     def _notice_impossible(self, argument: str) -> None:
         text = f"{argument} got a number that can't be: it is not used"

@@ -110,7 +110,8 @@ class Reporter:
         """Tell the monitor of an event once: it explains a script that trains nothing."""
         if event not in self._events and self._path is not None:
             self._events.add(event)
-            leave_word(self._path, event)
+            with contextlib.suppress(OSError):
+                Path(self._path).with_name(SEEN + event).touch()
 
     def take(
         self, owner: str, release: Callable[[], None] | None = None, by_force: bool = False
@@ -367,12 +368,6 @@ def _why_not_by_sample(fields: Mapping[str, Any], why: Mapping[str, str]) -> str
     if fields.get("flops_per_token"):
         return "a script's operations are known by token"
     return why.get("flops_per_token", "a script's operations are not counted")
-
-
-def leave_word(path: str, event: str) -> None:
-    """Create an empty file for an event beside the monitor's socket."""
-    with contextlib.suppress(OSError):
-        Path(path).with_name(SEEN + event).touch()
 
 
 def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:

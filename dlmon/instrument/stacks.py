@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from statistics import median
 from types import FrameType
@@ -53,19 +53,14 @@ _WITHIN_PATH = (
     *(f"{os.sep}torchinductor_", "__autograph_generated_file"),
 )
 _TYPED = ("<stdin>", "<string>")
-_is_script_file: dict[str, bool] = {}
 
 
+@lru_cache(maxsize=10_000)
 def is_of_script(file: str) -> bool:
     """Return whether a file is the user's, not of a package or the standard library."""
-    is_script = _is_script_file.get(file)
-    if is_script is None:
-        if len(_is_script_file) > 10_000:
-            _is_script_file.clear()
-        is_library = file.startswith((_OURS, _STANDARD)) or any(p in file for p in _WITHIN_PATH)
-        is_generated = file.startswith("<") and file not in _TYPED
-        is_script = _is_script_file[file] = not (is_library or is_generated)
-    return is_script
+    is_library = file.startswith((_OURS, _STANDARD)) or any(part in file for part in _WITHIN_PATH)
+    is_generated = file.startswith("<") and file not in _TYPED
+    return not (is_library or is_generated)
 
 
 Line = tuple[str, int, str]

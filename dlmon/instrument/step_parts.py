@@ -366,13 +366,9 @@ COMPILED: list[Any] = []
 
 
 def watch_compiled(module: Any, reporter: Reporter) -> None:
-    """Note the use of `torch.compile`, and of compiled modules.
+    """Note the use of `torch.compile`, and compiled modules; `module` is torch._dynamo.eval_frame.
 
     A hook on all modules would make it warn, and compile once more.
-
-    Args:
-        module: torch._dynamo.eval_frame.
-        reporter: turned off by an error.
     """
     kind = module.OptimizedModule
     wrap(module.OptimizeContext, "__init__", reporter, before=COMPILER.used)

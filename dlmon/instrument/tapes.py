@@ -55,11 +55,7 @@ def graphs_of(reporter: Reporter) -> Graphs:
 
 
 class Graphs:
-    """The graphs into which the `apply` of an optimizer was traced.
-
-    Args:
-        reporter: told of graphs with loops in them.
-    """
+    """The graphs into which the `apply` of an optimizer was traced."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -121,11 +117,9 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
 
 
 def watch_functions(module: ModuleType, reporter: Reporter) -> None:
-    """Watch the calls of graphs.
+    """Count the steps in calls of graphs.
 
-    Args:
-        module: tensorflow.python.eager.polymorphic_function.concrete_function.
-        reporter: takes the steps.
+    `module` is tensorflow.python.eager.polymorphic_function.concrete_function.
     """
     steps, graphs = steps_of(reporter), graphs_of(reporter)
 

@@ -299,7 +299,7 @@ def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, s
         )
     steal_pct = readings.mean_or_zero("steal_pct")
     if steal_pct > STEAL_PCT:
-        found[Doubt.STEAL] = f"the host took {steal_pct:.1f} % of this virtual machine's CPUs"
+        found[Doubt.STEAL] = f"CPU steal {steal_pct:.1f} %"
     return found
 
 

@@ -78,7 +78,7 @@ DOUBT_NAMES = {
     Doubt.CPU_SHARED: "CPU shared",
     Doubt.BUSY_AT_START: "busy at the start",
     Doubt.ON_BATTERY: "on battery",
-    Doubt.STEAL: "CPUs taken by the host",
+    Doubt.STEAL: "CPU steal",
     Doubt.INFERRED_SAMPLES: "samples inferred",
     Doubt.UNKNOWN: "a doubt that a newer dlmon has",
 }

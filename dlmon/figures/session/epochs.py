@@ -53,7 +53,7 @@ _CAUSES = {
     OTHER_CORES: ("other programs used {} CPU cores", "{:.1f}"),
     "others_gpu_gib": ("other programs held {} GiB on {gpu}", "{:.1f}"),
     "stopped_pct": ("the CPU limit stopped the run in {} of periods", "{:.0f} %"),
-    "steal_pct": ("the host took {} of the CPUs", "{:.0f} %"),
+    "steal_pct": ("CPU steal {}", "{:.0f} %"),
     "swap_mib_s": ("swap {} MiB/s", "{:.0f}"),
 }
 

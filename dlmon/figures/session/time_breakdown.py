@@ -256,7 +256,7 @@ _SAID = (
     ("disk_mib_s", 0.0, "disk {:.0f} MiB/s"),
     ("swap_mib_s", _SWAPPED_MIB_S, "swap {:.1f} MiB/s"),
     ("stopped_pct", _TAKEN_PCT, "stopped by the CPU limit in {:.0f} % of periods"),
-    ("steal_pct", _TAKEN_PCT, "the host took {:.0f} % of the CPUs"),
+    ("steal_pct", _TAKEN_PCT, "CPU steal {:.0f} %"),
     ("memory_wait_pct", _WAITED_PCT, "programs waited for memory {:.0f} % of the time"),
     ("io_wait_pct", _WAITED_PCT, "programs waited for a disk {:.0f} % of the time"),
 )

@@ -139,7 +139,7 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
         for outcome, against in zip(outcomes, doubts, strict=True)
     ]
     assert notes(sweep_of(plan, doubted, outcomes)) == [
-        "projected; in doubt: stalls, CPUs taken by the host",
+        "projected; in doubt: stalls, CPU steal",
         "projected",
     ]
 

@@ -186,7 +186,7 @@ def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu(others_pct, waited_p
         ({"readings": read(throttled_pct=5.0)}, {}),
         (
             {"readings": read(steal_pct=4.0)},
-            {Doubt.STEAL: "the host took 4.0 % of this virtual machine's CPUs"},
+            {Doubt.STEAL: "CPU steal 4.0 %"},
         ),
         ({"readings": read(steal_pct=2.0)}, {}),
         # Of so few it is not known.

@@ -51,7 +51,7 @@ def result(*doubts):
 
 def test_doubts_are_named_in_brief_and_those_of_several_runs_once():
     assert set(DOUBT_NAMES) == set(Doubt)
-    assert in_doubt((Doubt.TOO_SHORT, Doubt.STEAL)) == "in doubt: too short, CPUs taken by the host"
+    assert in_doubt((Doubt.TOO_SHORT, Doubt.STEAL)) == "in doubt: too short, CPU steal"
     assert in_doubt(()) == doubts_of_results([result()]) == ""
     # A log of a newer version.
     assert in_doubt(["of 2030"]) == "in doubt: a doubt that a newer dlmon has"

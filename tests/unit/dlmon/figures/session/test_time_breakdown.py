@@ -91,7 +91,7 @@ ASLEEP = did(cpu_pct=100.0, busy_cores=2.0, run_cores=0.0, cpu_wait_pct=97.0)
         (did(disk_mib_s=230.4), "disk 230 MiB/s"),
         (did(swap_mib_s=12.3), "swap 12.3 MiB/s"),
         (did(stopped_pct=40.0), "stopped by the CPU limit in 40 % of periods"),
-        (did(steal_pct=12.0), "the host took 12 % of the CPUs"),
+        (did(steal_pct=12.0), "CPU steal 12 %"),
         (did(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
         (did(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
         (did(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),

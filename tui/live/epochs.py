@@ -164,7 +164,7 @@ class EpochTable(FollowingLines, RowList):
             key = f"▲ {len(self._slow)} slow: Enter shows what differed"
         below = len(self._epochs) - self._in_view.stop
         notes = [
-            f"{self._steps_limit}, as asked" if self._steps_limit else "",
+            f"{self._steps_limit}, limited by --steps" if self._steps_limit else "",
             f"* incomplete {self._noun}" if self._has_incomplete else "",
             f"+{units.counted(self._left_out, 'metric')}" if self._left_out else "",
             key,

@@ -90,7 +90,7 @@ def epoch_comparison_text(
         if not it.epoch.whole and not asked:
             took += " and was cut short, so it is not compared with the others."
             return " ".join((took, *then))
-        of_asked = f" for {asked}, as asked" if asked else ""
+        of_asked = f" for {asked}, limited by --steps" if asked else ""
         least = f"{MIN_EPOCHS} {'such' if asked else 'whole'} {units.plural(each)}"
         took += f"{of_asked}; it takes {least} to say what is usual."
         return " ".join((took, *then))

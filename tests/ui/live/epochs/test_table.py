@@ -100,11 +100,11 @@ async def test_the_border_says_what_has_no_room_and_what_was_cut_short():
         table = app.table
         epochs = tuple(replace(one, whole=False, steps=50) for one in epochs_with(3, "loss"))
         table.show(epochs, False, model=asked_for(50))
-        assert str(table.border_subtitle) == "50 of 1,875 steps, as asked  ↑↓ choose"
+        assert str(table.border_subtitle) == "50 of 1,875 steps, limited by --steps  ↑↓ choose"
         assert "*" not in "".join(rows_of(table, 60))
         cut_off = (*epochs[:2], replace(epochs[2], steps=20))
         table.show(cut_off, False, model=asked_for(50))
-        both = "50 of 1,875 steps, as asked  * incomplete epoch  ↑↓ choose"
+        both = "50 of 1,875 steps, limited by --steps  * incomplete epoch  ↑↓ choose"
         assert str(table.border_subtitle) == both
         assert [row.split()[0] for row in rows_of(table, 60)[1:]] == ["1", "2", "*3"]
         table.show(cut_off, False, "epoch", {epochs[0].begin}, model=asked_for(50))

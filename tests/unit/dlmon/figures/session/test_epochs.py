@@ -58,7 +58,8 @@ def test_an_epoch_of_as_many_steps_as_were_asked_for_is_not_called_cut_short():
     asked = replace(EPOCH, whole=False, steps=50)
     few = EpochComparison(asked, 4.0, None, False)
     assert epoch_comparison_text(few, model=model()) == (
-        "took 4.00 s for 50 of 1,875 steps, as asked; it takes 3 such epochs to say what is usual."
+        "took 4.00 s for 50 of 1,875 steps, limited by --steps; it takes 3 such epochs to say "
+        "what is usual."
     )
     usual = EpochComparison(asked, 4.0, 4.0, False)
     assert epoch_comparison_text(usual, model=model()).startswith("took 4.00 s, as usual")

@@ -1,1 +1,1 @@
-"""What this machine offers, and what is missing."""
+"""The checks of `dlmon doctor`."""

@@ -1,6 +1,6 @@
-"""Print what this machine offers and lacks as JSON: `python -P -m dlmon.doctor [--quick] [DIR]`.
+"""Print the findings of `dlmon doctor` as JSON: `python -P -m dlmon.doctor [--quick] [DIR]`.
 
-DIR is where sessions are kept; without it that is the usual place.
+DIR is the log directory; without it, the default one.
 """
 
 from __future__ import annotations

@@ -36,30 +36,30 @@ def calibrate(
     command: Sequence[str] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> list[str]:
-    """Measure every device of this machine in a child process, and keep the peaks in `path`.
+    """Measure the peaks of this machine's devices in a child process, and add them to a file.
 
-    Takes about twenty seconds a device. Peaks of other devices stay in the
-    file; one that can't be read is replaced.
+    Takes about twenty seconds a device.
 
     Args:
-        path: the file.
-        cpu_name: the CPU's model, as results name it.
-        report: is called with a line of text for each size that was measured.
-        command: what measures; our own by default.
-        deadline_s: when the child is ended.
+        path: the file; it is replaced if it can't be read.
+        cpu_name: the CPU's model, as in results.
+        report: called with a line of text for each measured size.
+        command: the child's command; `workloads.calibrate` by default.
+        deadline_s: the time limit of the child.
 
     Returns:
-        What could not be measured, in words.
+        A text for each device or precision that could not be measured.
 
     Raises:
-        CalibrationError: the child could not be started, brought no peak, or that can't be kept.
+        CalibrationError: the child could not be started, it measured nothing, or the file can't be
+            written.
     """
     peaks: list[Peak] = []
     problems: list[str] = []
     failed: list[str] = []
     versions: dict[str, str] = {}
 
-    def take(fields: dict[str, Any]) -> None:
+    def add(fields: dict[str, Any]) -> None:
         kind = fields.get("type")
         if kind == "versions":
             versions.update(checked_texts(fields["versions"]))
@@ -93,14 +93,14 @@ def calibrate(
     assert process.stdout is not None
     timer = threading.Timer(deadline_s, process.kill)
     timer.start()
-    last_words = ""
+    last_line = ""
     try:
         while line := process.stdout.readline(_LONGEST_LINE):
             try:
-                take(json.loads(line))
+                add(json.loads(line))
             except _NOT_UNDERSTOOD:
-                # It is what a framework logs, or an error of the child's.
-                last_words = clean(line.decode("utf-8", "replace").strip(), 300) or last_words
+                # A log line of a framework, or an error of the child.
+                last_line = clean(line.decode("utf-8", "replace").strip(), 300) or last_line
         code = process.wait()
     finally:
         is_late = timer.finished.is_set()
@@ -115,7 +115,7 @@ def calibrate(
         problems.append("it was killed, probably because memory ran out")
     elif code != 0 and not failed:
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
-        problems.append(f"it ended with {how}" + (f": {last_words}" if last_words else ""))
+        problems.append(f"it ended with {how}" + (f": {last_line}" if last_line else ""))
     if not peaks:
         why = "; ".join(problems) or "it reported nothing"
         raise CalibrationError(f"calibration measured nothing: {why}")

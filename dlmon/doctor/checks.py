@@ -1,4 +1,4 @@
-"""What this machine offers for training and watching it, and what is missing, in words."""
+"""Check what this machine offers for training, and what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dlmon.system.this_host import is_container, is_wsl
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 NVIDIA_PCI_VENDOR = "0x10de"
-# Twice what a day at one sample a second may take.
+# Twice the log of a day at one sample a second.
 MIN_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
 LONGEST_TEXT = 500
@@ -45,19 +45,19 @@ def examine(
     frameworks: Sequence[Framework] | None = None,
     user: str | None = None,
 ) -> tuple[Finding, ...]:
-    """Return what was found, in the order to show it.
+    """Return the findings in display order.
 
     Args:
-        facts: what the sensors reported; None if they failed.
+        facts: the sensors' facts; None if they failed.
         why_no_facts: why they failed, in words.
-        session_directory: where sessions are stored; it need not be there yet.
+        session_directory: the log directory; it need not exist.
         environment: the environment variables that a workload would get.
         version_of: returns an installed package's version, or None.
         python: the version of the interpreter that runs this.
-        root: where /dev, /etc, /proc, /run, /sys, /usr and /var are.
-        calibration: the file that the matmul peaks are kept in; None leaves them out.
-        frameworks: what each reported of the GPUs that it sees; None if they were not asked.
-        user: who would run workloads; the user of this process by default.
+        root: the directory with /dev, /etc, /proc, /run, /sys, /usr and /var.
+        calibration: the file of matmul peaks; None skips that check.
+        frameworks: each framework's report of its GPUs; None if they were not asked.
+        user: the user who would run workloads; the user of this process by default.
     """
     version_of = version_of or installed_version
     findings = [
@@ -83,12 +83,12 @@ def examine(
     if calibration is not None:
         findings += _calibration(calibration, machine)
     findings.append(_sessions(session_directory))
-    findings += what_ends_runs(root, environment, user)
+    findings += detached_run_findings(root, environment, user)
     return tuple(_cleaned(finding) for finding in findings)
 
 
 def any_asleep(machine: MachineFacts) -> bool:
-    """Return whether a GPU sleeps, which a framework that looks for GPUs would wake."""
+    """Return whether a GPU is asleep: a framework that looks for GPUs would wake it."""
     states = [machine.gpus_state, *(gpu.state for gpu in machine.gpus or ())]
     return GpuState.ASLEEP in states
 
@@ -134,14 +134,14 @@ def _keras(version_of: Callable[[str], str | None]) -> Finding:
 
 def _backends(version_of: Callable[[str], str | None]) -> Finding:
     tensorflow = next(filter(None, map(version_of, TENSORFLOW_NAMES)), None)
-    found = {"tensorflow": tensorflow, "jax": version_of("jax"), "torch": version_of("torch")}
-    installed = [f"{TITLES[name]} {version}" for name, version in found.items() if version]
-    absent = [TITLES[name] for name, version in found.items() if not version]
+    versions = {"tensorflow": tensorflow, "jax": version_of("jax"), "torch": version_of("torch")}
+    installed = [f"{TITLES[name]} {version}" for name, version in versions.items() if version]
+    absent = [TITLES[name] for name, version in versions.items() if not version]
     if not installed:
         text = "No backend of Keras is installed: workloads can't train."
         return Finding("backend", "missing", text, "python -m pip install tensorflow")
-    others = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
-    return Finding("backend", "ok", ", ".join(installed) + others)
+    more = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
+    return Finding("backend", "ok", ", ".join(installed) + more)
 
 
 def _cpu(machine: MachineFacts) -> Finding:
@@ -168,9 +168,9 @@ def _load(machine: MachineFacts) -> Iterator[Finding]:
             f"The CPU is {machine.cpu_pct:.0f} % busy: results measured now would not be reliable."
         )
         yield Finding("load", "warning", text, "Let other programs finish before you measure.")
-    if others := machine.foreign_gpu_processes:
-        compute = "program computes" if others == 1 else "programs compute"
-        text = f"{others} {compute} on the GPUs now."
+    if count := machine.foreign_gpu_processes:
+        compute = "program computes" if count == 1 else "programs compute"
+        text = f"{count} {compute} on the GPUs now."
         yield Finding("load", "warning", text, "Run nvidia-smi to see which.")
     if machine.on_battery:
         text = "The machine runs on battery, which slows it down."
@@ -219,7 +219,7 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
 
 
 def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
-    """Distinguish no card, no driver, no permission, and a driver in two versions."""
+    """Tell apart: no card, no driver, no permission, and mismatched driver versions."""
     control = root / "dev/nvidiactl"
     is_denied = control.exists() and not os.access(control, os.R_OK | os.W_OK)
     is_loaded = control.exists() or (root / "proc/driver/nvidia/version").exists()
@@ -268,7 +268,7 @@ def _energy(root: Path) -> Finding:
 
 
 def _calibration(path: Path, machine: MachineFacts | None) -> Iterator[Finding]:
-    """Report the matmul peaks of the devices that are there, and which were not measured."""
+    """Yield the matmul peak of each device, or that it was not measured."""
     try:
         peaks = read_peaks(path)
     except CalibrationError as error:
@@ -288,25 +288,25 @@ def _calibration(path: Path, machine: MachineFacts | None) -> Iterator[Finding]:
 
 
 def _sessions(directory: Path) -> Finding:
-    there, step = directory, "Choose another place with --log-dir DIR."
-    while not os.path.lexists(there) and there != there.parent:
-        there = there.parent
-    problem = None if there.is_dir() else "is not a directory"
-    if problem is None and not os.access(there, os.W_OK | os.X_OK):
+    existing, step = directory, "Choose another place with --log-dir DIR."
+    while not os.path.lexists(existing) and existing != existing.parent:
+        existing = existing.parent
+    problem = None if existing.is_dir() else "is not a directory"
+    if problem is None and not os.access(existing, os.W_OK | os.X_OK):
         problem = "is not writable"
     if problem is not None:
-        text = f"Sessions can't be stored in {directory}: {there} {problem}."
+        text = f"Sessions can't be stored in {directory}: {existing} {problem}."
         return Finding("sessions", "missing", text, step)
-    free_mib = shutil.disk_usage(there).free // 2**20
+    free_mib = shutil.disk_usage(existing).free // 2**20
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
     if free_mib < MIN_FREE_MIB:
         return Finding("sessions", "warning", text, f"Make room. {step}")
     return Finding("sessions", "ok", text)
 
 
-# ---- what ends a detached run: whoever keeps account of all processes ----
+# ---- the end of a detached run: batch systems, containers and login managers kill processes ----
 
-# The variable that holds the job's id, and one that only this batch system sets.
+# The variable with the job's id, and one that only this batch system sets.
 _BATCH_SYSTEMS = (
     ("Slurm", "SLURM_JOB_ID", "SLURM_JOB_ID"),
     ("PBS", "PBS_JOBID", "PBS_JOBID"),
@@ -315,21 +315,20 @@ _BATCH_SYSTEMS = (
 )
 
 
-def what_ends_runs(
+def detached_run_findings(
     root: Path, environment: Mapping[str, str], user: str | None = None
 ) -> Iterator[Finding]:
-    """Yield what would end a detached run; one line to say so if it is nothing.
+    """Yield each event that would end a detached run, or one finding that none would.
 
     Args:
-        root: where /proc, /run and /var are.
+        root: the directory with /proc, /run and /var.
         environment: the environment variables that dlmon was started with.
-        user: who runs it; the user of this process by default.
+        user: the user who runs it; the user of this process by default.
     """
-    found = False
-    for text, step in _ends(root, environment, user or _user()):
-        found = True
+    ends = list(_ends(root, environment, user or _user()))
+    for text, step in ends:
         yield Finding("detached runs", "warning", f"A detached run ends {text}.", step)
-    if not found:
+    if not ends:
         text = "A detached run continues when you close the terminal and log out"
         yield Finding("detached runs", "ok", text)
 
@@ -355,9 +354,9 @@ def _ends(root: Path, environment: Mapping[str, str], user: str) -> Iterator[tup
 
 
 def _ends_with_login(root: Path, user: str) -> bool:
-    """Return whether this runs under the user's manager, which ends with the last session.
+    """Return whether the end of the user's last login session would kill this process.
 
-    It does not where the user lingers (loginctl(1)).
+    It would if the user's service manager started it, unless the user lingers (loginctl(1)).
     """
     try:
         group = (root / "proc/self/cgroup").read_text("utf-8", "replace")
@@ -371,5 +370,5 @@ def _ends_with_login(root: Path, user: str) -> bool:
 def _user() -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a user of a container that nobody named
+    except KeyError:  # a container's user without a name
         return ""

@@ -1,4 +1,4 @@
-"""Ask the sensors and the frameworks what they see, once, for `dlmon doctor`."""
+"""Collect the findings of `dlmon doctor`, from the sensors and the frameworks."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ def run_doctor(
     quick: bool = False,
     asking: Callable[[str], object] = lambda text: None,
 ) -> tuple[Finding, ...]:
-    """Return what this machine offers and lacks.
+    """Return the findings about this machine.
 
     Args:
-        directory: where sessions are kept.
-        calibrating: given with `--calibrate`: the matmul peaks are measured
-            first, and this is called with lines of text on the progress.
-        quick: whether to leave out what each framework sees, which takes seconds.
-        asking: is called with a line of text for each framework that is asked.
+        directory: the log directory.
+        calibrating: if given, measure the matmul peaks first, and call this with progress lines.
+        quick: skip the frameworks' reports of their GPUs, which take seconds.
+        asking: called with a line of text before each framework is asked.
 
     Raises:
-        CalibrationError: nothing could be measured, or not be kept.
+        CalibrationError: nothing could be measured, or the peaks can't be saved.
     """
     path = None
-    with contextlib.suppress(RuntimeError):  # there is no home directory
+    with contextlib.suppress(RuntimeError):  # no home directory
         path = calibration_path()
     if calibrating is not None and path is None:
         raise CalibrationError(
@@ -55,13 +54,13 @@ def run_doctor(
     why_no_facts = answer if isinstance(answer, str) else None
     asleep = facts is not None and any_asleep(facts.machine)
     frameworks = None if quick or asleep else _ask_frameworks(asking)
-    found = examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
+    findings = examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
     slurm = slurm_finding()
-    return found if slurm is None else (*found, slurm)
+    return findings if slurm is None else (*findings, slurm)
 
 
 def _ask_frameworks(asking: Callable[[str], object]) -> list[Framework]:
-    """Ask one after another: side by side they would disturb each other on few cores."""
+    """Ask the frameworks one after another: in parallel, they would slow each other down."""
     frameworks = []
     for module in filter(is_installed, TITLES):
         asking(f"asking {TITLES[module]} which GPUs it sees …")

@@ -1,4 +1,4 @@
-"""One thing that `dlmon doctor` looked at, in words."""
+"""The result of one check of `dlmon doctor`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ State = Literal["ok", "missing", "warning", "absent"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `next_step` is what to do about it, where there is something.
+    """The result of one check, with a `next_step` if something can be done about it.
 
-    `absent` is what this machine does without, and is no fault; `missing` is what it lacks.
+    The state `absent` means that something optional is not there; `missing`, something required.
     """
 
     topic: str
@@ -22,7 +22,7 @@ class Finding:
 
 
 def finding_of(fields: Any) -> Finding | None:
-    """Return the finding that another machine sent; None for what is none."""
+    """Return a finding from another host's JSON; None if it is not valid."""
     if not isinstance(fields, dict) or fields.get("state") not in get_args(State):
         return None
     topic, text, next_step = (fields.get(name) for name in ("topic", "text", "next_step"))

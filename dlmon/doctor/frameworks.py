@@ -1,7 +1,7 @@
-"""What TensorFlow, JAX and PyTorch see of the GPUs, and why that is less than NVML sees.
+"""Compare the GPUs that TensorFlow, JAX and PyTorch see with those that NVML sees.
 
-Each is asked in a process of its own, for to import one takes seconds and may hang or crash: in the
-environment that a workload would get, and only so long to answer.
+Each framework is imported in a process of its own, with a time limit and a workload's environment:
+the import takes seconds, and may hang or crash.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _MAX_GPUS = 1024
 _LONGEST_TEXT = 200
 _MARK = "\x1edlmon "
 
-# Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow logs
-# which libraries it did not find only where its loader is set to verbose.
+# No preallocation: it would take GPU memory from a run that is going on. TensorFlow logs which
+# libraries it did not find only if its loader is verbose.
 _ENVIRONMENT = {
     **SAFE_PATH,
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -101,7 +101,7 @@ sys.stdout.flush()
 os._exit(0)  # a framework that hangs or crashes while it ends has answered anyway
 """
 
-# What follows the mark of a log that says why a GPU is not reached.
+# The part of a log line that says why a GPU can't be used.
 _ERROR_LINE = re.compile(
     r"(?:Could not load dynamic library '(?!libnvinfer)|Cannot dlopen|Could not find cuda drivers"
     r"|(?:failed call to )?cuInit|CUDA_ERROR|Unable to (?:load|initialize)"
@@ -113,18 +113,16 @@ _NO_LIBRARY = re.compile(r"Could not load dynamic library|Cannot dlopen|Unable t
 
 @dataclass(frozen=True)
 class Framework:
-    """What a framework reports of itself and of the GPUs that it sees.
+    """A framework's report of itself and of the GPUs that it sees.
 
     Attributes:
         module: tensorflow, jax or torch.
-        version: of the framework; None where it could not be asked.
-        gpus: a name for each GPU that it sees, "" where it has none; None
-            where it could not be asked.
-        platform: what it was built to reach GPUs by, "cuda" or "rocm"; None for
-            a build that knows the CPU alone.
+        version: the framework's version; None if it did not answer.
+        gpus: the name of each GPU that it sees, or ""; None if it did not answer.
+        platform: "cuda" or "rocm"; None for a CPU-only build.
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
-        problem: the first that it says itself of what failed.
-        why: why it could not be asked, in words.
+        problem: the framework's own first error message about GPUs.
+        why: why it did not answer.
     """
 
     module: str
@@ -146,19 +144,19 @@ class Framework:
         return self.platform or "no CUDA"
 
     @property
-    def seen(self) -> str:
-        """How many GPUs it sees, and what it calls them."""
+    def gpus_text(self) -> str:
+        """The number of GPUs that it sees, and their names."""
         names = ", ".join(dict.fromkeys(filter(None, self.gpus or ())))
         return _number(len(self.gpus or ())) + (f" ({names})" if names else "")
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module is there, without importing it; a mere folder of its name isn't."""
+    """Return whether a module is installed, without importing it; a mere folder doesn't count."""
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ValueError:
         return False
-    return found is not None and found.origin is not None
+    return spec is not None and spec.origin is not None
 
 
 def ask_framework(
@@ -166,12 +164,12 @@ def ask_framework(
     environment: Mapping[str, str] = os.environ,
     deadline_s: float = DEADLINE_S,
 ) -> Framework:
-    """Return what a framework sees; call it from the main thread.
+    """Return a framework's report. Must be called from the main thread.
 
     Args:
         module: tensorflow, jax or torch.
         environment: the environment variables that a workload would get.
-        deadline_s: how long it may take to answer.
+        deadline_s: the time limit for its answer.
     """
     try:
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
@@ -182,9 +180,9 @@ def ask_framework(
 
 
 def error_line(text: str) -> str | None:
-    """Return the first line of a framework's log that says why it does not reach a GPU."""
-    found = _ERROR_LINE.search(text)
-    return None if found is None else _text(found[0])
+    """Return the first line of a framework's log that says why it can't use a GPU."""
+    match = _ERROR_LINE.search(text)
+    return None if match is None else _text(match[0])
 
 
 def _run(
@@ -194,7 +192,7 @@ def _run(
     answer: IO[bytes],
     log: IO[bytes],
 ) -> str | None:
-    """Let the child write its answer; return what went wrong."""
+    """Run the child, which writes to `answer` and `log`; return what went wrong."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _SCRIPT, module],
         stdin=subprocess.DEVNULL,
@@ -210,7 +208,7 @@ def _run(
         return f"it did not answer within {deadline_s:g} s"
     finally:
         end_group(process.pid, signal.SIGKILL)
-        # One that hangs in the driver may not even die; nobody waits for it.
+        # A child that hangs in the driver can't be killed: don't wait for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
     if code < 0:
@@ -225,20 +223,20 @@ def _text_of(file: IO[bytes]) -> str:
 
 
 def _parsed(module: str, answer: str, problem: str | None, why: str | None) -> Framework:
-    """Parse, check and clean the child's answer; `why` is what went wrong with the child."""
+    """Parse, check and clean the child's answer; `why` says what went wrong with the child."""
     line = answer.rpartition(_MARK)[2].partition("\n")[0]
     try:
         fields = json.loads(line)
         if fields.get("why"):
             return Framework(module, problem=problem, why=_text(fields["why"]))
-        own, platform, cuda = (fields.get(name) for name in ("problem", "platform", "cuda"))
+        reported, platform, cuda = (fields.get(name) for name in ("problem", "platform", "cuda"))
         return Framework(
             module,
             version=_text(fields["version"]),
             gpus=tuple(_text(name or "") for name in fields["gpus"][:_MAX_GPUS]),
             platform=_text(platform) if platform else None,
             cuda=_text(cuda) if cuda else None,
-            problem=_text(own) if own else problem,
+            problem=_text(reported) if reported else problem,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Framework(module, problem=problem, why=why or "its answer was not understood")
@@ -248,23 +246,23 @@ def _text(value: Any) -> str:
     return clean(" ".join(str(value).split()), _LONGEST_TEXT)
 
 
-# ---- beside what NVML sees ----
+# ---- comparison with NVML ----
 
 
 def compare_gpus(
     frameworks: Sequence[Framework], machine: MachineFacts | None, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield a line for each framework.
+    """Yield a finding for each framework.
 
     Args:
-        frameworks: what each reported.
-        machine: what the sensors reported; None if they failed, and then nothing is compared.
-        environment: the variables that the frameworks were asked under.
+        frameworks: their reports.
+        machine: the sensors' facts; None if they failed, and then nothing is compared.
+        environment: the environment variables of the frameworks.
     """
-    # A GPU without a uuid is one that NVML has lost.
+    # NVML has lost a GPU that has no uuid.
     gpus = sum(gpu.uuid is not None for gpu in (machine and machine.gpus) or ())
     for framework in frameworks:
-        text = f"{framework.title} ({framework.build}) sees {framework.seen}"
+        text = f"{framework.title} ({framework.build}) sees {framework.gpus_text}"
         if framework.gpus is None:
             why = framework.why or "it reported nothing"
             text = f"{framework.title} could not report its GPUs: {why}."
@@ -286,17 +284,17 @@ def compare_gpus(
 def _why_fewer(
     framework: Framework, machine: MachineFacts, environment: Mapping[str, str]
 ) -> tuple[str, str | None]:
-    """Return why it sees fewer GPUs, and what to do; nothing where the user asked for it."""
+    """Return why it sees fewer GPUs, and the next step; None if the user's settings say so."""
     if framework.platform != "cuda":
         built = "for AMD's GPUs" if framework.platform == "rocm" else "without CUDA"
         return f"it was built {built}", _with_cuda(framework, machine)
     for name in (VISIBLE, *(["JAX_PLATFORMS"] if framework.module == "jax" else [])):
         if name in environment:
             return f"{name} is {environment[name]!r}", None
-    # A build for any minor version runs on every driver of the same major version, and on newer
-    # ones (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
-    built_for, known = _major(framework.cuda), _major(machine.cuda)
-    if built_for is not None and known is not None and known < built_for:
+    # A driver runs builds for every minor version of its major version, and for older major ones
+    # (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
+    built_for, supported = _major(framework.cuda), _major(machine.cuda)
+    if built_for is not None and supported is not None and supported < built_for:
         driver = f"the driver {machine.driver or ''}".rstrip()
         why = f"{driver} knows CUDA {machine.cuda} at most, and it was built for {framework.build}"
         return why, f"Update the NVIDIA driver to one for CUDA {built_for}."
@@ -310,7 +308,7 @@ def _why_fewer(
 
 
 def _with_cuda(framework: Framework, machine: MachineFacts) -> str:
-    """Return how to get a build for CUDA, one that the driver is new enough for."""
+    """Return how to install a build for a CUDA version that the driver supports."""
     major = min(max(_major(framework.cuda) or _major(machine.cuda) or 12, 12), 13)
     return {
         "tensorflow": "python -m pip install 'tensorflow[and-cuda]', without tensorflow-cpu",

@@ -1,4 +1,4 @@
-"""What of Slurm is on this machine, for `dlmon doctor`."""
+"""Check Slurm, for `dlmon doctor`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_PARTITIONS = 6
 
 
 def slurm_finding() -> Finding | None:
-    """Return what there is of Slurm; None where nothing is, as on most machines."""
+    """Return the finding about Slurm; None if it is not installed."""
     if not has_slurm():
         return None
     try:

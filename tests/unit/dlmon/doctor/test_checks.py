@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.comparison.peaks import Peak, write_peaks
-from dlmon.doctor.checks import LONGEST_TEXT, any_asleep, examine, what_ends_runs
+from dlmon.doctor.checks import LONGEST_TEXT, any_asleep, detached_run_findings, examine
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, GpuState, MachineFacts, to_json
@@ -286,7 +286,7 @@ def test_what_ends_a_detached_run(tmp_path: Path, group, files, environment, tex
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("5.15-microsoft-standard-WSL2")
-    findings = list(what_ends_runs(tmp_path, environment, "ada"))
+    findings = list(detached_run_findings(tmp_path, environment, "ada"))
     assert len(findings) == len(texts)
     for finding, text in zip(findings, texts, strict=True):
         assert text in finding.text

@@ -1,4 +1,4 @@
-"""The app: what it opens with, who answers a request of a screen, the terminal, and signals."""
+"""The app: its first screen, the requests of screens, the terminal, and signals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.screens.base import cover_without_room, is_too_small
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
 
-# Screens, and what a person asks for, are imported when they are first needed.
+# Screens are imported on first use.
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.filter import LineFilter
@@ -45,8 +45,8 @@ _STYLE_SHEETS = Path(__file__).parent
 
 _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
-# What leaves dlmon in a terminal that has no room for a screen.
-_WAYS_OUT = ("ctrl+q", "ctrl+c")
+# The keys that quit dlmon while the terminal is too small.
+_QUIT_KEYS = ("ctrl+q", "ctrl+c")
 
 _ERROR_LENGTH = 400
 
@@ -60,12 +60,12 @@ def _commands() -> type[Provider]:
 
 
 class DlmonApp(PunctualApp[int]):
-    """dlmon on a screen."""
+    """dlmon's app."""
 
     CSS_PATH = "dlmon.tcss"
     COMMANDS = {_commands}  # noqa: RUF012 - Textual declares it so
     TITLE = "dlmon"
-    # Textual's own has priority, and would close the app over the question that a screen asks.
+    # Textual's binding of Ctrl+Q has priority, and would quit over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", show=False),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
@@ -82,21 +82,21 @@ class DlmonApp(PunctualApp[int]):
     ]
 
     starting: flows.runs.Starting | None = None
-    """The launch that is waited for."""
+    """The launch that the app waits for."""
     home: HomeScreen | None = None
     sweep_screen: SweepScreen | None = None
     refused: str | None = None
-    """Why the session could not be shown that dlmon was started for."""
-    looks_at_themes = False
+    """The reason why dlmon could not show the session that it was started for."""
+    previews_themes = False
     _toasted_screen: Screen[object] | None = None
 
     def __init__(self, start: Start) -> None:
-        """Read the header of each session that is to be shown first."""
+        """Open the first session's log, if there is one; raise a LogError if it can't be read."""
         no_color = os.environ.get("NO_COLOR")
-        # With NO_COLOR nothing but the terminal's own two colours is used.
+        # With NO_COLOR, only the terminal's default colours are used.
         super().__init__(ansi_color=True if no_color is not None else None)
         if no_color is not None:
-            # Textual takes it away; what we start should see it as well.
+            # Textual removes it, but the processes that we start should see it.
             os.environ["NO_COLOR"] = no_color
         self.start, self.settings = start, start.settings
         self.directory, self.sources = start.directory, start.sources
@@ -104,30 +104,30 @@ class DlmonApp(PunctualApp[int]):
         self.sweeps: list[SweepRun] = []
         self.connections: list[Connection] = []
         self.references: dict[str, Reference] = {}
-        """What each workload is compared with, as it was chosen on a screen."""
+        """The run that each workload is compared with, if the user chose one."""
         self.cleanups: dict[Screen[Any], Callable[[], object]] = {}
-        """What is done once a screen is taken off."""
+        """The function to call once a screen is closed."""
         self.rings_at_end = self.settings.bell
         self.notifies_at_end = self.settings.notification or self.settings.alerts.desktop
-        self._plain: list[LineFilter] = []
+        self._ascii_filters: list[LineFilter] = []
         print_in_ascii(self.settings.ascii)
         if self.settings.ascii:
             from tui.drawing.ascii_filter import PlainCharacters
 
             self.add_class("-ascii")
-            self._plain = [PlainCharacters()]
+            self._ascii_filters = [PlainCharacters()]
         for theme in OWN_THEMES:
             self.register_theme(theme)
-        chosen = self.settings.theme or remembered("theme")
-        self.kept_theme = chosen if chosen in self.available_themes else DARK
-        start_with_theme(self, self.kept_theme)
+        theme_name = self.settings.theme or remembered("theme")
+        self.saved_theme = theme_name if theme_name in self.available_themes else DARK
+        start_with_theme(self, self.saved_theme)
         self._make_first = _first_screen(self, start)
 
     def get_default_screen(self) -> Screen[Any]:
-        """Return what the arguments say; nothing lies below it."""
+        """Return the first screen, which the arguments of the command choose."""
         screen = self._make_first()
         allow_switching(self, screen)
-        # Textual reads those of the screens that come later, and only of those.
+        # Textual reads the style sheets of later screens only.
         self.stylesheet.read_all(screen.css_path)
         return screen
 
@@ -139,19 +139,19 @@ class DlmonApp(PunctualApp[int]):
             end_with_terminal(partial(_report_closed_terminal, self))
             loop.add_signal_handler(signal.SIGTSTP, _leave_terminal, self, True)
             loop.add_signal_handler(signal.SIGCONT, _leave_terminal, self, False)
-        self.theme_changed_signal.subscribe(self, lambda theme: flows.settings.keep_theme(self))
-        # At once: what is said of a change itself comes after it.
+        self.theme_changed_signal.subscribe(self, lambda theme: flows.settings.save_theme(self))
+        # Immediately, so that a notice about the change itself, which comes after it, stays.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
         self._toasted_screen = self.screen
-        # What others wrote meanwhile is painted over.
+        # Paint over the output of other programs.
         self.app_resume_signal.subscribe(self, lambda app: self.screen.refresh())
-        # Style sheets of the screens that may come are read once the first one is painted: one
-        # that is read when its screen opens has Textual read all others again.
-        read = partial(self.stylesheet.read_all, sorted(_STYLE_SHEETS.glob("*/**/*.tcss")))
-        self.call_later(self.call_after_refresh, read)
+        # Read all style sheets after the first paint: if a screen's sheet is read as it opens,
+        # Textual parses all others again.
+        read_all = partial(self.stylesheet.read_all, sorted(_STYLE_SHEETS.glob("*/**/*.tcss")))
+        self.call_later(self.call_after_refresh, read_all)
 
     async def on_unmount(self) -> None:
-        """End all connections, what runs there goes on; stop what the sweeps still run."""
+        """Close all connections, whose sessions go on; stop the runs of sweeps."""
         await asyncio.gather(
             *(connection.close() for connection in self.connections),
             *(run.close() for run in self.sweeps),
@@ -159,7 +159,7 @@ class DlmonApp(PunctualApp[int]):
 
     @on(requests.Request)
     def answer(self, request: requests.Request) -> None:
-        """Have a flow do what a screen asks for."""
+        """Call the flow that does what a screen requests."""
         flow = partial(_flows()[type(request)], self, request)
         if iscoroutinefunction(flow):
             self.run_worker(flow)
@@ -170,60 +170,56 @@ class DlmonApp(PunctualApp[int]):
 
     @property
     def usual_directory(self) -> Path | None:
-        """Where sessions are kept that name no place; None where there is none."""
-        chosen = self.settings.log_dir
+        """The default log directory; None if there is none."""
+        log_dir = self.settings.log_dir
         try:
-            return log_directory(None if chosen is None else Path(chosen))
+            return log_directory(None if log_dir is None else Path(log_dir))
         except LogError:
             return None
 
     @property
     def running_sweep(self) -> SweepRun | None:
-        """The sweep that makes its runs now, of which there is one at most."""
+        """The sweep that is running; there is at most one."""
         run = None if self.sweep_screen is None else self.sweep_screen.run
         return None if run is None or run.ended else run
 
     def is_first(self, screen: Screen[Any]) -> bool:
-        """Return whether a screen lies on none: who leaves it leaves dlmon."""
+        """Return whether a screen is the lowest one: leaving it quits dlmon."""
         return screen in self.screen_stack[:1]
 
     def uncover(self, screen: Screen[Any]) -> None:
-        """Take off what lies on top of a screen: a palette, the help, sessions.
-
-        Nothing lies on one that is gone.
-        """
+        """Close the screens on top of a screen, if it is still open."""
         while screen in self.screen_stack and self.screen is not screen:
             self.close_top_screen()
 
     def close_top_screen(self) -> None:
-        """Take off the topmost screen, and let go of what it is for."""
+        """Close the top screen, and clean up after it."""
         screen = self.screen
         self.workers.cancel_node(screen)
         screen.dismiss()
         self.clean_up(screen)
 
     def clean_up(self, screen: Screen[Any]) -> None:
-        """Let go of what a screen is for that is gone."""
+        """Call the cleanup of a screen that is closed."""
         self.cleanups.pop(screen, lambda: None)()
 
     def show_notice(self, sentence: str) -> None:
         self.notify(sentence, markup=False)
 
     def show_error(self, reason: str) -> None:
-        """Show for a while why something can't be done."""
+        """Show for a while why an action failed."""
         self.notify(clean(reason, _ERROR_LENGTH), severity="error", markup=False, timeout=10)
 
     def _clear_toasts(self, screen: Screen[object]) -> None:
-        """Take toasts away with the screen that they were about; a question lies over the same."""
+        """Clear the toasts of another screen; a question keeps those of the screen below."""
         if isinstance(screen, ModalScreen) or screen is self._toasted_screen:
             return
         self._toasted_screen = screen
         self.clear_notifications()
 
-    # ---- what keys do on every screen ----
+    # ---- actions of all screens ----
 
     async def action_quit(self) -> None:
-        """Leave; what would stop with us is asked about first."""
         flows.stack.quit_app(self)
 
     def action_help(self) -> None:
@@ -242,9 +238,9 @@ class DlmonApp(PunctualApp[int]):
         self.run_worker(partial(flows.runs.run_script, self))
 
     def action_sessions(self) -> None:
-        """List the sessions where the one that is shown was recorded.
+        """List the sessions in the log directory of the top session, or of its host.
 
-        Of one of another machine, what is here is a copy, which doesn't tell whether it still runs.
+        The copies of a host's logs would not say whether a session still runs.
         """
         top = self.shown_sessions[-1] if self.shown_sessions else None
         if top is None or top.connection is None:
@@ -257,31 +253,30 @@ class DlmonApp(PunctualApp[int]):
             self.push_screen(Palette())
 
     def get_key_display(self, binding: Binding) -> str:
-        """Name a key; in words where its sign can't be drawn."""
+        """Return the sign of a key, or its name if only ASCII can be drawn."""
         display = super().get_key_display(binding)
         return _KEYS_IN_WORDS.get(display, display) if self.settings.ascii else display
 
     # ---- the terminal ----
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Let nothing but ASCII through where that was asked for."""
-        return [*super().get_line_filters(), *self._plain]
+        return [*super().get_line_filters(), *self._ascii_filters]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Give charts their hues in Textual's own themes too."""
+        """Return the chart hues for themes that don't define them."""
         return chart_hues(self.current_theme)
 
     async def on_event(self, event: events.Event) -> None:
-        """Clean what is pasted, whichever field takes it; all of them have one line.
+        """Clean pasted text, and keep its first line.
 
-        Behind the message that there is no room, nothing is typed; a question has a layout for
-        less. Only the keys that leave dlmon do that there, and `q` where it is no letter.
+        While the terminal is too small for the screen, take only the keys that quit, and `q` if no
+        field would take it as a letter.
         """
         typed = isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded
         if typed and is_too_small(self.size) and not _fits_any_size(self.screen):
             if not isinstance(event, events.Key):
                 return
-            if event.key in _WAYS_OUT:
+            if event.key in _QUIT_KEYS:
                 await self.run_action("app.quit")
                 return
             is_letter = self.focused is not None and self.focused.check_consume_key("q", "q")
@@ -293,13 +288,13 @@ class DlmonApp(PunctualApp[int]):
         await super().on_event(event)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Cover every screen that has no room; a question has a layout for less."""
+        """Cover every screen that doesn't fit."""
         for screen in self.screen_stack:
             if not _fits_any_size(screen):
                 cover_without_room(screen, event.size)
 
     def run_to_exit_code(self) -> int:
-        """Run the app, say what became of its sessions, and return the exit code."""
+        """Run the app, print what became of its sessions, and return the exit code."""
         try:
             code = self.run()
         except Exception:
@@ -310,40 +305,40 @@ class DlmonApp(PunctualApp[int]):
         for run in self.sweeps:
             print_sweep_exit_message(run, self.usual_directory)
         if code is None and self.return_code:
-            # An error ended it, which Textual has shown.
+            # An error ended the app; Textual has printed it.
             self.leave_all_running()
             return FAILED
-        # What was not left running on purpose stops.
+        # Sessions that were not detached stop.
         starting = [] if self.starting is None else [self.starting.launch]
-        for launch in (*starting, *(shown.launch for shown in self.shown_sessions)):
+        for launch in (*starting, *(session.launch for session in self.shown_sessions)):
             if launch is not None:
                 launch.release()
         if self.refused is not None:
             print(f"dlmon: {clean(self.refused)}", file=sys.stderr)
-        for shown in self.shown_sessions:
-            print_exit_message(shown.follower, stops=shown.needs_us, usual=self.usual_directory)
+        for session in self.shown_sessions:
+            print_exit_message(session.follower, stops=session.needs_us, usual=self.usual_directory)
         return self.return_code or 0 if code is None else code
 
     def leave_all_running(self) -> None:
-        """Have what we started go on though an error ends us, and say how to come back to it."""
+        """Detach all sessions after an error, and print how to attach to them."""
         from dlmon.render.summary import leave_running
 
         if self.starting is not None:
             self.starting.launch.send("detach")
             self.starting.launch.release()
             print("dlmon: the session still starts; dlmon attach shows it", file=sys.stderr)
-        for shown in self.shown_sessions:
-            if shown.launch is not None and shown.needs_us:
-                leave_running(shown.follower, shown.launch, self.usual_directory)
-                shown.screen.detached = True
+        for session in self.shown_sessions:
+            if session.launch is not None and session.needs_us:
+                leave_running(session.follower, session.launch, self.usual_directory)
+                session.screen.detached = True
 
 
 def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
-    """Return what makes the first screen; a LogError where no log can be read for it."""
+    """Return a function that makes the first screen; raise a LogError if a log can't be read."""
     if start.log is not None:
         from dlmon.log.directory import read_entry
 
-        # Its header and result stand there while what reads the rest is imported.
+        # Read only the header and the result, to show them while the reader is imported.
         follow = partial(app.sources.follow, start.log, launch=start.started)
         entry = read_entry(start.log)
         return partial(flows.sessions.reading_screen, app, entry, follow, start.started)
@@ -368,26 +363,25 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
 
 
 def _report_closed_terminal(app: DlmonApp) -> None:
-    """Give the supervisors that will stop with us the reason, and have other machines stop."""
+    """Tell our supervisors why they stop, and stop the sweeps."""
     for run in app.sweeps:
         run.stop()
-    for shown in app.shown_sessions:
-        if shown.launch is not None and shown.needs_us:
-            shown.launch.send(TERMINAL_CLOSED)
+    for session in app.shown_sessions:
+        if session.launch is not None and session.needs_us:
+            session.launch.send(TERMINAL_CLOSED)
 
 
 def _leave_terminal(app: DlmonApp, stop: bool) -> None:
-    """Leave the terminal at each SIGTSTP, and take it again at each SIGCONT.
+    """Release the terminal at SIGTSTP, and take it again at SIGCONT.
 
-    Textual does the first within the signal, wherever the main thread is. While that holds the
-    lock of what is to be written, it would wait for itself, for ever. And after a SIGSTOP,
-    which no process can handle, Textual would start a second thread that reads the keys, and
-    would leave the terminal as an app has it.
+    Textual does so inside the signal handler: if the main thread holds the lock of the output at
+    that moment, it deadlocks. And after a SIGSTOP, which can't be handled, Textual would start a
+    second input thread and leave the terminal in application mode.
     """
     loop = asyncio.get_running_loop()
     with app.suspend():
         if stop:
-            # The terminal is taken again below already.
+            # Leaving `app.suspend` takes the terminal again, so this SIGCONT must not.
             loop.remove_signal_handler(signal.SIGCONT)
             os.kill(os.getpid(), signal.SIGSTOP)
             loop.add_signal_handler(signal.SIGCONT, _leave_terminal, app, False)
@@ -398,7 +392,7 @@ def _fits_any_size(screen: Screen[Any]) -> bool:
 
 
 def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | None]]:
-    """Return what answers each request; what waits for something is a coroutine."""
+    """Return the function, or the coroutine function, that handles each request."""
     return {
         requests.GoBack: flows.stack.leave,
         requests.TellEnd: flows.hosts.end_session,

@@ -1,7 +1,7 @@
-"""What the app does for a person: functions that take the app, show screens and wait for them.
+"""Functions that do what a screen requests: they take the app, show screens and await them.
 
-A screen posts what it asks for (`tui.messages`); `tui.app` says which function answers it. Each
-module is imported when it is first needed: a start needs few of them.
+A screen posts a request (`tui.messages`), and `tui.app` maps it to a function. Each module is
+imported on first use, as a start needs few of them.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What is shown of other machines: their cards, and sessions that are there."""
+"""Show other hosts: their cards, and their sessions."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 
 def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
-    """Return the cards of machines, by their names."""
+    """Return the screen with a card for each host."""
     from dlmon.alerts.dispatch import HostAlerts
     from tui.hosts.hosts_screen import HostsScreen
 
     interval_s = app.start.watch_interval_s or app.settings.run.interval
     hosts = [app.sources.hosts(name, interval_s, app.settings.run.pcie) for name in names]
-    told = app.settings.alerts.chosen(None)
-    return HostsScreen(hosts, None if told is None else HostAlerts(told))
+    alerts = app.settings.alerts.chosen(None)
+    return HostsScreen(hosts, None if alerts is None else HostAlerts(alerts))
 
 
 def pick_hosts(app: DlmonApp) -> None:
-    """Ask which of the hosts that are known here are to be watched."""
+    """Ask which of the configured hosts to watch."""
     from dlmon.remote.host_names import configured_hosts
     from tui.hosts.pick import HostPicker
 
@@ -61,40 +61,40 @@ def pick_hosts(app: DlmonApp) -> None:
 
 
 def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
-    """Show the cards of what was picked, in place of the choice."""
+    """Show the cards of the picked hosts, in place of the picker."""
     from dlmon.remote.host_names import HostError, hosts_from
 
     try:
-        # A host of a group may be picked beside it.
+        # A host may be picked twice: alone and in a group.
         hosts = [hosts_from([word], app.settings.hosts) for word in request.words]
     except HostError as error:
         app.show_error(str(error))
     else:
-        names = dict.fromkeys(name for each in hosts for name in each)
+        names = dict.fromkeys(name for group in hosts for name in group)
         app.switch_screen(hosts_screen(app, tuple(names)))
 
 
 def show_host(app: DlmonApp, request: ShowHost) -> None:
-    """Show one of the machines in full."""
+    """Show a host in full."""
     from tui.hosts.hosts_screen import HostScreen
 
     app.push_screen(HostScreen(request.host))
 
 
 def show_nodes(app: DlmonApp, request: ShowNodes) -> None:
-    """Show the machines of a run."""
+    """Show the hosts of a run."""
     from tui.hosts.nodes_screen import NodesScreen
 
     app.push_screen(NodesScreen(request.source))
 
 
 def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
-    """List what was recorded on a host."""
+    """List the sessions of a host."""
     list_sessions_of(app, request.host.connection, None)
 
 
 def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None) -> None:
-    """List what was recorded at the other end of a connection."""
+    """List the sessions at the other end of a connection."""
     from tui.sessions.of_host import HostSessionsScreen
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
@@ -110,7 +110,7 @@ def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None)
 
 
 def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
-    """Show a session of a host, or go back to it where it is shown."""
+    """Show a session of a host, or go back to its screen."""
     from dlmon.protocol.job import RemoteStart
 
     top = app.shown_sessions[-1] if app.shown_sessions else None
@@ -121,7 +121,7 @@ def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
 
 
 def show_remote(app: DlmonApp, start: RemoteStart) -> None:
-    """Show a session of another machine over what is shown."""
+    """Show a session of another host over the current screen."""
     from tui.screens.starting import StartingScreen
 
     if not isinstance(app.screen, StartingScreen):
@@ -129,7 +129,7 @@ def show_remote(app: DlmonApp, start: RemoteStart) -> None:
 
 
 def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
-    """Return what stands until a session of another machine is here."""
+    """Return the screen that connects to a host, then shows its session."""
     from tui.screens.starting import StartingScreen
 
     async def connect(waiting: StartingScreen) -> None:
@@ -145,73 +145,72 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
             exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
             refuse_waiting(app, waiting, str(error), exit_code)
         except asyncio.CancelledError:
-            # What was started there goes on.
+            # A session that was started there goes on.
             await close_connection(app, connection)
             raise
         else:
             screen = session_screen(app, follower, None, connection, log_dir=start.log_dir)
             replace_waiting(app, waiting, screen)
 
-    sentence = f"connecting to {start.host} …"
-    return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
+    return StartingScreen(f"connecting to {start.host} …", connect, INTERRUPTED_BY_USER)
 
 
 def end_session(app: DlmonApp, request: TellEnd) -> None:
-    """Tell that a session or a sweep is over, and show what it goes on as."""
+    """Notify that a session or a sweep has ended, and show the session that continues it."""
     tell_end(app, request)
-    shown = session_on(app, request.screen)
-    if shown is None or app.running_sweep is not None:
+    session = session_on(app, request.screen)
+    if session is None or app.running_sweep is not None:
         return
-    if shown.connection is not None or is_of_slurm(shown.follower.path):
-        app.run_worker(partial(_go_on, app, shown))
+    if session.connection is not None or is_of_slurm(session.follower.path):
+        app.run_worker(partial(_go_on, app, session))
 
 
-async def _go_on(app: DlmonApp, shown: ShownSession) -> None:
-    """Show the next start of a session whose job Slurm queued again, in its place."""
+async def _go_on(app: DlmonApp, session: ShownSession) -> None:
+    """If Slurm queued a session's job again, show its next session in its place."""
     from dlmon.log.directory import read_entry
     from dlmon.protocol.job import RemoteStart
     from dlmon.slurm.job_follower import next_session
 
-    follower, connection = shown.follower, shown.connection
+    follower, connection = session.follower, session.connection
     if connection is not None:
-        there = getattr(follower, "next_session", None)
-        start = RemoteStart(connection.host, there or "", shown.log_dir)
-        screen = None if there is None else connecting_screen(app, start)
+        session_id = getattr(follower, "next_session", None)
+        start = RemoteStart(connection.host, session_id or "", session.log_dir)
+        screen = None if session_id is None else connecting_screen(app, start)
     else:
         waiting = await asyncio.to_thread(next_session, follower)
         screen = None
         if waiting is not None:
             follow = partial(app.sources.follow, waiting.log)
             screen = reading_screen(app, read_entry(waiting.log), follow)
-    if screen is not None and shown in app.shown_sessions:
-        app.uncover(shown.screen)
+    if screen is not None and session in app.shown_sessions:
+        app.uncover(session.screen)
         app.switch_screen(screen)
-        app.clean_up(shown.screen)
+        app.clean_up(session.screen)
 
 
 async def _session_of(
     app: DlmonApp, connection: Connection, start: RemoteStart, waiting: StartingScreen
 ) -> RemoteFollower:
-    """Return a session of another machine, started there where that is asked for."""
+    """Return a session of another host, after starting it there if `start` has a job."""
     from dlmon.remote.host_requests import launch_remote
     from dlmon.remote.session_follower import follow_remote
 
     connection.start()
     await connection.wait_until_up()
-    meant = start.session
+    session = start.session
     if start.job is not None:
         waiting.show_text(f"starting the session on {start.host} …")
-        meant = await launch_remote(connection, start.job, start.slurm)
+        session = await launch_remote(connection, start.job, start.slurm)
 
     def show(share: float) -> None:
         waiting.show_text(f"{start.host}\n{reading_text(share)}")
 
     def cancel() -> None:
-        connection.send("stop", report, session=meant, log_dir=start.log_dir)
+        connection.send("stop", report, session=session, log_dir=start.log_dir)
 
     def report(answer: dict[str, Any]) -> None:
         if "error" in answer:
             app.show_error(f"{start.host}: {answer['error']}")
 
-    show_queued = show_queue(waiting, f"{start.host}\n{meant}", cancel)
-    return await follow_remote(connection, meant, start.log_dir, show, show_queued)
+    show_queued = show_queue(waiting, f"{start.host}\n{session}", cancel)
+    return await follow_remote(connection, session, start.log_dir, show, show_queued)

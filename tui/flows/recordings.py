@@ -1,4 +1,4 @@
-"""What is done with recorded sessions: play, compare, report, name and delete them."""
+"""Play, compare, export, rename and delete recorded sessions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def replay(app: DlmonApp, request: Replay) -> None:
-    """Play a recorded session, or one that still runs as far as it has come; several at once."""
+    """Play a recorded or running session, or several at once."""
     screen: Screen[None]
     try:
         if len(request.logs) == 1:
@@ -52,28 +52,28 @@ def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
 
 
 def host_replay_screen(replay: HostReplay) -> HostReplayScreen:
-    """Return the screen that plays several machines at once."""
+    """Return the screen that plays several hosts at once."""
     from tui.hosts.hosts_screen import HostReplayScreen
 
     return HostReplayScreen(replay)
 
 
 def replay_host(app: DlmonApp, request: ReplayHost) -> None:
-    """Play one of several machines in full; the others wait for it."""
+    """Play one of several hosts in full, while the others wait."""
     from tui.live.replay_screen import ReplayScreen
 
     app.push_screen(ReplayScreen(request.replay.lend(request.host), closes=False))
 
 
 def compare(app: DlmonApp, request: Compare) -> None:
-    """Put two sides of recorded sessions beside each other."""
+    """Compare two sides of recorded sessions."""
     from tui.sessions.compare_screen import CompareScreen
 
     app.push_screen(CompareScreen(request.base, request.new))
 
 
 def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
-    """Show every metric of recorded sessions, or of running ones, over each other."""
+    """Show every metric of recorded or running sessions over each other."""
     from dlmon.figures.session.session_list import called
     from dlmon.log.label import read_label
     from tui.metrics.metrics_screen import MetricsScreen
@@ -86,7 +86,9 @@ def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
         app.show_error(str(error))
         _close_all(followers)
         return
-    names = [called(one.session.header.id, read_label(one.path)) for one in followers]
+    names = [
+        called(follower.session.header.id, read_label(follower.path)) for follower in followers
+    ]
     screen = MetricsScreen(followers, names, reads=True)
     app.cleanups[screen] = partial(_close_all, followers)
     app.push_screen(screen)
@@ -98,9 +100,9 @@ def _close_all(followers: Sequence[SessionFollower]) -> None:
 
 
 async def export(app: DlmonApp, request: Export) -> None:
-    """Make what was asked for, and say where it is."""
+    """Export sessions or the screen, and say where the result is."""
     if request.format == "picture":
-        # Once the question is gone from the screen.
+        # After the question is gone from the screen.
         app.call_after_refresh(save_picture, app)
     elif not request.logs:
         app.show_error("there is no session to report: choose one")
@@ -111,10 +113,7 @@ async def export(app: DlmonApp, request: Export) -> None:
 
 
 def save_picture(app: DlmonApp) -> None:
-    """Save the screen as an SVG file in the working directory, and say where it is.
-
-    What was said before lies over it: that is not in the picture.
-    """
+    """Save the screen, without notifications, as an SVG file in the working directory."""
     app.clear_notifications()
     app.call_after_refresh(_save_picture, app)
 
@@ -131,7 +130,7 @@ def _save_picture(app: DlmonApp) -> None:
 
 
 async def _write_report(app: DlmonApp, logs: Sequence[Path]) -> None:
-    """Write a page about sessions into the working directory, and say where it is."""
+    """Write an HTML report of sessions into the working directory."""
     from dlmon.render.files import write_file
     from dlmon.render.html import html_of
 
@@ -141,21 +140,21 @@ async def _write_report(app: DlmonApp, logs: Sequence[Path]) -> None:
 
 
 async def _copy_markdown(app: DlmonApp, logs: Sequence[Path]) -> None:
-    """Send a report as Markdown to the clipboard of the terminal."""
+    """Copy a Markdown report of sessions to the terminal's clipboard."""
     from dlmon.render.markdown import markdown_of
 
     texts: list[str] = []
     if await _report(app, logs, lambda report: texts.append(markdown_of(report))):
         app.copy_to_clipboard(texts[0])
-        of = id_of(logs[0]) if len(logs) == 1 else f"{len(logs)} sessions"
+        subject = id_of(logs[0]) if len(logs) == 1 else f"{len(logs)} sessions"
         app.show_notice(
-            f"Markdown of {of} was sent to the terminal's clipboard; where it doesn't take that, "
-            "dlmon report prints the same"
+            f"Markdown of {subject} was sent to the terminal's clipboard; where it doesn't take "
+            "that, dlmon report prints the same"
         )
 
 
 async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
-    """Make a report in a thread and have it used there; return whether that went well."""
+    """Make and use a report in a thread; return whether that succeeded."""
     from dlmon.figures.report.report import make_report
     from dlmon.render.files import ReportError
     from tui.screens.starting import read_in_thread
@@ -173,7 +172,7 @@ async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], o
 
 
 def rename(app: DlmonApp, request: Rename) -> None:
-    """Keep what a session or a sweep is called, and show it."""
+    """Write the label of a session or a sweep, and show it."""
     from dlmon.sweep.log import relabel
 
     try:
@@ -184,12 +183,12 @@ def rename(app: DlmonApp, request: Rename) -> None:
 
 
 async def delete(app: DlmonApp, request: Delete) -> None:
-    """Delete recordings, and show what is left."""
+    """Delete recordings, and show the remaining ones."""
     from dlmon.log.prune import remove
 
     problems = []
     for log in request.logs:
-        # The lock of a sweep that we make would not keep us from it.
+        # The lock of a sweep does not stop the process that holds it.
         if any(run.writer.path == log and not run.ended for run in app.sweeps):
             problems.append(f"{id_of(log)} is running: stop it first")
             continue
@@ -204,7 +203,7 @@ async def delete(app: DlmonApp, request: Delete) -> None:
 
 
 def _show_recordings_again(app: DlmonApp) -> None:
-    """Let the screens that show what is recorded show it as it is now."""
+    """Refresh the screens that list recordings."""
     from tui.sessions.sessions_screen import SessionsScreen
 
     for screen in app.screen_stack:
@@ -214,10 +213,9 @@ def _show_recordings_again(app: DlmonApp) -> None:
 
 
 def _new_path(name: str, suffix: str) -> Path:
-    """Return what to call a file of now in the working directory."""
+    """Return a file name with the current time, in the working directory."""
     return Path(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.{suffix}")
 
 
 def _saved(path: Path) -> str:
-    """Say where a file of the working directory is."""
     return f"saved {shown_path(path.absolute())}"

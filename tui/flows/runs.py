@@ -1,4 +1,4 @@
-"""Runs and sweeps that are started from here, waited for, and shown in place of what waited."""
+"""Start runs and sweeps, wait for them, and show them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from tui.sweep.sweep_screen import SweepScreen
     from workloads.catalog import Workload
 
-# How often to look whether a person is back at the run whose next one waits.
+# The interval at which to check whether the user is back at a run, before the next run starts.
 _POLL_S = 0.5
 
 
 @dataclass
 class Starting:
-    """A launch that its supervisor has still to answer.
+    """A launch that its supervisor has not answered yet.
 
     Attributes:
-        launch: its lifeline.
-        detach: don't keep it: the session goes on without us.
-        replaces: the session that it is shown in place of.
-        turn: which of several runs it is, of one that is one of several.
-        over: set once it is answered, or given up.
+        launch: the supervisor process.
+        detach: let the session go on without dlmon.
+        replaces: the session whose place it takes on the screen.
+        turn: its number in a series of runs, such as "run 2 of 3".
+        over: set once the launch is answered or abandoned.
     """
 
     launch: Lifeline
@@ -56,16 +56,16 @@ async def train(app: DlmonApp, request: Train) -> None:
 
 
 async def train_again(app: DlmonApp, request: TrainAgain) -> None:
-    """Launch the workload or script of the topmost session once more, with the same options."""
+    """Launch the workload or script of the top session again, with the same options."""
     from dlmon.options.jobs import output_size
 
-    shown = app.shown_sessions[-1]
-    script, again = script_job(shown.launch), how_to_repeat(shown.follower)
+    session = app.shown_sessions[-1]
+    script, again = script_job(session.launch), how_to_repeat(session.follower)
     if script is not None:
         if not is_busy(app):
-            await start_run(app, replace(script, terminal=output_size(*app.size)), shown)
+            await start_run(app, replace(script, terminal=output_size(*app.size)), session)
     elif again is not None:
-        await _train(app, *again, shown.follower.directory, shown)
+        await _train(app, *again, session.follower.directory, session)
 
 
 async def _train(
@@ -92,16 +92,13 @@ async def _train(
         app.show_error(str(error))
         return
     if replaces is not None and replaces.launch is not None:
-        # Alerts of this run go where those of the run before went.
+        # Alerts go to the same addresses as those of the run before.
         job = replace(job, alerts=replaces.launch.job.alerts)
     await start_run(app, job, replaces, options.detach)
 
 
 async def run_script(app: DlmonApp) -> None:
-    """Ask for the command line of a script, and run it as often as is asked for.
-
-    A run that fails, or is stopped, is the last one.
-    """
+    """Ask for a script and a number of runs, and run it until a run fails or is stopped."""
     from dlmon.options.jobs import make_script_job, output_size
     from tui.home.run_form import ScriptForm
 
@@ -111,7 +108,7 @@ async def run_script(app: DlmonApp) -> None:
     if run is None or is_busy(app):
         return
     options = replace(app.settings.run, name=run.name, alert=run.alert)
-    shown = None
+    session = None
     for number in range(1, run.repeat + 1):
         turn = f"run {number} of {run.repeat}" if run.repeat > 1 else ""
         try:
@@ -122,22 +119,22 @@ async def run_script(app: DlmonApp) -> None:
             app.show_error(str(error))
             return
         job = replace(job, terminal=output_size(*app.size))
-        shown = await start_run(app, job, shown, turn=turn)
-        if shown is None or not await _ended_well(app, shown):
+        session = await start_run(app, job, session, turn=turn)
+        if session is None or not await _succeeded(app, session):
             return
 
 
-async def _ended_well(app: DlmonApp, shown: ShownSession) -> bool:
-    """Return whether a run succeeded, once it is over and a person looks at it again."""
-    await shown.has_ended.wait()
-    while shown in app.shown_sessions and app.screen is not shown.screen:
+async def _succeeded(app: DlmonApp, session: ShownSession) -> bool:
+    """Wait until a run has ended and its screen is on top; return whether the run succeeded."""
+    await session.has_ended.wait()
+    while session in app.shown_sessions and app.screen is not session.screen:
         if isinstance(app.screen, ModalScreen):
             break
         await asyncio.sleep(_POLL_S)
-    stopped = shown.screen.stop_requested or shown.screen.detached
-    if shown not in app.shown_sessions or stopped:
+    stopped = session.screen.stop_requested or session.screen.detached
+    if session not in app.shown_sessions or stopped:
         return False
-    result = shown.follower.result
+    result = session.follower.result
     return result is not None and result.exit_code == 0
 
 
@@ -148,7 +145,7 @@ async def start_run(
     detach: bool = False,
     turn: str = "",
 ) -> ShownSession | None:
-    """Start a session and show it, in place of one that is over; return it where it came to be."""
+    """Start a session and show it, in place of another one; return it, or None if that failed."""
     try:
         launch = app.sources.launch(job)
     except (LogError, OSError) as error:
@@ -159,11 +156,11 @@ async def start_run(
     starting = Starting(launch, detach, replaces, turn)
     app.push_screen(starting_screen(app, starting))
     await starting.over.wait()
-    return next((shown for shown in app.shown_sessions if shown.launch is launch), None)
+    return next((session for session in app.shown_sessions if session.launch is launch), None)
 
 
 def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
-    """Return what says that a session is on its way; it or why there is none follows."""
+    """Return the screen that waits for a launch, then shows the session, or why it failed."""
     from tui.screens.starting import StartingScreen
 
     async def wait(waiting: StartingScreen) -> None:
@@ -182,7 +179,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
         starting.over.set()
 
     def give_up() -> None:
-        """Don't wait for the supervisor; without its lifeline it starts nothing."""
+        """Stop waiting, and release the supervisor process, which then starts nothing."""
         app.starting = None
         starting.launch.release()
         starting.over.set()
@@ -195,7 +192,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
 
 
 def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
-    """Show a session that was just launched, in place of what waited for it."""
+    """Show a session that was just launched, in place of the waiting screen."""
     lifeline = None if starting.detach else starting.launch
     follower = app.sources.follow(log, launch=lifeline)
     if starting.detach:
@@ -207,7 +204,7 @@ def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: Startin
 
 
 def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
-    """Make the screen of a sweep, which begins to make its runs."""
+    """Return the screen of a sweep, which starts its runs."""
     from tui.sweep.sweep_screen import SweepScreen
 
     screen = SweepScreen(run, usual_directory=app.usual_directory)
@@ -223,12 +220,12 @@ def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
 
 
 async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
-    """Ask what is to be varied in runs of a workload, and begin to make them."""
+    """Ask which options to vary, and start a sweep."""
     from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
     from dlmon.sweep.plan import Plan, SweepError
     from tui.sweep.sweep_screen import SweepForm
 
-    # A key that comes twice at once asks only once.
+    # Ask only once if the key was pressed twice.
     if isinstance(app.screen, ModalScreen) or is_busy(app):
         return
     seed, workload, options = new_seed(), request.workload, request.options
@@ -240,10 +237,10 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
     if plan is None or is_busy(app):
         return
     try:
-        chosen = options.log_dir
-        directory = app.directory if chosen is None else log_directory(Path(chosen))
-        told = app.settings.alerts.chosen(options.alert)
-        run = begin_sweep(directory, plan, seed, time.time(), options.name, told)
+        log_dir = options.log_dir
+        directory = app.directory if log_dir is None else log_directory(Path(log_dir))
+        alerts = app.settings.alerts.chosen(options.alert)
+        run = begin_sweep(directory, plan, seed, time.time(), options.name, alerts)
     except (LogError, SweepError) as error:
         app.show_error(str(error))
     else:
@@ -251,7 +248,7 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
 
 
 def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
-    """Go on with a recorded sweep, or go back to it where it is shown already."""
+    """Resume a recorded sweep, or go back to its screen."""
     from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
     from dlmon.sweep.plan import SweepError
@@ -264,8 +261,8 @@ def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
         return
     try:
         check_plan(read_sweep(path)[1].plan)
-        told = app.settings.alerts.chosen(None)
-        run = run_of(SweepWriter.resume(path, time.time()), told)
+        alerts = app.settings.alerts.chosen(None)
+        run = run_of(SweepWriter.resume(path, time.time()), alerts)
     except (LogError, SweepError) as error:
         app.show_error(str(error))
     else:
@@ -273,7 +270,7 @@ def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
 
 
 def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
-    """Show a session of a sweep; the copy of one of another machine that is over."""
+    """Show a session of a sweep; if it ended on another host, the copy of its log."""
     from dlmon.log.folder import log_of
     from dlmon.protocol.job import RemoteStart
     from dlmon.remote.session_follower import copies_directory

@@ -1,4 +1,4 @@
-"""Sessions of this machine, as they happen or were recorded: listed, read and shown."""
+"""List, read and show sessions of this machine."""
 
 from __future__ import annotations
 
@@ -46,28 +46,29 @@ _LEFT_ALONE = "it stays in the queue when you leave; s takes it out"
 
 
 def list_sessions(app: DlmonApp) -> None:
-    """List the sessions where the one that is shown was recorded."""
+    """List the sessions in the log directory of the top session."""
     from dlmon.slurm.standing import list_with_queue
     from dlmon.sweep.log import list_sweeps
     from tui.sessions.sessions_screen import SessionsScreen
 
-    where = app.shown_sessions[-1].follower.directory if app.shown_sessions else app.directory
-    sessions = partial(list_with_queue, where)
+    top = app.shown_sessions[-1] if app.shown_sessions else None
+    directory = app.directory if top is None else top.follower.directory
+    sessions = partial(list_with_queue, directory)
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where), hidden))
+    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, directory), hidden))
 
 
 def show_session(app: DlmonApp, request: ShowSession) -> None:
-    """Show a recorded session, or go back to it where it is shown already."""
+    """Show a recorded session, or go back to its screen unless a run of ours lies above it."""
     from dlmon.log.directory import read_entry
     from tui.screens.starting import StartingScreen
 
     if isinstance(app.screen, StartingScreen):
         return
-    for depth, shown in enumerate(app.shown_sessions):
+    for depth, session in enumerate(app.shown_sessions):
         above = app.shown_sessions[depth + 1 :]
-        if shown.follower.path == request.log and not any(one.needs_us for one in above):
-            app.uncover(shown.screen)
+        if session.follower.path == request.log and not any(run.needs_us for run in above):
+            app.uncover(session.screen)
             return
     follow = partial(app.sources.follow, request.log)
     try:
@@ -93,27 +94,26 @@ def reading_screen(
     follow: Callable[[], SessionFollower],
     launch: Lifeline | None = None,
 ) -> StartingScreen:
-    """Return what stands until a recorded session is read: one of a day takes a while."""
+    """Return the screen that reads a session's log, which may take a while, then shows it."""
     from tui.screens.starting import StartingScreen
     from tui.sessions.session_details import SessionDetails
 
     name, is_queued = entry.header.id, entry.status == Status.QUEUED
-    known = None
+    details = None
     if not is_queued:
-        # Nothing is known yet of one that waits in the queue.
-        known = SessionDetails()
-        known.is_opening = True
-        known.show(entry)
+        details = SessionDetails()
+        details.is_opening = True
+        details.show(entry)
 
-    async def read(waiting: StartingScreen) -> None:
-        opened = follow
+    async def read_log(waiting: StartingScreen) -> None:
+        open_log = follow
         if is_queued:
             log = await _out_of_queue(app, waiting, entry)
             if log is None:
                 return
-            opened = partial(app.sources.follow, log)
+            open_log = partial(app.sources.follow, log)
         try:
-            follower = opened()
+            follower = open_log()
         except LogError as error:
             refuse_waiting(app, waiting, str(error), FAILED)
             return
@@ -124,13 +124,13 @@ def reading_screen(
         )
         replace_waiting(app, waiting, session_screen(app, follower, launch))
 
-    return StartingScreen(f"reading {name} …", read, DONE, known)
+    return StartingScreen(f"reading {name} …", read_log, DONE, details)
 
 
 async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEntry) -> Path | None:
-    """Show how a session stands in Slurm's queue until its log begins; return that.
+    """Show a session's state in Slurm's queue until its log exists, and return its path.
 
-    Where it never will, why not is shown, and None is returned.
+    If the job fails first, show why and return None.
     """
     from dlmon.log.submitted import read_submitted
     from dlmon.render.queue_lines import wait_for_log
@@ -152,23 +152,23 @@ async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEn
 
 
 def show_queue(
-    waiting: StartingScreen, what: str, cancel: Callable[[], object]
+    waiting: StartingScreen, title: str, cancel: Callable[[], object]
 ) -> Callable[[Queued], None]:
-    """Return what shows how a session stands in Slurm's queue, and offers to take it out."""
+    """Return a function that shows a job's state in Slurm's queue, and offers to cancel it."""
     from dlmon.render.queue_lines import text_of
 
     def show(queued: Queued) -> None:
         if waiting.take_out_of_queue is None:
             waiting.take_out_of_queue = cancel
             waiting.refresh_bindings()
-        asked = f"asked of Slurm: {clean(queued.options) or 'no options'}"
-        waiting.show_text(f"{what}\n{asked}\n\n{text_of(queued)}\n\n{_LEFT_ALONE}")
+        options = f"asked of Slurm: {clean(queued.options) or 'no options'}"
+        waiting.show_text(f"{title}\n{options}\n\n{text_of(queued)}\n\n{_LEFT_ALONE}")
 
     return show
 
 
 async def _cancel(app: DlmonApp, log: Path) -> None:
-    """Take a session out of Slurm's queue; that it is gone is found where it is waited for."""
+    """Cancel a session's job in Slurm's queue; the waiting screen notices that."""
     from dlmon.log.directory import read_entry
     from dlmon.protocol.control import NotControlled
     from dlmon.slurm.standing import stop_submitted
@@ -187,10 +187,11 @@ def session_screen(
     turn: str = "",
     log_dir: str | None = None,
 ) -> LiveScreen | RecordingScreen:
-    """Make the screen of a session, and keep in mind that it is shown.
+    """Return the screen of a session, and note that the session is shown.
 
-    One of ours has a lifeline, one of another machine a connection, with where sessions live there
-    unless that is the default. Of several runs, `turn` says which it is.
+    A session that we started has a supervisor process `launch`; one of another host has a
+    `connection`, and a `log_dir` there unless that is the default. `turn` is its number in a series
+    of runs.
     """
     screen: LiveScreen | RecordingScreen
     if follower.session.header.is_machine_recording:
@@ -199,9 +200,9 @@ def session_screen(
         screen = RecordingScreen(follower, follower.path.parent)
     else:
         screen = _live_screen(app, follower, launch, turn)
-    shown = ShownSession(follower, launch, screen, connection, log_dir)
-    app.shown_sessions.append(shown)
-    app.cleanups[screen] = partial(_close_session, app, shown)
+    session = ShownSession(follower, launch, screen, connection, log_dir)
+    app.shown_sessions.append(session)
+    app.cleanups[screen] = partial(_close_session, app, session)
     return screen
 
 
@@ -215,36 +216,41 @@ def _live_screen(
     _, problem = own_published()
     if problem is not None:
         app.call_after_refresh(app.show_error, problem)
-    known = script_job(launch) is not None or how_to_repeat(follower) is not None
-    again = known and app.running_sweep is None
-    screen = LiveScreen(follower, again, lambda: read_label(follower.path), app.references, turn)
+    can_repeat = script_job(launch) is not None or how_to_repeat(follower) is not None
+    screen = LiveScreen(
+        follower,
+        can_repeat and app.running_sweep is None,
+        lambda: read_label(follower.path),
+        app.references,
+        turn,
+    )
     read_sessions(app, follower.directory, screen.show_entries)
     return screen
 
 
-def _close_session(app: DlmonApp, shown: ShownSession) -> None:
-    """Let go of a session whose screen is gone, and of the connection that it came over."""
-    app.shown_sessions.remove(shown)
-    shown.has_ended.set()
-    if shown.launch is not None:
-        shown.launch.release()
-    shown.follower.close()
-    if shown.connection is not None:
-        app.run_worker(partial(close_connection, app, shown.connection))
-    if shown.screen.detached:
-        app.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
+def _close_session(app: DlmonApp, session: ShownSession) -> None:
+    """Release a session whose screen is closed, and its connection."""
+    app.shown_sessions.remove(session)
+    session.has_ended.set()
+    if session.launch is not None:
+        session.launch.release()
+    session.follower.close()
+    if session.connection is not None:
+        app.run_worker(partial(close_connection, app, session.connection))
+    if session.screen.detached:
+        app.show_notice(f"{session.follower.session.header.id} keeps running without dlmon")
 
 
 def script_job(launch: Lifeline | None) -> Job | None:
     """Return the job of a script that this dlmon started.
 
-    The command in a log is not run: whoever wrote it may be anybody.
+    A command is never taken from a log, which may come from anybody.
     """
     return launch.job if launch is not None and launch.job.script else None
 
 
 def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
-    """Return what launches a session's workload once more, where it can be launched here."""
+    """Return a session's workload and options, or None if it can't be launched here."""
     from dlmon.options.jobs import recorded_options
     from workloads.catalog import WORKLOADS
 
@@ -254,6 +260,4 @@ def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | No
     if workload is None or options is None:
         return None
     options = replace(options, host=follower.host)
-    if options.problem(workload) is not None:
-        return None
-    return workload, options
+    return (workload, options) if options.problem(workload) is None else None

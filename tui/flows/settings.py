@@ -1,4 +1,4 @@
-"""What a person chooses of dlmon itself: how ends are told, colours, and what the keys mean."""
+"""Notifications, the theme, the columns of the list of sessions, and the help."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def tell_end(app: DlmonApp, request: TellEnd) -> None:
-    """Notify that a session or a sweep is over; during a sweep, only its end is notified."""
+    """Notify that a session or a sweep has ended; during a sweep, not of its sessions."""
     if app.running_sweep is None:
         if app.rings_at_end:
             app.bell()
         if app.notifies_at_end:
             _notify_desktop(app, request.text)
-    shown = session_on(app, request.screen)
-    if shown is not None:
-        shown.has_ended.set()
+    session = session_on(app, request.screen)
+    if session is not None:
+        session.has_ended.set()
 
 
 def tell_alert(app: DlmonApp, request: TellAlert) -> None:
-    """Notify what happened to a session, where that is wanted."""
+    """Notify of an alert, if desktop notifications of alerts are on."""
     if app.settings.alerts.desktop:
         _notify_desktop(app, request.text)
 
@@ -41,22 +41,22 @@ def _notify_desktop(app: DlmonApp, text: str) -> None:
 
 
 async def choose_theme(app: DlmonApp) -> None:
-    """Have another theme chosen; each is shown meanwhile."""
+    """Let the user preview and choose a theme."""
     from tui.screens.list_dialog import ThemesScreen
 
-    app.looks_at_themes = True
-    chosen = await app.push_screen_wait(ThemesScreen(theme_names(), app.theme))
-    app.looks_at_themes = False
-    if chosen is not None:
-        app.theme = chosen
-        keep_theme(app)
+    app.previews_themes = True
+    theme = await app.push_screen_wait(ThemesScreen(theme_names(), app.theme))
+    app.previews_themes = False
+    if theme is not None:
+        app.theme = theme
+        save_theme(app)
 
 
-def keep_theme(app: DlmonApp) -> None:
-    """Remember the theme for the next start, unless it is but looked at."""
-    if app.theme == app.kept_theme or app.looks_at_themes:
+def save_theme(app: DlmonApp) -> None:
+    """Remember the theme for the next start, unless it is a preview."""
+    if app.theme == app.saved_theme or app.previews_themes:
         return
-    app.kept_theme = app.theme
+    app.saved_theme = app.theme
     try:
         remember("theme", app.theme)
     except OSError as error:
@@ -64,7 +64,7 @@ def keep_theme(app: DlmonApp) -> None:
 
 
 def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
-    """Remember which columns are out of the list of sessions."""
+    """Remember the hidden columns of the list of sessions."""
     try:
         remember(HIDDEN_COLUMNS, " ".join(sorted(request.hidden)))
     except OSError as error:
@@ -72,13 +72,13 @@ def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
 
 
 def explain(app: DlmonApp) -> None:
-    """Say what the panels and figures of the topmost screen mean, and its keys."""
+    """Show the help of the top screen."""
     from tui.screens.help import HelpScreen
 
     topics = getattr(app.screen, "topics", ())
     if topics:
         keys = keys_of(app)
-        known = {key for names, _ in keys for key in names.split()}
+        key_names = {key for names, _ in keys for key in names.split()}
         steps = getattr(app.screen, "first_steps", ())
-        first = tuple(step for step in steps if step[0][0].isupper() or step[0] in known)
+        first = tuple(step for step in steps if step[0][0].isupper() or step[0] in key_names)
         app.push_screen(HelpScreen(keys, topics, first))

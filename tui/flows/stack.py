@@ -1,4 +1,4 @@
-"""The stack of screens: the sessions on it, and how one gets back to a screen or out of dlmon."""
+"""The stack of screens: its sessions, going back, and quitting dlmon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.screen import Screen
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from tui.messages import GoBack
 
-# Each screen, and what it shows, is imported when it is first shown: a start pays for one only.
+# Screens are imported when they are first shown, so that a start pays for one only.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
@@ -32,30 +32,30 @@ _SWEEP_RUNS = "the sweep is still running: another run would distort its figures
 
 @dataclass
 class ShownSession:
-    """A session on the stack of screens, with its lifeline where it is ours."""
+    """A session on the stack of screens, with its supervisor process if we started it."""
 
     follower: SessionFollower
     launch: Lifeline | None
     screen: LiveScreen | RecordingScreen
     connection: Connection | None = None
     log_dir: str | None = None
-    """Where sessions live on the machine that it comes from; None for where they do by default."""
+    """The log directory on its host; None for the default."""
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is over, or shown no more."""
+    """Set once the session has ended, or its screen is closed."""
 
     def is_of(self, host: str, session: str) -> bool:
-        """Return whether it is a session of a host."""
-        same = self.follower.session.header.id == session
-        return same and self.connection is not None and self.connection.host == host
+        """Return whether it is this session of a host."""
+        is_on_host = self.connection is not None and self.connection.host == host
+        return is_on_host and self.follower.session.header.id == session
 
     @property
     def needs_us(self) -> bool:
-        """Whether it would stop if we left without a word."""
+        """Return whether the session would stop if dlmon quit."""
         return self.launch is not None and self.follower.running and not self.screen.detached
 
     @property
     def exit_code(self) -> int:
-        """What leaving dlmon from it amounts to."""
+        """The exit code of dlmon if the user quits from this session."""
         from dlmon.records import Status
 
         is_script = self.follower.session.header.is_script
@@ -70,28 +70,28 @@ class ShownSession:
 
 
 def session_on(app: DlmonApp, screen: Screen[Any]) -> ShownSession | None:
-    """Return the session that a screen shows."""
-    return next((shown for shown in app.shown_sessions if shown.screen is screen), None)
+    """Return the session of a screen."""
+    return next((session for session in app.shown_sessions if session.screen is screen), None)
 
 
 def is_busy(app: DlmonApp) -> bool:
-    """Return whether a run of ours is active, with an error on the screen."""
+    """Return whether a run of ours is active, and if so, show an error."""
     if app.starting is not None:
         return True
     if app.running_sweep is not None:
         here = None in app.running_sweep.sweep.plan.hosts
         app.show_error(_SWEEP_RUNS if here else "the sweep is still running: stop it first")
         return True
-    running = next((shown for shown in app.shown_sessions if shown.needs_us), None)
+    running = next((session for session in app.shown_sessions if session.needs_us), None)
     if running is None:
         return False
-    session = running.follower.session.header.id
-    app.show_error(f"{session} is still running: stop or detach it first")
+    session_id = running.follower.session.header.id
+    app.show_error(f"{session_id} is still running: stop or detach it first")
     return True
 
 
 def is_swept(app: DlmonApp, host: str) -> bool:
-    """Return whether a sweep makes its runs on a host, with an error on the screen."""
+    """Return whether a sweep has runs on a host, and if so, show an error."""
     sweep = app.running_sweep
     if sweep is None or host not in sweep.sweep.plan.hosts:
         return False
@@ -100,14 +100,14 @@ def is_swept(app: DlmonApp, host: str) -> bool:
 
 
 def leave(app: DlmonApp, request: GoBack) -> None:
-    """Go back to the screen below, or out of dlmon where there is none."""
+    """Go back to the screen below, or quit dlmon if there is none."""
     screen = request.screen
     if app.is_first(screen):
         app.exit(_exit_code(app, screen))
-        # What became of sessions is said once the app has ended; a launch is waited for no more.
+        # A session is cleaned up after its exit message; a launch is abandoned now.
         if session_on(app, screen) is None:
             app.clean_up(screen)
-    # Where two keys come at once, the second finds the screen gone.
+    # If the key was pressed twice, the screen may be closed already.
     elif screen in app.screen_stack:
         app.uncover(screen)
         app.close_top_screen()
@@ -116,20 +116,20 @@ def leave(app: DlmonApp, request: GoBack) -> None:
 
 
 def quit_app(app: DlmonApp) -> None:
-    """Leave; a session or a sweep that would stop with us is asked about first."""
-    needing = [shown.screen for shown in app.shown_sessions if shown.needs_us]
-    asked = needing[0] if needing else app.sweep_screen
-    if asked is None:
+    """Quit; ask first if a session or a sweep would stop."""
+    running = [session.screen for session in app.shown_sessions if session.needs_us]
+    screen = running[0] if running else app.sweep_screen
+    if screen is None:
         app.exit(_exit_code(app, app.screen_stack[0]))
     else:
-        app.uncover(asked)
-        asked.action_leave()
+        app.uncover(screen)
+        screen.action_leave()
 
 
 def _exit_code(app: DlmonApp, screen: Screen[Any]) -> int:
-    """Return what leaving dlmon from its first screen amounts to."""
-    shown = session_on(app, screen)
-    code: int = getattr(screen, "exit_code", DONE) if shown is None else shown.exit_code
+    """Return the exit code of dlmon if the user quits from a screen."""
+    session = session_on(app, screen)
+    code: int = getattr(screen, "exit_code", DONE) if session is None else session.exit_code
     return code
 
 
@@ -139,9 +139,9 @@ def replace_waiting(
     screen: Screen[Any],
     replaced: Screen[Any] | None = None,
 ) -> None:
-    """Show what was waited for, in place of what was `replaced` below as well.
+    """Show a screen in place of the waiting one, and of the `replaced` one below that.
 
-    Not a pop and a push: the screen below would begin to work in between.
+    Switching, unlike a pop and a push, does not resume the screen below in between.
     """
     app.cleanups.pop(waiting, None)
     app.uncover(waiting)
@@ -152,7 +152,7 @@ def replace_waiting(
 
 
 def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_code: int) -> None:
-    """Take away the screen that waited for a session, and say why none comes."""
+    """Close the screen that waited for a session, and say why there is none."""
     if app.is_first(waiting):
         app.refused = reason
         app.exit(exit_code)
@@ -164,7 +164,7 @@ def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_cod
 
 
 async def close_connection(app: DlmonApp, connection: Connection) -> None:
-    """End a connection; what runs there goes on."""
+    """Close a connection; sessions on the host go on."""
     if connection in app.connections:
         app.connections.remove(connection)
     await connection.close()
@@ -173,7 +173,7 @@ async def close_connection(app: DlmonApp, connection: Connection) -> None:
 def read_sessions(
     app: DlmonApp, directory: Path, show: Callable[[list[SessionEntry]], None]
 ) -> None:
-    """Let a screen know what was recorded, once that is read: it may take a while."""
+    """Read the recorded sessions in a thread, then pass them to a screen."""
     from dlmon.log.directory import list_sessions
 
     async def read() -> None:
@@ -183,18 +183,18 @@ def read_sessions(
 
 
 def read_sessions_for_home(app: DlmonApp) -> None:
-    """Let the home screen know what was recorded."""
+    """Read the recorded sessions for the home screen, if there is one."""
     if app.home is not None:
         read_sessions(app, app.directory, app.home.show_entries)
 
 
 def home_screen(app: DlmonApp) -> HomeScreen:
-    """Return the home screen, which is the first one or none."""
+    """Return the home screen, which can only be the first screen."""
     from tui.home.home_screen import HomeScreen
 
     options = app.settings.run
     app.home = HomeScreen(partial(app.sources.machine, pcie=options.pcie), options)
-    # Nothing is painted before the app's own queue is read.
+    # By way of the app's queue: the screen is painted only after that is read.
     app.call_later(app.home.call_after_refresh, partial(read_sessions_for_home, app))
     return app.home
 

@@ -1,4 +1,4 @@
-"""What a screen asks of the app: it posts one of these messages, and a flow answers it."""
+"""The requests that screens post to the app; `tui.flows` handles them."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 ExportFormat = Literal["html", "markdown", "picture"]
-"""What sessions are handed on as: a report, text for the clipboard, or the screen as an image."""
+"""An HTML report, Markdown for the clipboard, or the screen as an image."""
 
 
 @dataclass_transform(eq_default=False)
 class Request(Message):
-    """Base of what a screen asks for: its fields are given as those of a dataclass are.
+    """Base of all requests, which take their fields as dataclasses do.
 
-    To make dataclasses of all of these would take two milliseconds of every start.
+    Real dataclasses would add two milliseconds to every start.
     """
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__()
-        of_ours = [cls for cls in reversed(type(self).__mro__) if issubclass(cls, Request)]
-        names = [name for cls in of_ours for name in get_annotations(cls)]
+        classes = [cls for cls in reversed(type(self).__mro__) if issubclass(cls, Request)]
+        names = [name for cls in classes for name in get_annotations(cls)]
         vars(self).update(zip(names, values, strict=False), **named)
 
 
 class GoBack(Request):
-    """The person wants to leave a screen, and was asked whatever there was to ask."""
+    """Leave a screen, without a further question."""
 
     screen: Screen[Any]
 
 
 class TellEnd(Request):
-    """Tell that a session or a sweep is over: how, and how fast it was."""
+    """Notify that a session or a sweep has ended; `text` says how."""
 
     screen: Screen[Any]
     text: str
 
 
 class TellAlert(Request):
-    """Tell what happened to a session."""
+    """Notify of an alert of a session."""
 
     text: str
 
@@ -63,11 +63,11 @@ class Train(Request):
 
 
 class TrainSeveral(Train):
-    """Ask what is to be varied, and train a workload several times."""
+    """Ask which options to vary, and train a workload several times."""
 
 
 class TrainAgain(Request):
-    """Launch what the topmost session ran once more, in its place."""
+    """Launch the run of the top session again, in its place."""
 
 
 class ShowSession(Request):
@@ -77,12 +77,12 @@ class ShowSession(Request):
 
 
 class ShowHostSession(Request):
-    """Show a session of another machine.
+    """Show a session of another host.
 
     Attributes:
-        host: the machine, as ssh knows it.
+        host: the host's ssh name.
         session: the session's id.
-        log_dir: where sessions live there; None for where they do by default.
+        log_dir: the log directory there; None for the default.
     """
 
     host: str
@@ -94,8 +94,8 @@ class ShowSweptSession(Request):
     """Show a session of a sweep.
 
     Attributes:
-        log: where it is recorded, on this machine.
-        host: the machine that it is on, as ssh knows it; None for this one.
+        log: its log on this machine.
+        host: the ssh name of its host; None for this machine.
         session: its id.
         is_running: whether it still runs.
     """
@@ -107,7 +107,7 @@ class ShowSweptSession(Request):
 
 
 class ShowSweep(Request):
-    """Show a recorded sweep, and go on with it."""
+    """Show a recorded sweep, and resume it."""
 
     path: Path
 
@@ -126,46 +126,46 @@ class ShowMetrics(Request):
 
 
 class Replay(Request):
-    """Show a session again as it ran; several at once."""
+    """Replay a session, or several at once."""
 
     logs: Sequence[Path]
 
 
 class ReplayHost(Request):
-    """Play one of several machines in full."""
+    """Play one of several hosts in full."""
 
     replay: HostReplay
     host: RecordedHost
 
 
 class Export(Request):
-    """Hand on what a screen shows, or a report of sessions."""
+    """Export the screen, or a report of sessions."""
 
     format: ExportFormat
     logs: Sequence[Path]
 
 
 class Rename(Request):
-    """Call a session or a sweep otherwise, or note something else of it."""
+    """Change the name and the note of a session or a sweep."""
 
     log: Path
     label: Label
 
 
 class KeepColumns(Request):
-    """Keep which columns are out of the list of sessions."""
+    """Remember the hidden columns of the list of sessions."""
 
     hidden: frozenset[str]
 
 
 class Delete(Request):
-    """Delete sessions and sweeps; that was asked."""
+    """Delete sessions and sweeps, without a further question."""
 
     logs: Sequence[Path]
 
 
 class WatchHosts(Request):
-    """Watch hosts, and groups of them, in place of the choice."""
+    """Watch hosts and groups of hosts, in place of the picker."""
 
     words: tuple[str, ...]
 
@@ -177,12 +177,12 @@ class ShowHost(Request):
 
 
 class ShowNodes(Request):
-    """Show the machines of a run, a card each."""
+    """Show the hosts of a run, a card each."""
 
     source: SessionSource
 
 
 class ListHostSessions(Request):
-    """List what was recorded on a host."""
+    """List the sessions of a host."""
 
     host: WatchedHost

@@ -1,4 +1,4 @@
-"""The command palette: each command with the key that does the same; and what the keys do."""
+"""The commands of the command palette, with their keys, and the keys of the help."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _APART = "  "
 _CLOSES_S = 0.2
-_ITSELF = "app.command_palette"
-# What every screen of Textual is bound to, and what its own help explains.
-_TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
+_PALETTE = "app.command_palette"
+# Actions that every screen of Textual has.
+_TEXTUAL_ACTIONS = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
 @record(frozen=True)
 class Command:
-    """What can be chosen: its name, what it does, its keys in words, and what does it."""
+    """A command of the palette: its name, an explanation, its keys, and its action."""
 
     name: str
     sentence: str
@@ -35,25 +35,24 @@ class Command:
 
 
 class Commands(Provider):
-    """Offers the commands of the topmost screen by their names."""
+    """Offers the commands of the top screen."""
 
     async def discover(self) -> Hits:
-        """Offer all of them, by name."""
         for command in self._commands():
-            shown = _with_keys(Content(command.name), command.keys)
-            yield DiscoveryHit(shown, command.run, command.name, command.sentence)
+            name = _with_keys(Content(command.name), command.keys)
+            yield DiscoveryHit(name, command.run, command.name, command.sentence)
 
     async def search(self, query: str) -> Hits:
-        """Offer those whose name matches, or whose sentence does, which count less."""
+        """Offer commands whose name matches; a match of the sentence has half the score."""
         matcher = self.matcher(query)
         for command in self._commands():
-            score, shown = matcher.match(command.name), matcher.highlight(command.name)
+            score, name = matcher.match(command.name), matcher.highlight(command.name)
             if score <= 0:
-                score, shown = matcher.match(command.sentence) / 2, Content(command.name)
+                score, name = matcher.match(command.sentence) / 2, Content(command.name)
             if score > 0:
                 yield Hit(
                     score,
-                    _with_keys(shown, command.keys),
+                    _with_keys(name, command.keys),
                     command.run,
                     text=command.name,
                     help=command.sentence,
@@ -69,21 +68,21 @@ def _with_keys(name: Content, keys: str) -> Content:
 
 
 def commands_of(app: DlmonApp, screen: Screen[object]) -> Iterable[Command]:
-    """Offer every action of a screen, then what holds on all of them; each of them once."""
+    """Yield a command for each action of a screen, then the commands of all screens."""
     actives: dict[str, list[ActiveBinding]] = {}
-    for active in _own_bindings(screen):
-        if active.enabled and active.binding.action != _ITSELF:
+    for active in _screen_bindings(screen):
+        if active.enabled and active.binding.action != _PALETTE:
             actives.setdefault(active.binding.action, []).append(active)
     names = set()
     for action, bound in actives.items():
-        described = next((one for one in bound if one.binding.description), None)
+        described = next((active for active in bound if active.binding.description), None)
         if described is None or described.binding.description in names:
             continue
         names.add(described.binding.description)
         yield Command(
             described.binding.description,
             described.tooltip,
-            " ".join(dict.fromkeys(app.get_key_display(one.binding) for one in bound)),
+            " ".join(dict.fromkeys(app.get_key_display(active.binding) for active in bound)),
             partial(app.run_action, action, default_namespace=screen),
         )
     if "app.change_theme" not in actives:
@@ -98,7 +97,7 @@ def commands_of(app: DlmonApp, screen: Screen[object]) -> Iterable[Command]:
             "",
             partial(_toggle, app, name, attribute),
         )
-    # Once the palette is gone from the screen.
+    # After the palette is gone from the screen.
     save = partial(app.set_timer, _CLOSES_S, partial(app.post_message, Export("picture", ())))
     yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
 
@@ -110,14 +109,14 @@ def _toggle(app: DlmonApp, name: str, attribute: str) -> None:
 
 
 def keys_of(app: DlmonApp) -> list[tuple[str, str]]:
-    """Return the keys of the topmost screen, those of one action together, and what they do."""
+    """Return the keys of each action of the top screen, with a sentence that explains it."""
     keys: dict[str, dict[str, None]] = {}
     descriptions: dict[str, str] = {}
-    own = _own_bindings(app.screen)
-    displays = {app.get_key_display(active.binding) for active in own}
-    for active in own:
+    bindings = _screen_bindings(app.screen)
+    displays = {app.get_key_display(active.binding) for active in bindings}
+    for active in bindings:
         action, display = active.binding.action, app.get_key_display(active.binding)
-        # The footer may name one key beside another; here that one has a row of its own.
+        # A footer's entry may name several keys; leave out those that have a row of their own.
         names = [name for name in display.split() if name == display or name not in displays]
         keys.setdefault(action, {})[" ".join(names)] = None
         descriptions[action] = (
@@ -126,14 +125,14 @@ def keys_of(app: DlmonApp) -> list[tuple[str, str]]:
     return [(" ".join(keys[action]), words) for action, words in descriptions.items() if words]
 
 
-def _own_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
-    """Return what keys do on a screen, the keys that its footer shows first."""
-    own = [
+def _screen_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
+    """Return a screen's bindings, first those that its footer shows."""
+    bindings = [
         active
         for active in screen.active_bindings.values()
-        if active.node is screen and active.binding.action not in _TEXTUALS_OWN
+        if active.node is screen and active.binding.action not in _TEXTUAL_ACTIONS
     ]
-    return sorted(own, key=lambda active: not active.binding.show)
+    return sorted(bindings, key=lambda active: not active.binding.show)
 
 
 def _on_or_off(value: bool) -> str:

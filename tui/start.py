@@ -1,29 +1,29 @@
-"""The entry point of the command: what it imports is imported with few rounds of collection."""
+"""The entry point of the command, which sets up signals and the garbage collector first."""
 
 from __future__ import annotations
 
-# The built-in half of `signal`: to import the other half takes longer than all until here.
+# The C part of `signal`: importing the rest takes longer than everything before it.
 import _signal  # type: ignore[import-not-found]
 import gc
 import os
 
 
 def _leave(number: int, frame: object) -> None:
-    # As a shell says of what Ctrl-C ended.
+    # A shell's exit code for a process that a signal ended.
     os._exit(128 + number)
 
 
-# While it is imported, and once it is over, there is nothing to clean up after Ctrl-C.
+# During the imports and after the end, there is nothing to clean up after Ctrl-C.
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _leave)
 
-# Type checkers take it for true; to import the one of `typing` would take a while.
+# Type checkers take it as true; importing `typing` would take a while.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dlmon.cli.start import Start
 
-# Hundreds of thousands of objects come into being at a start and stay: looking
-# through them again and again would cost a tenth of the time until the first paint.
+# A start makes hundreds of thousands of objects that stay: collecting at the default rate would
+# take a tenth of the time until the first paint.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -39,7 +39,7 @@ def _show(start: Start) -> int:
 
 
 def collect_seldom() -> None:
-    """Have the garbage collector look through what was made less often."""
+    """Let the garbage collector run less often."""
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
 
 
@@ -51,5 +51,5 @@ def main() -> None:
     try:
         run(_show)
     except KeyboardInterrupt:
-        # It came as an error was put into words.
+        # Ctrl-C came while an error message was made.
         _leave(_signal.SIGINT, None)

@@ -1,4 +1,4 @@
-"""Every use of what Textual keeps private: where to look when a new version breaks something."""
+"""Every use of Textual's private names: look here when a new version breaks something."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from textual.worker import Worker
 
 
 class Background(DOMNode):
-    """What runs coroutine functions in the background.
+    """A node whose workers are coroutine functions.
 
-    Textual's own takes a coroutine too, and Python warns of one that is cancelled before it begins.
+    Textual also takes coroutines, but Python warns if one is cancelled before it begins.
     """
 
     def run_worker(  # type: ignore[override]
         self, work: Callable[[], Coroutine[Any, Any, None]], **options: Any
     ) -> Worker[None]:
-        """Await what a function returns, unless this is taken off before."""
+        """Call and await a function in the background, until the node is removed."""
 
         async def begin() -> None:
             await work()
@@ -42,42 +42,41 @@ class Background(DOMNode):
 
 
 class SteadyScreen(Screen[ScreenResultType], Background):
-    """A screen that takes only the newest of several sizes, and that is dismissed once.
+    """A screen that ignores outdated sizes, and can be dismissed only once.
 
-    Textual's own answers each resize by one of that size to itself: two that wait in its queue
-    follow each other for ever. And dismissed a second time, it takes off what lies below.
+    Textual's screen answers each resize with one of the same size to itself: two of them in its
+    queue alternate for ever. And if it is dismissed twice, the screen below is closed too.
     """
 
     has_content = True
-    """Whether the terminal is sent anything: Textual's own begins with the widgets as they are."""
+    """Paint the screen; Textual paints widgets before they have content."""
 
     def _compositor_refresh(self) -> None:
         if self.has_content:
             super()._compositor_refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Leave out a size that the terminal no longer has: that which it has follows."""
+        """Ignore a size that the terminal no longer has: an event with its size follows."""
         if not isinstance(event, events.Resize) or event.size == self.app.size:
             await super().on_event(event)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
-        """Answer and be taken off, unless something else is on top by now."""
+        """Close the screen with a result, unless another screen is on top."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
 class Dialog(ModalScreen[ScreenResultType], SteadyScreen[ScreenResultType]):
-    """What asks something over another screen, and is answered once."""
+    """A modal screen that returns one result."""
 
 
 class _SpansUpdate(ChopsUpdate):
-    """An update that sends each span from where it begins.
+    """An update that sends only the changed spans.
 
-    Textual's own begins at the left of the widget that the span lies in: three times the bytes,
-    where charts grow at their right.
+    Textual begins each span at the left edge of its widget, which takes three times the bytes if a
+    chart grows at its right.
     """
 
     def render_segments(self, console: Console) -> str:
-        """Return what is written to the terminal."""
         parts = []
         for y, first, last in self.spans:
             for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
@@ -89,28 +88,23 @@ class _SpansUpdate(ChopsUpdate):
 
 
 class _SpansCompositor(Compositor):
-    """A compositor whose partial updates are short."""
+    """A compositor with short partial updates."""
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        """Return what changed, None for nothing."""
         update = super().render_partial_update()
         return update and _SpansUpdate(update.chops, update.spans, update.chop_ends)
 
 
 def send_short_updates(screen: Screen[Any]) -> None:
-    """Have a screen send the terminal what changed in a row, not all that lies left of it as well.
-
-    A screen takes no compositor as a parameter. Call this where it is made.
-    """
+    """Let a screen send only the changed part of a row; call this in its `__init__`."""
     screen._compositor = _SpansCompositor()
 
 
 class PunctualApp(App[ReturnType], Background):
     """An app whose timers fire however busy the machine is.
 
-    A timer of Textual's that is to fire once takes the moment as missed, and never fires, where its
-    start is held up for as long as it waits. After a resize that is 8 ms, and the app then stays at
-    the old size for ever: it waits for that timer with each later resize.
+    A one-shot timer of Textual never fires if its task starts later than its delay. The delay after
+    a resize is 8 ms: if that timer is lost, the app keeps the old size for ever.
     """
 
     def set_timer(
@@ -123,33 +117,33 @@ class PunctualApp(App[ReturnType], Background):
     ) -> Timer:
         """Call a function after a delay, in seconds."""
         timer = super().set_timer(delay, callback, name=name, pause=pause)
-        # Its task has not begun yet.
+        # In time, as the timer's task has not begun yet.
         timer._skip = False
         return timer
 
 
 def _is_laid_out(options: OptionList) -> bool:
-    """Return whether a list may be paged through: else Textual's own ends the app."""
+    """Return whether a list is laid out; before that, paging through it would crash the app."""
     return bool(options._index_to_line)
 
 
 class SteadyOptionList(OptionList):
-    """A list that may be paged through before it is laid out, and where it has no room."""
+    """A list that can be paged through before it is laid out, and can be too narrow."""
 
     def _move_page(self, direction: Any) -> None:
         if _is_laid_out(self):
             super()._move_page(direction)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return how many rows the options need; Textual's own ends the app without a column."""
+        """Return the rows that the options need; Textual would crash at a width of zero."""
         padding = self.get_component_styles("option-list--option").padding.width
         return super().get_content_height(container, viewport, max(width, padding + 1))
 
 
 class Palette(CommandPalette, SteadyScreen[None]):
-    """A command palette that may be paged through before it is laid out, and closed while it looks.
+    """A command palette that can be paged through before its layout, and closed during a search.
 
-    Textual's own does a command as often as it is chosen. The list in it is Textual's too.
+    It runs a command once, even if the user chose it twice.
     """
 
     async def _on_message(self, message: Message) -> None:
@@ -158,11 +152,11 @@ class Palette(CommandPalette, SteadyScreen[None]):
 
     def _on_mount(self, event: events.Mount) -> None:
         if not self.is_active:
-            # Closed by now: no screen lies below it that could have commands.
+            # Closed already: there is no screen below to take commands from.
             event.prevent_default()
 
     def _gather_commands(self, search_value: str) -> Any:
-        # What it would show them in is soon gone.
+        # Once closed, the list for the commands is about to be removed.
         return super()._gather_commands(search_value) if self.is_active else None
 
     def _action_command_list(self, action: str) -> None:
@@ -171,26 +165,23 @@ class Palette(CommandPalette, SteadyScreen[None]):
 
 
 def put_border_titles(widget: Widget, title: Content, subtitle: Content) -> None:
-    """Set both titles of a border, and repaint nothing.
-
-    The public attributes would repaint the whole widget, twice a second for one number.
-    """
+    """Set both titles of a border without a repaint, as the public attributes would cause."""
     widget._border_title, widget._border_subtitle = title, subtitle
 
 
 def write_to_terminal(app: App[Any], sequence: str) -> None:
-    """Send the terminal an escape sequence that Textual has no method for, if there is one."""
+    """Write an escape sequence to the terminal, if there is one."""
     if app._driver is not None:
         app._driver.write(sequence)
 
 
 def allow_switching(app: App[Any], screen: Screen[Any]) -> None:
-    """Let the app's default screen be replaced as any other; Textual forgets to prepare it."""
+    """Let `switch_screen` replace the app's default screen, which Textual doesn't prepare."""
     screen._push_result_callback(app, None)
 
 
 def start_with_theme(app: App[Any], name: str) -> None:
-    """Choose the theme before the app runs, without reading every style sheet a second time."""
+    """Set the theme before the app runs, so that style sheets are parsed only once."""
     app.set_reactive(App.theme, name)
     theme = app.current_theme
     app.set_class(theme.dark, "-dark-mode", update=False)

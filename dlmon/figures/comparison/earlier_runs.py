@@ -179,7 +179,7 @@ def unusual_settings(options: Mapping[str, Any]) -> list[str]:
 
 
 def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: bool = True) -> str:
-    """Say what seconds per epoch rest on: `3 epochs, the first left out: it compiles`.
+    """Say what seconds per epoch rest on: `3 epochs, excludes the first epoch: it compiles`.
 
     Without a word of compilation where the first batch doesn't compile.
     """
@@ -189,8 +189,8 @@ def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: b
         why = ": it compiles" if compiles else ""
         if timing.left_out is not None:
             all_epochs = timing.epochs + timing.left_out
-            return f"{all_epochs:,} epochs, the first of each fit left out{why}"
-        return f"{timing.epochs + 1:,} epochs, the first left out{why}"
+            return f"{all_epochs:,} epochs, excludes the first epoch of each fit{why}"
+        return f"{timing.epochs + 1:,} epochs, excludes the first epoch{why}"
     with_first = timing.epochs == 1 and compile_s is not None
     compiled = f", {'compile' if compiles else 'first batch'} included" if with_first else ""
     return f"{units.counted(timing.epochs, 'epoch')}{compiled}"

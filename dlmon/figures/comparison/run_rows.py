@@ -524,6 +524,6 @@ def basis_of(snapshot: Snapshot) -> str:
     # How many epochs there are is seen below.
     basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
     if per_epoch.first_left_out:
-        basis = f"first of {per_epoch.epochs + 1:,} left out"
+        basis = "excludes the first epoch"
     parts = (units.usual(per_epoch), measured_in_short(snapshot), basis)
     return "; ".join(part for part in parts if part)

@@ -69,8 +69,8 @@ def test_a_session_knows_it_by_what_counts_its_batches():
 def test_no_word_of_compilation_stands_where_nothing_compiles():
     later = SecondsPerEpoch(5.18, 4.8, 5.6, 5, False, True)
     first = SecondsPerEpoch(5.18, 4.8, 5.6, 1, False, False)
-    assert basis_of_epoch(later, 1.4) == "6 epochs, the first left out: it compiles"
-    assert basis_of_epoch(later, 1.4, compiles=False) == "6 epochs, the first left out"
+    assert basis_of_epoch(later, 1.4) == "6 epochs, excludes the first epoch: it compiles"
+    assert basis_of_epoch(later, 1.4, compiles=False) == "6 epochs, excludes the first epoch"
     assert basis_of_epoch(first, 1.4) == "1 epoch, compile included"
     assert basis_of_epoch(first, 1.4, compiles=False) == "1 epoch, first batch included"
     assert compile_text(1.4, True) == "compile 1.40 s"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from dlmon.cli.start import Sources, Start
-from dlmon.launch.lifeline import launch
+from dlmon.launch.supervisor_process import launch
 from dlmon.protocol.job import Job, Refused
 from dlmon.session.follower import SessionFollower
 

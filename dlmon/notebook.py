@@ -14,7 +14,7 @@ from typing import Any
 from dlmon.instrument import reporter
 from dlmon.instrument.entry import sitecustomize
 from dlmon.launch.bundle import BundleError, script_folder
-from dlmon.launch.lifeline import launch
+from dlmon.launch.supervisor_process import launch
 from dlmon.log.folder import log_directory
 from dlmon.protocol.job import Job, Refused
 
@@ -56,16 +56,16 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
         directory=str(Path.cwd()),
     )
     try:
-        lifeline = launch(job)
+        supervisor = launch(job)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(f"no process can be started: {error.strerror}") from None
-    answer = lifeline.answer()
+    answer = supervisor.answer()
     if isinstance(answer, Refused):
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(answer.reason)
-    lifeline.send("detach")
-    lifeline.release()
+    supervisor.send("detach")
+    supervisor.release()
     deadline = time.monotonic() + _LISTENS_WITHIN_S
     while not place.exists() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -25,7 +25,7 @@ from dlmon.records.record import record
 # Help imports nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.protocol.job import Job, RemoteStart, Started
 
 
@@ -77,7 +77,7 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
 
         # It has our own streams, so that the launch is part of it.
         return run_script(job, view.as_json, view.log_dir, view.settings.alerts.desktop)
-    from dlmon.launch.lifeline import launch
+    from dlmon.launch.supervisor_process import launch
 
     if job.script and shown:
         from dlmon.options.jobs import output_size
@@ -137,12 +137,12 @@ def show_session(
     directory: Path,
     *,
     log: Path | None = None,
-    started: Lifeline | None = None,
+    started: SupervisorProcess | None = None,
     remote: RemoteStart | None = None,
 ) -> int:
     """Show a session until it ends or the screen is left, and return the exit code.
 
-    It is known by its log, by its lifeline where it is ours and has yet to answer, or is `remote`.
+    It is known by its log, by its supervisor if it is ours and has yet to answer, or is `remote`.
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)
@@ -210,7 +210,7 @@ def not_started() -> Iterator[None]:
         raise UserError(str(error), NOT_STARTED) from None
 
 
-def _answer_of(started: Lifeline) -> Started:
+def _answer_of(started: SupervisorProcess) -> Started:
     """Wait until a session has begun.
 
     Raises:
@@ -228,7 +228,7 @@ def _end_before_start(what: str) -> None:
     """Have a signal that comes before a session is followed end us with a sentence."""
 
     def end(number: int, frame: object) -> None:
-        # Without its lifeline the supervisor starts nothing, or stops what has just begun.
+        # Once its pipe is closed, the supervisor starts nothing, or stops what has just begun.
         raise UserError(f"{what} was ended by a signal as it started", FAILED)
 
     for number in (signal.SIGTERM, signal.SIGHUP):

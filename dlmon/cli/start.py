@@ -14,7 +14,7 @@ from dlmon.session.source import MachineSource
 
 # Each is imported when it is first asked for: a start pays for one only.
 if TYPE_CHECKING:
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.protocol.job import Job, RemoteStart
     from dlmon.remote.connection import Connection
     from dlmon.remote.host import WatchedHost
@@ -60,7 +60,7 @@ class Sources:
     )
     machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
     hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
-    launch: Callable[[Job], Lifeline] = _later("launch.lifeline", "launch")
+    launch: Callable[[Job], SupervisorProcess] = _later("launch.supervisor_process", "launch")
     connection: Callable[[str], Connection] = _later("remote.connection", "Connection")
 
 
@@ -74,7 +74,7 @@ class Start:
         log: a session to show.
         replayed: a session to play; several, where each is of a machine alone.
         replayed_hosts: the host that each of several is of, where it was named.
-        started: the lifeline of a session of ours; without `log` it has still to answer.
+        started: the supervisor of a session of ours; without `log` it has still to answer.
         remote: a session of another machine to show.
         watch_interval_s: watch the machine alone, sampling at this interval.
         hosts: watch these, as ssh knows them, in place of this machine.
@@ -87,7 +87,7 @@ class Start:
     log: Path | None = None
     replayed: tuple[Path, ...] = ()
     replayed_hosts: tuple[str, ...] = ()
-    started: Lifeline | None = None
+    started: SupervisorProcess | None = None
     remote: RemoteStart | None = None
     watch_interval_s: float | None = None
     hosts: tuple[str, ...] = ()

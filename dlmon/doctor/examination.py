@@ -14,7 +14,7 @@ from dlmon.doctor.checks import any_asleep, examine
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
 from dlmon.doctor.slurm import slurm_finding
-from dlmon.launch.sensing import FACTS_S, Sensing
+from dlmon.launch.sensors_process import FACTS_S, SensorsProcess
 from dlmon.records import TITLES, Facts
 
 
@@ -75,11 +75,11 @@ async def _first_facts() -> Facts | str:
         if not answer.done():
             answer.set_result(result)
 
-    sensing = Sensing(1.0, finish, lambda sample: None, finish)
-    sensing.start()
+    sensors = SensorsProcess(1.0, finish, lambda sample: None, finish)
+    sensors.start()
     try:
         return await asyncio.wait_for(answer, FACTS_S)
     except asyncio.TimeoutError:
         return f"the sensors did not answer within {FACTS_S:.0f} s"
     finally:
-        sensing.close()
+        sensors.close()

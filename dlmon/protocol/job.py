@@ -15,8 +15,8 @@ class Job:
 
     `command` is started with `options`, as JSON, on its stdin. `device` and `devices` are as
     `choose_device` takes them; with `pcie`, the traffic of the GPUs' PCIe links is measured. A
-    session that `outlives_viewer` goes on if the lifeline ends without a word. A workload that
-    is asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
+    session that `outlives_viewer` goes on if the viewer closes its pipe without a word. A workload
+    that is asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
     Without a command, only the machine is recorded, for `for_s` or until it is stopped. `name` is
     the session's name from its start.
 
@@ -29,7 +29,7 @@ class Job:
     that the log can't take, to `answer_fd`.
 
     In a Slurm job, `session` is the id of its session, whose folder exists already; no viewer
-    holds a lifeline. `own_signal` names the signal that the script handles itself.
+    holds a pipe to its supervisor. `own_signal` names the signal that the script handles itself.
     """
 
     workload: str

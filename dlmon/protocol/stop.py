@@ -1,4 +1,4 @@
-"""Requests to stop a session: a line on its lifeline, or a signal to its supervisor."""
+"""Requests to stop a session: a line to its supervisor on the viewer's pipe, or a signal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 from dlmon.records.words import StopCause
 
-# Lines that a viewer sends on its lifeline.
+# Lines that a viewer sends to its supervisor.
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
 BY_SWEEP = "stop sweep"
@@ -27,7 +27,7 @@ ASKS_TO_END = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SI
 PASS_ON = b"signal"
 """The word before the number of a signal that the viewer passes on to the script."""
 
-# Signals to a supervisor from a dlmon without its lifeline.
+# Signals to a supervisor from a dlmon that has no pipe to it.
 BY_OTHER_SCREEN = signal.SIGUSR1
 BY_COMMAND = signal.SIGUSR2
 

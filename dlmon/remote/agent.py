@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
-from dlmon.launch.lifeline import launch
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensors_process import SensorsProcess
+from dlmon.launch.supervisor_process import launch
 from dlmon.log.directory import (
     NoSuchLog,
     ask_session,
@@ -155,13 +155,13 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
     def notice(text: str) -> None:
         put(Notice(time.monotonic_ns(), text))
 
-    sensing = Sensing(interval_s, put, put, notice, pcie=pcie, at_once=True)
-    sensing.start()
+    sensors = SensorsProcess(interval_s, put, put, notice, pcie=pcie, at_once=True)
+    sensors.start()
     try:
         while True:
             yield {"record": encode(await records.get())}
     finally:
-        sensing.close()
+        sensors.close()
 
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
@@ -408,7 +408,7 @@ async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
     try:
         answer = await asyncio.to_thread(supervisor.answer)
     except asyncio.CancelledError:
-        # The viewer gave up: without "detach", the session ends with its lifeline.
+        # The viewer gave up: without "detach", the session ends when the pipe is closed.
         supervisor.release()
         raise
     if isinstance(answer, Refused):

@@ -24,7 +24,7 @@ from dlmon.figures.session.progress import job_end_text
 from dlmon.figures.session.session_list import after_the_batch, called
 from dlmon.figures.session.stack_lines import stack_text
 from dlmon.figures.session.tokens import now_text
-from dlmon.launch.lifeline import Lifeline
+from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
 from dlmon.notification import DesktopAlerts
@@ -64,7 +64,7 @@ LINE_EVERY_S = 10.0
 
 
 def follow(
-    path: Path, launch: Lifeline | None, as_json: bool = False, desktop: bool = False
+    path: Path, launch: SupervisorProcess | None, as_json: bool = False, desktop: bool = False
 ) -> int:
     """Follow the session of a log to its end as `follow_to_end` does, and return the exit code."""
     follower = SessionFollower(path, launch=launch)
@@ -120,14 +120,14 @@ def goes_on_there(over: SessionFollower) -> bool:
 
 async def follow_to_end(
     follower: SessionFollower,
-    launch: Lifeline | None,
+    launch: SupervisorProcess | None,
     as_json: bool,
     desktop: bool,
     goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
     """Print what becomes of a session until it ends, and return the exit code.
 
-    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, whose lifeline is
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, whose supervisor is
     `launch`, is stopped and its result printed; another's is left alone. As JSON, nothing but the
     result is printed, and none of a session that goes on as another one.
     """
@@ -159,7 +159,7 @@ class _Following:
     """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
     follower: SessionFollower
-    launch: Lifeline | None
+    launch: SupervisorProcess | None
     lines: _Lines | None
     alerts: DesktopAlerts
     exit_code: int | None = None
@@ -190,7 +190,7 @@ class _Following:
     def _end(self, word: str, exit_code: int) -> None:
         """Stop a session of ours and wait for its result; leave at once when asked again.
 
-        The `word` says on the lifeline who asked.
+        The `word` tells the supervisor who asked.
         """
         again, self.exit_code = self.exit_code is not None, exit_code
         if self.launch is None or again:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlmon.exit_codes import NOT_STARTED, code_of_script
-from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import free_beginning, make_spool
+from dlmon.launch.supervisor_process import SupervisorProcess, launch
 from dlmon.log.folder import is_log
 from dlmon.notification import DesktopAlerts
 from dlmon.protocol.job import Job, Refused
@@ -58,16 +58,16 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     """
     try:
         streams = [] if as_json else _streams()
-        lifeline = _launched(job, streams)
+        supervisor = _launched(job, streams)
     except OSError as error:
         raise ScriptRefused(str(error)) from None
-    answer = lifeline.answer()
+    answer = supervisor.answer()
     if isinstance(answer, Refused):
         raise ScriptRefused(answer.reason)
-    follower = SessionFollower(Path(answer.log), launch=lifeline)
+    follower = SessionFollower(Path(answer.log), launch=supervisor)
     try:
-        with leaving_running_on_error(follower, lifeline):
-            cut_by = asyncio.run(_follow(follower, lifeline, streams, DesktopAlerts(desktop)))
+        with leaving_running_on_error(follower, supervisor):
+            cut_by = asyncio.run(_follow(follower, supervisor, streams, DesktopAlerts(desktop)))
     finally:
         follower.close()
     if as_json and follower.result is not None:
@@ -78,7 +78,7 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 
 
-def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
+def _launched(job: Job, streams: list[_Stream]) -> SupervisorProcess:
     """Start the supervisor, with our standard input and what stands for our other streams."""
     stdin = None
     with contextlib.suppress(OSError):
@@ -187,7 +187,10 @@ def _streams() -> list[_Stream]:
 
 
 async def _follow(
-    follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream], alerts: DesktopAlerts
+    follower: SessionFollower,
+    supervisor: SupervisorProcess,
+    streams: list[_Stream],
+    alerts: DesktopAlerts,
 ) -> int | None:
     """Pass on what the script writes, and to it what signals we get, until it has ended.
 
@@ -200,7 +203,7 @@ async def _follow(
     def take(number: signal.Signals) -> None:
         if number in ASKS_TO_END:
             asked_to_end.append((time.monotonic_ns(), number))
-        lifeline.send(f"{PASS_ON.decode()} {number.value}")
+        supervisor.send(f"{PASS_ON.decode()} {number.value}")
 
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -223,5 +226,5 @@ async def _follow(
         # What a script goes on after is no haste of anybody's.
         asked_to_end[:] = [(t, number) for t, number in asked_to_end if t > result.t]
     is_cut = await passing_on.finish(asked_to_end)
-    lifeline.release()
+    supervisor.release()
     return asked_to_end[-1][1] if is_cut and not was_stopped else None

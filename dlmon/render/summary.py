@@ -16,7 +16,7 @@ from dlmon.figures.report.sections import with_texts
 from dlmon.figures.session.session_list import called
 from dlmon.figures.session.summary import Outcome, describe_outcome
 from dlmon.figures.sweeps import findings, problems_of, resumed_by
-from dlmon.launch.lifeline import Lifeline
+from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import location_options, log_directory_of
 from dlmon.log.label import read_label
@@ -114,7 +114,7 @@ def print_exit_message(
 
     Args:
         follower: the session; it is closed.
-        stops: it was ours, and stops now that its lifeline is released.
+        stops: it was ours, and stops now that its supervisor is released.
         usual: where sessions are kept that name no place; None where that isn't known.
     """
     follower.poll()
@@ -144,7 +144,9 @@ def _how_to_attach(follower: SessionFollower, name: str, usual: Path | None) -> 
     return f"{name} is still running; dlmon attach{where} {session} shows it"
 
 
-def leave_running(follower: SessionFollower, launch: Lifeline, usual: Path | None = None) -> None:
+def leave_running(
+    follower: SessionFollower, launch: SupervisorProcess, usual: Path | None = None
+) -> None:
     """Let a session of ours go on though an error ends what shows it; say how to come back.
 
     Nothing new is read of it: that may be what the error is about.
@@ -156,7 +158,9 @@ def leave_running(follower: SessionFollower, launch: Lifeline, usual: Path | Non
 
 
 @contextmanager
-def leaving_running_on_error(follower: SessionFollower, launch: Lifeline | None) -> Iterator[None]:
+def leaving_running_on_error(
+    follower: SessionFollower, launch: SupervisorProcess | None
+) -> Iterator[None]:
     """Leave a session of ours running where an error of dlmon's own ends what shows it.
 
     A closed stream is no such error: whoever closed it wants to see no more.

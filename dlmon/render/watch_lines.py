@@ -19,7 +19,7 @@ from dlmon.exit_codes import DONE, UNREACHABLE
 from dlmon.figures import units
 from dlmon.figures.machine import host_rows as words
 from dlmon.figures.machine.readings import identity, machine_line
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensors_process import SensorsProcess
 from dlmon.records import Facts, Machine
 from dlmon.records.changes import merge
 from dlmon.remote.host import HostState, WatchedHost
@@ -86,14 +86,14 @@ async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
         else:
             lines.print(f"{units.time_of_day(sample.wall)}  {machine_line(latest)}")
 
-    sensing = Sensing(
+    sensors = SensorsProcess(
         interval_s, print_facts, print_sample, lines.print_error, pcie=pcie, at_once=True
     )
-    sensing.start()
+    sensors.start()
     try:
         return await lines.until_end()
     finally:
-        sensing.close()
+        sensors.close()
 
 
 async def watch_hosts(

@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return what reads how `dlmon.launch.sensing` starts this; what each means stands there."""
+    """Return the parser of the options that `dlmon.launch.sensors_process` passes and explains."""
     parser = argparse.ArgumentParser(prog="python -m dlmon.sensors", description=__doc__)
     parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
     parser.add_argument("--at-once", action="store_true")

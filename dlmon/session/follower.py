@@ -25,7 +25,7 @@ from dlmon.system.this_host import boot_id, host_name
 
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.session.index import Index
 
 MIN_FREE_BYTES = 64 * 1024
@@ -52,12 +52,12 @@ class SessionFollower(SessionSource):
         self,
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
-        launch: Lifeline | None = None,
+        launch: SupervisorProcess | None = None,
         by_index: bool = False,
     ) -> None:
         self.log_dir_there: str | None = None
         """Where its host keeps it; None where that is the usual place."""
-        self._lifeline = launch
+        self._supervisor = launch
         self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock
@@ -97,7 +97,7 @@ class SessionFollower(SessionSource):
         records = self._read(max_s)
         if records:
             self._last_record_at = self._clock()
-        self._read_lifeline()
+        self._read_supervisor()
         at_end = not records and self.unreadable is None and self.read_share is None
         if self.session.result is not None:
             self.status = self.session.result.status
@@ -154,9 +154,9 @@ class SessionFollower(SessionSource):
             self.session = index.restored(entry)
             self._follower.go_to(entry.position.offset)
 
-    def _read_lifeline(self) -> None:
+    def _read_supervisor(self) -> None:
         """Take the records that the supervisor sends because its log can't take them."""
-        for record in self._lifeline.new_records() if self._lifeline is not None else ():
+        for record in self._supervisor.new_records() if self._supervisor is not None else ():
             if isinstance(record, Notice):
                 self.why_unwritten = record.text or None
                 continue
@@ -171,11 +171,11 @@ class SessionFollower(SessionSource):
 
     @property
     def is_ours(self) -> bool:
-        return self._lifeline is not None
+        return self._supervisor is not None
 
     def stop(self) -> bool:
-        if self._lifeline is not None:
-            self._lifeline.send(FROM_SCREEN)
+        if self._supervisor is not None:
+            self._supervisor.send(FROM_SCREEN)
             return True
         try:
             stop_session(read_entry(self.path), BY_OTHER_SCREEN)
@@ -190,8 +190,8 @@ class SessionFollower(SessionSource):
         return await ask_session(entry, request)
 
     def detach(self) -> None:
-        if self._lifeline is not None:
-            self._lifeline.send("detach")
+        if self._supervisor is not None:
+            self._supervisor.send("detach")
 
     def second(self) -> int:
         """Return which second of the session it is by our clock, whether it still runs or not."""

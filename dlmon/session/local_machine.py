@@ -12,7 +12,7 @@ from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
 if TYPE_CHECKING:
-    from dlmon.launch.sensing import Sensing
+    from dlmon.launch.sensors_process import SensorsProcess
     from dlmon.records import Facts
 
 
@@ -22,7 +22,7 @@ class LocalMachine(MachineSource):
     Args:
         interval_s: time between samples.
         pcie: have what crosses the GPUs' PCIe links measured.
-        sense: makes the sensors process.
+        make_sensors: makes the sensors process.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -30,7 +30,7 @@ class LocalMachine(MachineSource):
         self,
         interval_s: float = 1.0,
         pcie: bool = False,
-        sense: Callable[..., Sensing] | None = None,
+        make_sensors: Callable[..., SensorsProcess] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.interval_s = interval_s
@@ -39,8 +39,8 @@ class LocalMachine(MachineSource):
         self._clock = clock
         self.start_ns = self._on_since_ns = clock()
         self._pcie = pcie
-        self._sense = sense
-        self._sensing: Sensing | None = None
+        self._make_sensors = make_sensors
+        self._sensors: SensorsProcess | None = None
 
     def now(self) -> int:
         return self._clock()
@@ -56,11 +56,11 @@ class LocalMachine(MachineSource):
     def start(self) -> None:
         """Start sampling, unless it is on; call it on the loop, in the main thread."""
         # Imported after the first paint, which no reading waits for.
-        from dlmon.launch.sensing import Sensing
+        from dlmon.launch.sensors_process import SensorsProcess
 
-        if self._sensing is None:
-            sense: Callable[..., Sensing] = self._sense or Sensing
-            self._sensing = sense(
+        if self._sensors is None:
+            make_sensors: Callable[..., SensorsProcess] = self._make_sensors or SensorsProcess
+            self._sensors = make_sensors(
                 self.interval_s,
                 self._take_facts,
                 self.history.fold,
@@ -68,14 +68,14 @@ class LocalMachine(MachineSource):
                 pcie=self._pcie,
                 at_once=True,
             )
-            self._sensing.start()
+            self._sensors.start()
             super().start()
             self._on_since_ns = self.now()
 
     def stop(self) -> None:
-        if self._sensing is not None:
-            self._sensing.close()
-            self._sensing = None
+        if self._sensors is not None:
+            self._sensors.close()
+            self._sensors = None
             super().stop()
 
     def _take_facts(self, facts: Facts) -> None:

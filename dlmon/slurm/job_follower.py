@@ -34,7 +34,7 @@ from dlmon.system.files import read_regular
 from dlmon.system.this_host import host_name
 
 if TYPE_CHECKING:
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
 
 ASK_EVERY_S = 2.0
 """The least time between queries: Slurm's controller serves thousands of users."""
@@ -389,7 +389,7 @@ class SlurmFollower(SessionFollower):
         self,
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
-        launch: Lifeline | None = None,
+        launch: SupervisorProcess | None = None,
         by_index: bool = False,
         watch: JobWatch | None = None,
     ) -> None:
@@ -432,7 +432,7 @@ def stop_signal(script_signal: object, by_command: bool) -> str:
 def follow_session(
     path: Path,
     clock: Callable[[], int] = time.monotonic_ns,
-    launch: Lifeline | None = None,
+    launch: SupervisorProcess | None = None,
     by_index: bool = False,
 ) -> SessionFollower:
     """Return a follower for the session of a log, in a Slurm job or not.

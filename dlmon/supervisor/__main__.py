@@ -1,6 +1,6 @@
 """Run one session: `python -P -m dlmon.supervisor [--submitted FOLDER]`.
 
-stdin brings the job as one line, then the words of the lifeline (`detach`, and those of
+stdin brings the job as one line, then the words of the viewer (`detach`, and those of
 `dlmon.protocol.stop`); its end without a word stops a session that must not outlive its viewer. A
 pipe that the job names carries the answer, one line: the session that was started, or why none was.
 Records that the log can't take follow it there, at the end the result.
@@ -86,7 +86,7 @@ def _run_submitted(folder: Path) -> NoReturn:
 
 
 def _read_job() -> Job:
-    """Read the job's line from stdin, byte by byte: the bytes after it belong to the lifeline."""
+    """Read the job's line from stdin, byte by byte: the bytes after it are words of the viewer."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(sys.stdin.fileno(), 1)

@@ -38,7 +38,7 @@ from dlmon.launch.interpreter import (
     examine_interpreter,
     own_interpreter,
 )
-from dlmon.launch.sensing import FACTS_S, Sensing
+from dlmon.launch.sensors_process import FACTS_S, SensorsProcess
 from dlmon.launch.step import Task, task_of
 from dlmon.log.folder import LOG_NAME, LogError, new_session_id
 from dlmon.log.label import Label, write_label
@@ -151,7 +151,7 @@ class Supervisor:
         self._send = send
         self._reported_log_problem = ""
         self._facts: asyncio.Future[Facts | None] = asyncio.get_running_loop().create_future()
-        self._sensing = Sensing(
+        self._sensors = SensorsProcess(
             job.interval_s,
             self._take_facts,
             self._take_sample,
@@ -201,8 +201,8 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._stop_on_signals()
         if self._job.session is None:
-            loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
-        self._sensing.start()
+            loop.add_reader(sys.stdin.fileno(), self._read_words)
+        self._sensors.start()
         try:
             if self._slurm_job is not None:
                 self._slurm_job = await asyncio.to_thread(
@@ -229,7 +229,7 @@ class Supervisor:
                 return
             await self._supervise(launch)
         finally:
-            self._sensing.close()
+            self._sensors.close()
 
     def _stop_on_signals(self) -> None:
         """Stop the session, with its result, on any signal that would end this process."""
@@ -402,7 +402,7 @@ class Supervisor:
         else:
             alerts = None
         if self._task is not None and part is None:
-            self._parts = Parts(self._writer.path.parent, header, self._write, self._sensing.watch)
+            self._parts = Parts(self._writer.path.parent, header, self._write, self._sensors.watch)
             try:
                 self._announcement = announce(Path(job.log_dir), self._task.step, header.id)
             except OSError as error:
@@ -432,9 +432,9 @@ class Supervisor:
                 await self._control.listen(self._session.header.id, self._writer.path.parent)
         if self._is_part and self._task is not None and not self._task.is_first_here:
             # The first part on this host samples it.
-            self._sensing.close()
+            self._sensors.close()
         elif self._workload.pid is not None:
-            self._sensing.watch(self._workload.pid)
+            self._sensors.watch(self._workload.pid)
         self._read_kernel_kills()
         ticking = asyncio.create_task(every_second(self._tick, self._notice))
         parts = None if self._parts is None else asyncio.create_task(self._parts.follow())
@@ -594,7 +594,7 @@ class Supervisor:
                 lines = "samples are missing here"
             self._notice(f"the log could not be written for a while: {lost:,} {lines}")
 
-    def _read_lifeline(self) -> None:
+    def _read_words(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)
         *words, self._unfinished_word = (self._unfinished_word + data).split(b"\n")
         for word in words:
@@ -699,7 +699,7 @@ class Supervisor:
                 self._memory_ran_out = self._kernel_kills.has_just_killed()
                 self._workload.reaped(exit_code)
             else:
-                self._sensing.reaped(pid, exit_code)
+                self._sensors.reaped(pid, exit_code)
 
     async def _end_descendants(self) -> None:
         """Kill the workload's remaining processes: its group, and the orphans that we adopted.
@@ -713,7 +713,7 @@ class Supervisor:
             return
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
-        while (orphans := _children() - self._sensing.pids) and time.monotonic() < deadline:
+        while (orphans := _children() - self._sensors.pids) and time.monotonic() < deadline:
             for pid in orphans:
                 end_process(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)

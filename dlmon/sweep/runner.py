@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dlmon.exit_codes import DONE, FAILED, UNREACHABLE
-from dlmon.launch.lifeline import Lifeline, launch
+from dlmon.launch.supervisor_process import SupervisorProcess, launch
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LogError, log_directory_of, log_of
 from dlmon.protocol.job import Job, Refused, Started
@@ -68,47 +68,47 @@ class LocalHost:
         start: starts a supervisor.
     """
 
-    def __init__(self, start: Callable[[Job], Lifeline] = launch) -> None:
+    def __init__(self, start: Callable[[Job], SupervisorProcess] = launch) -> None:
         self.name: str | None = None
         self.lost: str | None = None
         self.left_running: str | None = None
         self._start = start
-        self._lifeline: Lifeline | None = None
+        self._supervisor: SupervisorProcess | None = None
         self._follower: SessionFollower | None = None
 
     async def open(self) -> Refused | None:
         return None
 
     async def launch(self, job: Job) -> Started | Refused:
-        self._lifeline = started = self._start(job)
+        self._supervisor = started = self._start(job)
         return await asyncio.to_thread(started.answer)
 
     async def follow(self, started: Started) -> SessionFollower | Refused:
-        self._follower = SessionFollower(Path(started.log), launch=self._lifeline)
+        self._follower = SessionFollower(Path(started.log), launch=self._supervisor)
         return self._follower
 
     def poll(self) -> None:
         """Do nothing: the supervisor works alone."""
 
     def stop(self) -> None:
-        if self._lifeline is not None:
-            self._lifeline.send(BY_SWEEP)
+        if self._supervisor is not None:
+            self._supervisor.send(BY_SWEEP)
 
     async def finish_run(self) -> None:
-        lifeline = self._lifeline
+        supervisor = self._supervisor
         await self.close()
         for _ in range(END_POLLS):
-            if lifeline is None or lifeline.process.poll() is not None:
+            if supervisor is None or supervisor.process.poll() is not None:
                 return
             await asyncio.sleep(END_POLL_S)
 
     async def close(self) -> None:
-        lifeline, self._lifeline = self._lifeline, None
+        supervisor, self._supervisor = self._supervisor, None
         follower, self._follower = self._follower, None
         if follower is not None:
             follower.close()
-        if lifeline is not None:
-            lifeline.release()
+        if supervisor is not None:
+            supervisor.release()
 
 
 @dataclass

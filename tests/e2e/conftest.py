@@ -23,7 +23,7 @@ from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
 from fakes.sshd import Laptop, Network
 
-from dlmon.launch.lifeline import launch
+from dlmon.launch.supervisor_process import launch
 from dlmon.protocol.job import Job
 from dlmon.system.children import python_command
 

@@ -24,7 +24,7 @@ from fakes.sessions import (
     wait_until_gone,
 )
 
-import dlmon.launch.lifeline
+import dlmon.launch.supervisor_process
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -496,7 +496,7 @@ def test_a_full_disk_is_waited_for_only_so_long_and_what_was_kept_is_handed_over
 ):
     program = "from dlmon.supervisor import __main__ as m, supervisor as s; s.FULL_DISK_S = 0.5"
     command = [sys.executable, "-P", "-c", f"{program}; m.main()"]
-    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)
+    monkeypatch.setattr(dlmon.launch.supervisor_process, "python_command", lambda module: command)
     go_on = files()
     session = start(
         log_dir=small_disk / "sessions",

@@ -21,7 +21,7 @@ from fakes.sessions import DEADLINE_S, FAKES, is_alive
 from fakes.sshd import lacks_sshd
 
 from dlmon.launch.bootstrap import hash_of
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensors_process import SensorsProcess
 from dlmon.records import Facts, Machine, Status, decode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
@@ -278,12 +278,12 @@ def fields_of(record):
 
 async def local_readings():
     facts, samples = [], []
-    sensing = Sensing(0.1, facts.append, samples.append, lambda text: None)
-    sensing.start()
+    sensors = SensorsProcess(0.1, facts.append, samples.append, lambda text: None)
+    sensors.start()
     try:
         await soon(lambda: facts and len(samples) >= 2, "a local sample")
     finally:
-        sensing.close()
+        sensors.close()
     return facts[0], samples[:2]
 
 

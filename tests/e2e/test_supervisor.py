@@ -1,4 +1,4 @@
-"""A session from its job to its result: the lifeline, stopping, the lock, and the log's shape."""
+"""A session from its job to its result: the viewer's pipe, stopping, the lock, the log's shape."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from fakes import sensors
 from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_until_gone
 
-import dlmon.launch.lifeline
-from dlmon.launch.lifeline import launch
+import dlmon.launch.supervisor_process
+from dlmon.launch.supervisor_process import launch
 from dlmon.protocol import stop
 from dlmon.protocol.job import Job, Refused
 from dlmon.records import (
@@ -39,7 +39,7 @@ MANY = 100_000
 
 def test_a_supervisor_that_dies_with_much_to_say_is_not_waited_for(monkeypatch):
     dies = [sys.executable, "-c", "import sys; sys.exit('x' * 1_000_000 + '\\nno room')"]
-    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: dies)
+    monkeypatch.setattr(dlmon.launch.supervisor_process, "python_command", lambda module: dies)
     answer = launch(Job("fake", ("true",), {}, "")).answer()
     assert isinstance(answer, Refused)
     assert answer.reason.endswith(": no room")
@@ -122,7 +122,7 @@ def test_a_command_that_cannot_be_started_is_reported(start):
     assert result.error == "/nowhere/python could not be started: No such file or directory"
 
 
-# ---- the lifeline ----
+# ---- the viewer's pipe ----
 
 
 def test_two_stops_are_one_whatever_asks(start):
@@ -139,7 +139,7 @@ def test_two_stops_are_one_whatever_asks(start):
     assert sum("stopping" in text for text in session.notices()) == 1
 
 
-def test_a_session_that_is_detached_later_outlives_its_lifeline(start, files):
+def test_a_session_that_is_detached_later_outlives_its_viewer(start, files):
     go_on = files()
     session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     session.wait_for(Epoch)
@@ -158,7 +158,7 @@ def test_a_session_that_is_detached_later_outlives_its_lifeline(start, files):
 
 
 @pytest.mark.parametrize(("word", "cause"), stop.CAUSE_BY_WORD.items())
-def test_a_stop_on_the_lifeline_names_who_asked(start, word, cause):
+def test_a_stop_by_the_viewer_names_who_asked(start, word, cause):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     session.say(word)
@@ -327,10 +327,10 @@ def sense_by(monkeypatch, kind):
     program = (
         "import functools, sys; from dlmon.supervisor import __main__ as m, supervisor as s; "
         "command = [sys.executable, '-P', *sys.argv[1:]]; "
-        "s.Sensing = functools.partial(s.Sensing, command=command); m.main()"
+        "s.SensorsProcess = functools.partial(s.SensorsProcess, command=command); m.main()"
     )
     command = [sys.executable, "-P", "-c", program, sensors.__file__, kind]
-    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)
+    monkeypatch.setattr(dlmon.launch.supervisor_process, "python_command", lambda module: command)
 
 
 def test_what_sensors_read_early_late_and_by_a_meter_is_in_the_log(start, monkeypatch):

@@ -165,7 +165,7 @@ def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):
     supervisor = log.supervisor_pid
     one.process.send_signal(signal.SIGKILL)
     one.process.wait()
-    # Its lifeline ended: the run stops by itself.
+    # Its pipe was closed: the run stops by itself.
     wait_until_gone(supervisor)
     assert len(one.sweep.running) == 1
     again = sweeper(resume=str(one.path), options=QUICK)

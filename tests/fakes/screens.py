@@ -1,4 +1,4 @@
-"""What a screen is tested with: a growing log, who locks it, a lifeline, a clock, an app."""
+"""What a screen is tested with: a growing log, who locks it, a supervisor, a clock, an app."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class GrowingLog:
 
 
 class FakeLaunch:
-    """A lifeline that notes what was said on it; the answer comes once `may_answer` is set."""
+    """A supervisor that notes what was sent to it; the answer comes once `may_answer` is set."""
 
     def __init__(self, answer: Started | Refused | None = None, job: Job = A_JOB) -> None:
         self.job = job
@@ -125,16 +125,16 @@ class FakeLaunch:
 
 
 def refused_launch(job: Job) -> FakeLaunch:
-    """Return a lifeline whose supervisor starts nothing."""
+    """Return a supervisor that starts nothing."""
     launch = FakeLaunch(Refused("nothing can be launched here", FAILED), job)
     launch.may_answer.set()
     return launch
 
 
-class FakeSensing:
+class FakeSensors:
     """A sensors process that reports what its test says; all of them are in `started`."""
 
-    started: list[FakeSensing] = []  # noqa: RUF012 - emptied by the fixture that puts it in place
+    started: list[FakeSensors] = []  # noqa: RUF012 - emptied by the fixture that puts it in place
 
     def __init__(
         self, interval_s, on_facts, on_sample, on_notice, *, pcie=False, at_once=False
@@ -161,7 +161,7 @@ class FakeSensing:
 
 def fake_machine(interval_s=1.0, pcie=False, clock=time.monotonic_ns) -> LocalMachine:
     """Return this machine with sensors that a test speaks for."""
-    return LocalMachine(interval_s, pcie, FakeSensing, clock)
+    return LocalMachine(interval_s, pcie, FakeSensors, clock)
 
 
 class OneScreen(DlmonApp):
@@ -245,7 +245,7 @@ class Shown:
 
 
 def dlmon_app_with(sources: Sources) -> Callable[..., DlmonApp]:
-    """Return what makes the app for a directory, a log, its lifeline, and more of a start."""
+    """Return what makes the app for a directory, a log, its supervisor, and more of a start."""
 
     def make(directory: Path, log: Path | None = None, started=None, **more) -> DlmonApp:
         more = {"sources": sources, **more}

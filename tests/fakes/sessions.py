@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from dlmon.launch.lifeline import Lifeline
+from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.log_follower import LogFollower
@@ -155,9 +155,9 @@ class Log:
 
 
 class Session(Log):
-    """A session whose lifeline this test holds."""
+    """A session to whose supervisor this test holds the pipe."""
 
-    def __init__(self, started: Lifeline):
+    def __init__(self, started: SupervisorProcess):
         answer = started.answer()
         assert not isinstance(answer, Refused), answer
         super().__init__(answer.log)

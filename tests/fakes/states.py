@@ -71,7 +71,7 @@ from .recorded import (
 from .screens import (
     Clock,
     FakeLaunch,
-    FakeSensing,
+    FakeSensors,
     GrowingLog,
     fake_machine,
     refused_launch,
@@ -98,7 +98,7 @@ class State:
         records: what the log holds.
         earlier: sessions of the same log directory, over by then.
         locked: its supervisor still holds the lock of the log.
-        ours: the viewer holds its lifeline.
+        ours: the viewer holds the pipe to its supervisor.
         silent_s: how long ago the last record came.
     """
 
@@ -521,7 +521,7 @@ class Stage:
         for _ in range(2):
             await self.app.workers.wait_for_complete()
         if self.view not in _OF_A_SESSION:
-            await until(pilot, lambda: any(sensors.running for sensors in FakeSensing.started))
+            await until(pilot, lambda: any(sensors.running for sensors in FakeSensors.started))
             self._let_sensors_speak()
         await self.settle()
         self._clock.advance(self.state.silent_s)
@@ -530,9 +530,9 @@ class Stage:
         await self.settle()
 
     @property
-    def sensors(self) -> FakeSensing:
+    def sensors(self) -> FakeSensors:
         """The sensors that run for a screen without a session."""
-        (sensors,) = (sensors for sensors in FakeSensing.started if sensors.running)
+        (sensors,) = (sensors for sensors in FakeSensors.started if sensors.running)
         return sensors
 
     def _let_sensors_speak(self) -> None:
@@ -674,7 +674,7 @@ def _be_the_machine(stack: ExitStack, home: Path) -> None:
     patch = partial(_patch, stack)
     patch(dlmon.system.this_host, "socket", SimpleNamespace(gethostname=lambda: HOST))
     patch(dlmon.system.this_host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
-    patch(FakeSensing, "started", [])
+    patch(FakeSensors, "started", [])
     stack.callback(time.tzset)
     environment = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
     stack.enter_context(mock.patch.dict(os.environ, environment))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from dlmon.cli.start import Start
-from dlmon.launch.lifeline import launch
+from dlmon.launch.supervisor_process import launch
 from dlmon.options.settings import read_settings
 from dlmon.protocol.job import Job, Refused
 from dlmon.render.follow import follow

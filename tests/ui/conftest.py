@@ -12,7 +12,7 @@ from fakes.recorded import BEGIN_NS
 from fakes.screens import (
     Clock,
     FakeLaunch,
-    FakeSensing,
+    FakeSensors,
     GrowingLog,
     Shown,
     dlmon_app_with,
@@ -155,8 +155,8 @@ def show_session(growing_log, clock):
 @pytest.fixture
 def sensing(monkeypatch):
     """Return all sensors that started, those that a test speaks for."""
-    monkeypatch.setattr(FakeSensing, "started", [])
-    return FakeSensing.started
+    monkeypatch.setattr(FakeSensors, "started", [])
+    return FakeSensors.started
 
 
 @pytest.fixture

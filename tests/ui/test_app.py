@@ -53,7 +53,7 @@ def running(growing_log):
 
 
 class Launcher:
-    """What starts a run in a test: it answers as was put in place, and notes its lifelines."""
+    """What starts a run in a test: it answers as was put in place, and notes the supervisors."""
 
     def put(self, answer, at_once=True):
         self.answer, self.at_once, self.launches = answer, at_once, []
@@ -74,7 +74,7 @@ def launcher():
 
 @pytest.fixture
 def launched(launcher):
-    """Put an answer of the supervisor in place; return the lifelines that were taken."""
+    """Put an answer of the supervisor in place; return the supervisors that were started."""
     return launcher.put
 
 
@@ -172,7 +172,7 @@ def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_t
     dlmon_app, log_dir, running, capsys, monkeypatch
 ):
     log, result = running
-    lifeline = FakeLaunch()
+    supervisor = FakeLaunch()
     # One record a tick, as on a busy machine; a worker reads the rest.
     monkeypatch.setattr("tui.live.live_screen.SLICE_S", 0.0)
 
@@ -182,7 +182,7 @@ def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_t
         assert pilot.app.is_running
         log.write(*(Output(log.header.t + 1, "stdout", "bye") for _ in range(3)), result)
 
-    assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
+    assert run(dlmon_app(log_dir, log.path, supervisor), stop_and_leave) == 130
     assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
@@ -348,17 +348,17 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
         of_this_boot(recorded_session("training", session_id="20261120-150600-second"))
     )
     launches = launched(Started("20261120-150600-second", str(second.path)))
-    lifeline = FakeLaunch()
-    app = dlmon_app(log_dir, log.path, lifeline)
+    supervisor = FakeLaunch()
+    app = dlmon_app(log_dir, log.path, supervisor)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         before = app.screen
         await pilot.press("a")
         await until(pilot, lambda: isinstance(app.screen, AgainScreen))
         assert "Stop it and run again (a)" in screen_text(app)
-        assert lifeline.words == launches == []
+        assert supervisor.words == launches == []
         await pilot.press("a")
-        await until(pilot, lambda: lifeline.words == ["stop"])
+        await until(pilot, lambda: supervisor.words == ["stop"])
         assert launches == []
         log.write(result)
         await until(pilot, lambda: live(app) and app.screen is not before)
@@ -434,8 +434,8 @@ async def test_recorded_sessions_are_compared_and_replayed(dlmon_app, log_dir, s
 async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
     dlmon_app, log_dir, running, sensing
 ):
-    lifeline = FakeLaunch()
-    app = dlmon_app(log_dir, running[0].path, lifeline)
+    supervisor = FakeLaunch()
+    app = dlmon_app(log_dir, running[0].path, supervisor)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await pilot.press("r")
@@ -451,33 +451,33 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
         await pilot.press("d")
         await pilot.pause()
-    assert lifeline.words == ["detach"]
+    assert supervisor.words == ["detach"]
 
 
 def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
     dlmon_app, log_dir, running, sensing, capsys, monkeypatch
 ):
-    lifeline, log = FakeLaunch(), running[0]
-    app = dlmon_app(log_dir, log.path, lifeline)
+    supervisor, log = FakeLaunch(), running[0]
+    app = dlmon_app(log_dir, log.path, supervisor)
     monkeypatch.setattr(app, "action_help", lambda: 1 / 0)
 
     async def fail(pilot):
         await pilot.press("question_mark")
 
     assert run(app, fail) == FAILED
-    assert lifeline.words == ["detach"]
-    assert lifeline.released
+    assert supervisor.words == ["detach"]
+    assert supervisor.released
     said = capsys.readouterr().err.splitlines()[-1]
     attach = f"dlmon attach --log-dir {log_dir} {log.header.id} shows it"
     assert said == f"dlmon: {log.header.id} is still running; {attach}"
 
 
 def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys, monkeypatch):
-    lifeline, log = FakeLaunch(), running[0]
+    supervisor, log = FakeLaunch(), running[0]
     monkeypatch.setattr(dlmon.render.follow._Lines, "show", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        follow(log.path, lifeline)
-    assert lifeline.words == ["detach"]
+        follow(log.path, supervisor)
+    assert supervisor.words == ["detach"]
     assert f"{log.header.id} is still running; dlmon attach" in capsys.readouterr().err
 
 
@@ -641,8 +641,8 @@ async def test_no_second_run_or_sweep_is_begun_while_one_of_ours_runs(
 ):
     log, _, _ = two_sessions
     launches = launched(Refused("never", 1))
-    lifeline = FakeLaunch()
-    app = dlmon_app(log_dir, log.path, lifeline)
+    supervisor = FakeLaunch()
+    app = dlmon_app(log_dir, log.path, supervisor)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
@@ -652,7 +652,7 @@ async def test_no_second_run_or_sweep_is_begun_while_one_of_ours_runs(
         await pilot.press("a")
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
         assert launches == []
-        assert not lifeline.released
+        assert not supervisor.released
 
 
 # ---- own reference figures ----

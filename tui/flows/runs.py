@@ -18,7 +18,7 @@ from tui.flows.stack import ShownSession, is_busy, is_swept, refuse_waiting, rep
 from tui.messages import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
 
 if TYPE_CHECKING:
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.options.run_options import RunOptions
     from dlmon.protocol.job import Job
     from dlmon.sweep.runner import SweepRun
@@ -43,7 +43,7 @@ class Starting:
         over: set once the launch is answered or abandoned.
     """
 
-    launch: Lifeline
+    launch: SupervisorProcess
     detach: bool = False
     replaces: ShownSession | None = None
     turn: str = ""
@@ -193,12 +193,12 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
 
 def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
     """Show a session that was just launched, in place of the waiting screen."""
-    lifeline = None if starting.detach else starting.launch
-    follower = app.sources.follow(log, launch=lifeline)
+    supervisor = None if starting.detach else starting.launch
+    follower = app.sources.follow(log, launch=supervisor)
     if starting.detach:
         starting.launch.send("detach")
         starting.launch.release()
-    screen = session_screen(app, follower, lifeline, turn=starting.turn)
+    screen = session_screen(app, follower, supervisor, turn=starting.turn)
     replaced = None if starting.replaces is None else starting.replaces.screen
     replace_waiting(app, waiting, screen, replaced)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.log.directory import SessionEntry
     from dlmon.protocol.job import Job
     from dlmon.remote.connection import Connection
@@ -92,7 +92,7 @@ def reading_screen(
     app: DlmonApp,
     entry: SessionEntry,
     follow: Callable[[], SessionFollower],
-    launch: Lifeline | None = None,
+    launch: SupervisorProcess | None = None,
 ) -> StartingScreen:
     """Return the screen that reads a session's log, which may take a while, then shows it."""
     from tui.screens.starting import StartingScreen
@@ -182,7 +182,7 @@ async def _cancel(app: DlmonApp, log: Path) -> None:
 def session_screen(
     app: DlmonApp,
     follower: SessionFollower,
-    launch: Lifeline | None,
+    launch: SupervisorProcess | None,
     connection: Connection | None = None,
     turn: str = "",
     log_dir: str | None = None,
@@ -207,7 +207,7 @@ def session_screen(
 
 
 def _live_screen(
-    app: DlmonApp, follower: SessionFollower, launch: Lifeline | None, turn: str
+    app: DlmonApp, follower: SessionFollower, launch: SupervisorProcess | None, turn: str
 ) -> LiveScreen:
     from dlmon.comparison.published import own_published
     from dlmon.log.label import read_label
@@ -241,7 +241,7 @@ def _close_session(app: DlmonApp, session: ShownSession) -> None:
         app.show_notice(f"{session.follower.session.header.id} keeps running without dlmon")
 
 
-def script_job(launch: Lifeline | None) -> Job | None:
+def script_job(launch: SupervisorProcess | None) -> Job | None:
     """Return the job of a script that this dlmon started.
 
     A command is never taken from a log, which may come from anybody.

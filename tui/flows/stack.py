@@ -16,7 +16,7 @@ from tui.messages import GoBack
 
 # Screens are imported when they are first shown, so that a start pays for one only.
 if TYPE_CHECKING:
-    from dlmon.launch.lifeline import Lifeline
+    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
@@ -35,7 +35,7 @@ class ShownSession:
     """A session on the stack of screens, with its supervisor process if we started it."""
 
     follower: SessionFollower
-    launch: Lifeline | None
+    launch: SupervisorProcess | None
     screen: LiveScreen | RecordingScreen
     connection: Connection | None = None
     log_dir: str | None = None

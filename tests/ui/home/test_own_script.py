@@ -34,9 +34,9 @@ def launched(log_dir, sensing):
 
     def launch(job):
         jobs.append(job)
-        lifeline = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1), job)
-        lifeline.may_answer.set()
-        return lifeline
+        supervisor = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1), job)
+        supervisor.may_answer.set()
+        return supervisor
 
     app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=launch)))
     return app, jobs, answers

@@ -49,7 +49,7 @@ def test_so_has_a_supervisor_that_can_not_be_started(tmp_path, monkeypatch):
     def fail(job):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("dlmon.launch.lifeline.launch", fail)
+    monkeypatch.setattr("dlmon.launch.supervisor_process.launch", fail)
     monkeypatch.setattr("dlmon.render.script.launch", fail)
     for more in ([], ["--detach"]):
         assert "temporarily unavailable" in _refusal("--log-dir", str(tmp_path), *more)

@@ -9,7 +9,7 @@ import pytest
 from fakes import sensors
 from fakes.sessions import DEADLINE_S
 
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensors_process import SensorsProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
@@ -17,13 +17,13 @@ VERSION_MISMATCH = 18
 
 
 class Heard:
-    """All that one `Sensing` reports; `until` waits for it."""
+    """All that one `SensorsProcess` reports; `until` waits for it."""
 
     def __init__(self, **options):
         self.facts, self.samples, self.notices = [], [], []
         self._news = asyncio.Event()
         keep = [self._keeper(reported) for reported in (self.facts, self.samples, self.notices)]
-        self.sensing = Sensing(0.1, *keep, **options)
+        self.sensors = SensorsProcess(0.1, *keep, **options)
 
     def _keeper(self, reported):
         def keep(news):
@@ -41,9 +41,9 @@ class Heard:
 def test_what_crosses_the_pcie_links_is_measured_where_asked_for(own_driver):
     async def listen():
         heard = Heard(pcie=True)
-        heard.sensing.start()
+        heard.sensors.start()
         await heard.until(lambda: heard.samples)
-        heard.sensing.close()
+        heard.sensors.close()
         return heard
 
     (gpu,) = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S)).samples[0].gpus
@@ -53,13 +53,13 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(own_driver):
 def test_a_driver_that_comes_back_broken_is_not_called_well(own_driver):
     async def listen():
         heard = Heard()
-        heard.sensing.start()
+        heard.sensors.start()
         await heard.until(lambda: heard.samples)
         own_driver.says("gpus 1", "crash nvmlDeviceGetUtilizationRates")
         await heard.until(lambda: heard.notices)
         own_driver.says("gpus 1", f"answer nvmlInitWithFlags * {VERSION_MISMATCH}")
         await heard.until(lambda: len(heard.notices) == 2)
-        heard.sensing.close()
+        heard.sensors.close()
         return heard.notices
 
     lost, back = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S))
@@ -73,9 +73,9 @@ def test_a_driver_that_comes_back_broken_is_not_called_well(own_driver):
 def test_a_gpu_that_takes_long_to_be_reached_again_is_waited_for():
     async def listen():
         heard = Heard(command=[sys.executable, "-P", sensors.__file__, "slow_driver"])
-        heard.sensing.start()
+        heard.sensors.start()
         await heard.until(lambda: len(heard.samples) > 3)
-        heard.sensing.close()
+        heard.sensors.close()
         return heard
 
     heard = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S))

@@ -34,7 +34,7 @@ _EXIT_WAIT_S = 0.1
 LINE_BYTES = 4 << 20
 
 
-class Sensing:
+class SensorsProcess:
     """A sensors process and its successors.
 
     Args:

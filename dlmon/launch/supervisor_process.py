@@ -1,4 +1,4 @@
-"""Start a supervisor and hold its lifeline."""
+"""Start a supervisor, and hold the pipes to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDED_EARLY = "the process that was to record the session ended before it could
 
 
 @dataclass
-class Lifeline:
+class SupervisorProcess:
     """The pipes to a supervisor, which keep its session running while they are open.
 
     `answers` has the supervisor's answer to its `job`, and then the records that its log can't
@@ -79,7 +79,7 @@ class Lifeline:
             self.process.stdin.flush()
 
     def release(self) -> None:
-        """Close the lifeline, which stops the session unless `detach` was sent before."""
+        """Close the pipe, which stops the session unless `detach` was sent before."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -88,8 +88,8 @@ class Lifeline:
             self.answers.close()
 
 
-def launch(job: Job) -> Lifeline:
-    """Start a supervisor for `job`; `Lifeline.answer` tells whether a session has started.
+def launch(job: Job) -> SupervisorProcess:
+    """Start a supervisor for `job`; `SupervisorProcess.answer` tells whether a session has started.
 
     The supervisor inherits the job's descriptors; the caller closes its own.
     """
@@ -115,7 +115,7 @@ def launch(job: Job) -> Lifeline:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(replace(job, answer_fd=answer_fd).to_line())
         process.stdin.flush()
-    return Lifeline(job, process, answers, errors)
+    return SupervisorProcess(job, process, answers, errors)
 
 
 def _existing_directory() -> str:

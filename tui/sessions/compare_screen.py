@@ -93,8 +93,8 @@ class CompareScreen(ExportControls):
         if self._comparison is None:
             self._show_share(0.0)
         try:
-            read = partial(self._read_sides, self._base, self._new)
-            self._comparison = await read_in_thread(read, self._show_share)
+            read_sides = partial(self._read_sides, self._base, self._new)
+            self._comparison = await read_in_thread(read_sides, self._show_share)
         except (LogError, NotComparable) as error:
             self._comparison = None
             self._show_sentence(str(error))

@@ -115,7 +115,7 @@ class ChartPicture:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every column is None."""
+        """Return whether every column is None."""
         return all(value is None for value in self.columns)
 
 

@@ -203,12 +203,12 @@ def in_order(rows: Iterable[Row], column: Column[Row], reverse: bool = False) ->
 
 
 def without_dropped(columns: Sequence[Column[Row]], room: int, gap: int) -> list[Column[Row]]:
-    """Return the columns that have room, those gone that are dropped first."""
-    kept = list(columns)
+    """Return the columns that fit; those with the least `dropped` are left out first."""
+    remaining = list(columns)
     for column in sorted((c for c in columns if c.dropped), key=lambda c: c.dropped):
-        if sum(each.cells + gap for each in kept) - gap > room:
-            kept.remove(column)
-    return kept
+        if sum(c.cells + gap for c in remaining) - gap > room:
+            remaining.remove(column)
+    return remaining
 
 
 def next_column(by: str, step: int, names: Sequence[str]) -> str:

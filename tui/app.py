@@ -18,7 +18,6 @@ from textual.screen import ModalScreen, Screen
 
 from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
-from dlmon.log.folder import LogError, log_directory
 from dlmon.options.settings import remembered
 from dlmon.protocol.stop import TERMINAL_CLOSED
 from dlmon.records.sanitize import clean
@@ -26,20 +25,17 @@ from dlmon.render.console import print_in_ascii
 from dlmon.system.signals import end_with_terminal
 from tui import flows
 from tui import messages as requests
+from tui.base_app import BaseApp
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.screens.base import cover_without_room, is_too_small
-from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
+from tui.shown_session import Starting
+from tui.textual_internals import Palette, allow_switching, start_with_theme
 
 # Screens are imported on first use.
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.filter import LineFilter
 
-    from dlmon.comparison.references import Reference
-    from dlmon.remote.connection import Connection
-    from dlmon.sweep.runner import SweepRun
-    from tui.home.home_screen import HomeScreen
-    from tui.sweep.sweep_screen import SweepScreen
 
 _STYLE_SHEETS = Path(__file__).parent
 
@@ -59,7 +55,7 @@ def _commands() -> type[Provider]:
     return Commands
 
 
-class DlmonApp(PunctualApp[int]):
+class DlmonApp(BaseApp):
     """dlmon's app."""
 
     CSS_PATH = "dlmon.tcss"
@@ -80,35 +76,16 @@ class DlmonApp(PunctualApp[int]):
         (16, "-short"),
         (32, "-tall"),
     ]
-
-    starting: flows.runs.Starting | None = None
-    """The launch that the app waits for."""
-    home: HomeScreen | None = None
-    sweep_screen: SweepScreen | None = None
-    refused: str | None = None
-    """The reason why dlmon could not show the session that it was started for."""
-    previews_themes = False
     _toasted_screen: Screen[object] | None = None
 
     def __init__(self, start: Start) -> None:
         """Open the first session's log, if there is one; raise a LogError if it can't be read."""
         no_color = os.environ.get("NO_COLOR")
         # With NO_COLOR, only the terminal's default colours are used.
-        super().__init__(ansi_color=True if no_color is not None else None)
+        super().__init__(start, ansi_color=True if no_color is not None else None)
         if no_color is not None:
             # Textual removes it, but the processes that we start should see it.
             os.environ["NO_COLOR"] = no_color
-        self.start, self.settings = start, start.settings
-        self.directory, self.sources = start.directory, start.sources
-        self.shown_sessions: list[flows.stack.ShownSession] = []
-        self.sweeps: list[SweepRun] = []
-        self.connections: list[Connection] = []
-        self.references: dict[str, Reference] = {}
-        """The run that each workload is compared with, if the user chose one."""
-        self.cleanups: dict[Screen[Any], Callable[[], object]] = {}
-        """The function to call once a screen is closed."""
-        self.rings_at_end = self.settings.bell
-        self.notifies_at_end = self.settings.notification or self.settings.alerts.desktop
         self._ascii_filters: list[LineFilter] = []
         print_in_ascii(self.settings.ascii)
         if self.settings.ascii:
@@ -165,50 +142,6 @@ class DlmonApp(PunctualApp[int]):
             self.run_worker(flow)
         else:
             flow()
-
-    # ---- the screens ----
-
-    @property
-    def usual_directory(self) -> Path | None:
-        """The default log directory; None if there is none."""
-        log_dir = self.settings.log_dir
-        try:
-            return log_directory(None if log_dir is None else Path(log_dir))
-        except LogError:
-            return None
-
-    @property
-    def running_sweep(self) -> SweepRun | None:
-        """The sweep that is running; there is at most one."""
-        run = None if self.sweep_screen is None else self.sweep_screen.run
-        return None if run is None or run.ended else run
-
-    def is_first(self, screen: Screen[Any]) -> bool:
-        """Return whether a screen is the lowest one: leaving it quits dlmon."""
-        return screen in self.screen_stack[:1]
-
-    def uncover(self, screen: Screen[Any]) -> None:
-        """Close the screens on top of a screen, if it is still open."""
-        while screen in self.screen_stack and self.screen is not screen:
-            self.close_top_screen()
-
-    def close_top_screen(self) -> None:
-        """Close the top screen, and clean up after it."""
-        screen = self.screen
-        self.workers.cancel_node(screen)
-        screen.dismiss()
-        self.clean_up(screen)
-
-    def clean_up(self, screen: Screen[Any]) -> None:
-        """Call the cleanup of a screen that is closed."""
-        self.cleanups.pop(screen, lambda: None)()
-
-    def show_notice(self, sentence: str) -> None:
-        self.notify(sentence, markup=False)
-
-    def show_error(self, reason: str) -> None:
-        """Show for a while why an action failed."""
-        self.notify(clean(reason, _ERROR_LENGTH), severity="error", markup=False, timeout=10)
 
     def _clear_toasts(self, screen: Screen[object]) -> None:
         """Clear the toasts of another screen; a question keeps those of the screen below."""
@@ -350,7 +283,7 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
         replay = app.sources.host_replay(start.replayed, start.replayed_hosts or None)
         return partial(flows.recordings.host_replay_screen, replay)
     if start.started is not None:
-        return partial(flows.runs.starting_screen, app, flows.runs.Starting(start.started))
+        return partial(flows.runs.starting_screen, app, Starting(start.started))
     if start.remote is not None:
         return partial(flows.hosts.connecting_screen, app, start.remote)
     if start.sweep is not None:

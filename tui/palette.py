@@ -15,7 +15,7 @@ from dlmon.records.record import record
 from tui.messages import Export
 
 if TYPE_CHECKING:
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
 
 _APART = "  "
 _CLOSES_S = 0.2
@@ -59,7 +59,7 @@ class Commands(Provider):
                 )
 
     def _commands(self) -> Iterable[Command]:
-        app: DlmonApp = self.app  # type: ignore[assignment]
+        app: BaseApp = self.app  # type: ignore[assignment]
         return sorted(commands_of(app, self.screen), key=lambda command: command.name)
 
 
@@ -67,7 +67,7 @@ def _with_keys(name: Content, keys: str) -> Content:
     return Content.assemble(name, _APART, (keys, "$text-accent")) if keys else name
 
 
-def commands_of(app: DlmonApp, screen: Screen[object]) -> Iterable[Command]:
+def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
     """Yield a command for each action of a screen, then the commands of all screens."""
     actives: dict[str, list[ActiveBinding]] = {}
     for active in _screen_bindings(screen):
@@ -102,13 +102,13 @@ def commands_of(app: DlmonApp, screen: Screen[object]) -> Iterable[Command]:
     yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
 
 
-def _toggle(app: DlmonApp, name: str, attribute: str) -> None:
+def _toggle(app: BaseApp, name: str, attribute: str) -> None:
     is_on = not getattr(app, attribute)
     setattr(app, attribute, is_on)
     app.show_notice(f"{name} at the end of a run: {_on_or_off(is_on)}")
 
 
-def keys_of(app: DlmonApp) -> list[tuple[str, str]]:
+def keys_of(app: BaseApp) -> list[tuple[str, str]]:
     """Return the keys of each action of the top screen, with a sentence that explains it."""
     keys: dict[str, dict[str, None]] = {}
     descriptions: dict[str, str] = {}

@@ -15,7 +15,6 @@ from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import reading_screen, session_screen, show_queue
 from tui.flows.settings import tell_end
 from tui.flows.stack import (
-    ShownSession,
     close_connection,
     refuse_waiting,
     replace_waiting,
@@ -29,6 +28,7 @@ from tui.messages import (
     TellEnd,
     WatchHosts,
 )
+from tui.shown_session import ShownSession
 
 if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from dlmon.remote.connection import Connection
     from dlmon.remote.session_follower import RemoteFollower
     from dlmon.sweep.log import SweepEntry
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
     from tui.hosts.hosts_screen import HostsScreen
     from tui.screens.starting import StartingScreen
 
 
-def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
+def hosts_screen(app: BaseApp, names: Sequence[str]) -> HostsScreen:
     """Return the screen with a card for each host."""
     from dlmon.alerts.dispatch import HostAlerts
     from tui.hosts.hosts_screen import HostsScreen
@@ -52,7 +52,7 @@ def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
     return HostsScreen(hosts, None if alerts is None else HostAlerts(alerts))
 
 
-def pick_hosts(app: DlmonApp) -> None:
+def pick_hosts(app: BaseApp) -> None:
     """Ask which of the configured hosts to watch."""
     from dlmon.remote.host_names import configured_hosts
     from tui.hosts.pick import HostPicker
@@ -60,7 +60,7 @@ def pick_hosts(app: DlmonApp) -> None:
     app.push_screen(HostPicker(app.settings.hosts, configured_hosts()))
 
 
-def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
+def watch_hosts(app: BaseApp, request: WatchHosts) -> None:
     """Show the cards of the picked hosts, in place of the picker."""
     from dlmon.remote.host_names import HostError, hosts_from
 
@@ -74,26 +74,26 @@ def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
         app.switch_screen(hosts_screen(app, tuple(names)))
 
 
-def show_host(app: DlmonApp, request: ShowHost) -> None:
+def show_host(app: BaseApp, request: ShowHost) -> None:
     """Show a host in full."""
     from tui.hosts.hosts_screen import HostScreen
 
     app.push_screen(HostScreen(request.host))
 
 
-def show_nodes(app: DlmonApp, request: ShowNodes) -> None:
+def show_nodes(app: BaseApp, request: ShowNodes) -> None:
     """Show the hosts of a run."""
     from tui.hosts.nodes_screen import NodesScreen
 
     app.push_screen(NodesScreen(request.source))
 
 
-def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
+def list_host_sessions(app: BaseApp, request: ListHostSessions) -> None:
     """List the sessions of a host."""
     list_sessions_of(app, request.host.connection, None)
 
 
-def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None) -> None:
+def list_sessions_of(app: BaseApp, connection: Connection, log_dir: str | None) -> None:
     """List the sessions at the other end of a connection."""
     from tui.sessions.of_host import HostSessionsScreen
 
@@ -109,7 +109,7 @@ def list_sessions_of(app: DlmonApp, connection: Connection, log_dir: str | None)
     app.push_screen(HostSessionsScreen(connection.host, ask, log_dir, hidden))
 
 
-def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
+def show_host_session(app: BaseApp, request: ShowHostSession) -> None:
     """Show a session of a host, or go back to its screen."""
     from dlmon.protocol.job import RemoteStart
 
@@ -120,7 +120,7 @@ def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
         show_remote(app, RemoteStart(request.host, request.session, request.log_dir))
 
 
-def show_remote(app: DlmonApp, start: RemoteStart) -> None:
+def show_remote(app: BaseApp, start: RemoteStart) -> None:
     """Show a session of another host over the current screen."""
     from tui.screens.starting import StartingScreen
 
@@ -128,7 +128,7 @@ def show_remote(app: DlmonApp, start: RemoteStart) -> None:
         app.push_screen(connecting_screen(app, start))
 
 
-def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
+def connecting_screen(app: BaseApp, start: RemoteStart) -> StartingScreen:
     """Return the screen that connects to a host, then shows its session."""
     from tui.screens.starting import StartingScreen
 
@@ -155,7 +155,7 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(f"connecting to {start.host} …", connect, INTERRUPTED_BY_USER)
 
 
-def end_session(app: DlmonApp, request: TellEnd) -> None:
+def end_session(app: BaseApp, request: TellEnd) -> None:
     """Notify that a session or a sweep has ended, and show the session that continues it."""
     tell_end(app, request)
     session = session_on(app, request.screen)
@@ -165,7 +165,7 @@ def end_session(app: DlmonApp, request: TellEnd) -> None:
         app.run_worker(partial(_go_on, app, session))
 
 
-async def _go_on(app: DlmonApp, session: ShownSession) -> None:
+async def _go_on(app: BaseApp, session: ShownSession) -> None:
     """If Slurm queued a session's job again, show its next session in its place."""
     from dlmon.log.directory import read_entry
     from dlmon.protocol.job import RemoteStart
@@ -189,7 +189,7 @@ async def _go_on(app: DlmonApp, session: ShownSession) -> None:
 
 
 async def _session_of(
-    app: DlmonApp, connection: Connection, start: RemoteStart, waiting: StartingScreen
+    app: BaseApp, connection: Connection, start: RemoteStart, waiting: StartingScreen
 ) -> RemoteFollower:
     """Return a session of another host, after starting it there if `start` has a job."""
     from dlmon.remote.host_requests import launch_remote

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.session.run_figures import OnRead
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
     from tui.hosts.hosts_screen import HostReplayScreen
     from tui.live.replay_screen import ReplayScreen
 
 
-def replay(app: DlmonApp, request: Replay) -> None:
+def replay(app: BaseApp, request: Replay) -> None:
     """Play a recorded or running session, or several at once."""
     screen: Screen[None]
     try:
@@ -41,7 +41,7 @@ def replay(app: DlmonApp, request: Replay) -> None:
         app.push_screen(screen)
 
 
-def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
+def replay_screen(app: BaseApp, source: ReplaySource) -> ReplayScreen:
     """Return the screen that plays a session."""
     from dlmon.log.label import read_label
     from tui.live.replay_screen import ReplayScreen
@@ -58,21 +58,21 @@ def host_replay_screen(replay: HostReplay) -> HostReplayScreen:
     return HostReplayScreen(replay)
 
 
-def replay_host(app: DlmonApp, request: ReplayHost) -> None:
+def replay_host(app: BaseApp, request: ReplayHost) -> None:
     """Play one of several hosts in full, while the others wait."""
     from tui.live.replay_screen import ReplayScreen
 
     app.push_screen(ReplayScreen(request.replay.lend(request.host), closes=False))
 
 
-def compare(app: DlmonApp, request: Compare) -> None:
+def compare(app: BaseApp, request: Compare) -> None:
     """Compare two sides of recorded sessions."""
     from tui.sessions.compare_screen import CompareScreen
 
     app.push_screen(CompareScreen(request.base, request.new))
 
 
-def show_metrics(app: DlmonApp, request: ShowMetrics) -> None:
+def show_metrics(app: BaseApp, request: ShowMetrics) -> None:
     """Show every metric of recorded or running sessions over each other."""
     from dlmon.figures.session.session_list import called
     from dlmon.log.label import read_label
@@ -99,7 +99,7 @@ def _close_all(followers: Sequence[SessionFollower]) -> None:
         follower.close()
 
 
-async def export(app: DlmonApp, request: Export) -> None:
+async def export(app: BaseApp, request: Export) -> None:
     """Export sessions or the screen, and say where the result is."""
     if request.format == "picture":
         # After the question is gone from the screen.
@@ -112,13 +112,13 @@ async def export(app: DlmonApp, request: Export) -> None:
         await _copy_markdown(app, request.logs)
 
 
-def save_picture(app: DlmonApp) -> None:
+def save_picture(app: BaseApp) -> None:
     """Save the screen, without notifications, as an SVG file in the working directory."""
     app.clear_notifications()
     app.call_after_refresh(_save_picture, app)
 
 
-def _save_picture(app: DlmonApp) -> None:
+def _save_picture(app: BaseApp) -> None:
     path = _new_path("dlmon", "svg")
     picture = app.export_screenshot(title="dlmon")
     try:
@@ -129,7 +129,7 @@ def _save_picture(app: DlmonApp) -> None:
         app.show_notice(_saved(path))
 
 
-async def _write_report(app: DlmonApp, logs: Sequence[Path]) -> None:
+async def _write_report(app: BaseApp, logs: Sequence[Path]) -> None:
     """Write an HTML report of sessions into the working directory."""
     from dlmon.render.files import write_file
     from dlmon.render.html import html_of
@@ -139,7 +139,7 @@ async def _write_report(app: DlmonApp, logs: Sequence[Path]) -> None:
         app.show_notice(_saved(path))
 
 
-async def _copy_markdown(app: DlmonApp, logs: Sequence[Path]) -> None:
+async def _copy_markdown(app: BaseApp, logs: Sequence[Path]) -> None:
     """Copy a Markdown report of sessions to the terminal's clipboard."""
     from dlmon.render.markdown import markdown_of
 
@@ -153,7 +153,7 @@ async def _copy_markdown(app: DlmonApp, logs: Sequence[Path]) -> None:
         )
 
 
-async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
+async def _report(app: BaseApp, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
     """Make and use a report in a thread; return whether that succeeded."""
     from dlmon.figures.report.report import make_report
     from dlmon.render.files import ReportError
@@ -171,7 +171,7 @@ async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], o
     return True
 
 
-def rename(app: DlmonApp, request: Rename) -> None:
+def rename(app: BaseApp, request: Rename) -> None:
     """Write the label of a session or a sweep, and show it."""
     from dlmon.sweep.log import relabel
 
@@ -182,7 +182,7 @@ def rename(app: DlmonApp, request: Rename) -> None:
     _show_recordings_again(app)
 
 
-async def delete(app: DlmonApp, request: Delete) -> None:
+async def delete(app: BaseApp, request: Delete) -> None:
     """Delete recordings, and show the remaining ones."""
     from dlmon.log.prune import remove
 
@@ -202,7 +202,7 @@ async def delete(app: DlmonApp, request: Delete) -> None:
         app.show_error(problems[0] + more)
 
 
-def _show_recordings_again(app: DlmonApp) -> None:
+def _show_recordings_again(app: BaseApp) -> None:
     """Refresh the screens that list recordings."""
     from tui.sessions.sessions_screen import SessionsScreen
 

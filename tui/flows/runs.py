@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,15 @@ from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
 from dlmon.log.folder import LogError, log_directory
 from tui.flows.hosts import show_remote
 from tui.flows.sessions import how_to_repeat, script_job, session_screen, show_session
-from tui.flows.stack import ShownSession, is_busy, is_swept, refuse_waiting, replace_waiting
+from tui.flows.stack import is_busy, is_swept, refuse_waiting, replace_waiting
 from tui.messages import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
+from tui.shown_session import ShownSession, Starting
 
 if TYPE_CHECKING:
-    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.options.run_options import RunOptions
     from dlmon.protocol.job import Job
     from dlmon.sweep.runner import SweepRun
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
     from tui.screens.starting import StartingScreen
     from tui.sweep.sweep_screen import SweepScreen
     from workloads.catalog import Workload
@@ -31,31 +31,12 @@ if TYPE_CHECKING:
 _POLL_S = 0.5
 
 
-@dataclass
-class Starting:
-    """A launch that its supervisor has not answered yet.
-
-    Attributes:
-        launch: the supervisor process.
-        detach: let the session go on without dlmon.
-        replaces: the session whose place it takes on the screen.
-        turn: its number in a series of runs, such as "run 2 of 3".
-        over: set once the launch is answered or abandoned.
-    """
-
-    launch: SupervisorProcess
-    detach: bool = False
-    replaces: ShownSession | None = None
-    turn: str = ""
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-async def train(app: DlmonApp, request: Train) -> None:
+async def train(app: BaseApp, request: Train) -> None:
     """Launch a workload."""
     await _train(app, request.workload, request.options, app.directory)
 
 
-async def train_again(app: DlmonApp, request: TrainAgain) -> None:
+async def train_again(app: BaseApp, request: TrainAgain) -> None:
     """Launch the workload or script of the top session again, with the same options."""
     from dlmon.options.jobs import output_size
 
@@ -69,7 +50,7 @@ async def train_again(app: DlmonApp, request: TrainAgain) -> None:
 
 
 async def _train(
-    app: DlmonApp,
+    app: BaseApp,
     workload: Workload,
     options: RunOptions,
     directory: Path,
@@ -97,7 +78,7 @@ async def _train(
     await start_run(app, job, replaces, options.detach)
 
 
-async def run_script(app: DlmonApp) -> None:
+async def run_script(app: BaseApp) -> None:
     """Ask for a script and a number of runs, and run it until a run fails or is stopped."""
     from dlmon.options.jobs import make_script_job, output_size
     from tui.home.run_form import ScriptForm
@@ -124,7 +105,7 @@ async def run_script(app: DlmonApp) -> None:
             return
 
 
-async def _succeeded(app: DlmonApp, session: ShownSession) -> bool:
+async def _succeeded(app: BaseApp, session: ShownSession) -> bool:
     """Wait until a run has ended and its screen is on top; return whether the run succeeded."""
     await session.has_ended.wait()
     while session in app.shown_sessions and app.screen is not session.screen:
@@ -139,7 +120,7 @@ async def _succeeded(app: DlmonApp, session: ShownSession) -> bool:
 
 
 async def start_run(
-    app: DlmonApp,
+    app: BaseApp,
     job: Job,
     replaces: ShownSession | None = None,
     detach: bool = False,
@@ -159,7 +140,7 @@ async def start_run(
     return next((session for session in app.shown_sessions if session.launch is launch), None)
 
 
-def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
+def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
     """Return the screen that waits for a launch, then shows the session, or why it failed."""
     from tui.screens.starting import StartingScreen
 
@@ -191,7 +172,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
     return waiting
 
 
-def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
+def _show_started(app: BaseApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
     """Show a session that was just launched, in place of the waiting screen."""
     supervisor = None if starting.detach else starting.launch
     follower = app.sources.follow(log, launch=supervisor)
@@ -203,7 +184,7 @@ def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: Startin
     replace_waiting(app, waiting, screen, replaced)
 
 
-def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
+def sweep_screen(app: BaseApp, run: SweepRun) -> SweepScreen:
     """Return the screen of a sweep, which starts its runs."""
     from tui.sweep.sweep_screen import SweepScreen
 
@@ -219,7 +200,7 @@ def sweep_screen(app: DlmonApp, run: SweepRun) -> SweepScreen:
     return screen
 
 
-async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
+async def train_several(app: BaseApp, request: TrainSeveral) -> None:
     """Ask which options to vary, and start a sweep."""
     from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
     from dlmon.sweep.plan import Plan, SweepError
@@ -247,7 +228,7 @@ async def train_several(app: DlmonApp, request: TrainSeveral) -> None:
         app.push_screen(sweep_screen(app, run))
 
 
-def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
+def show_sweep(app: BaseApp, request: ShowSweep) -> None:
     """Resume a recorded sweep, or go back to its screen."""
     from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
@@ -269,7 +250,7 @@ def show_sweep(app: DlmonApp, request: ShowSweep) -> None:
         app.push_screen(sweep_screen(app, run))
 
 
-def show_swept_session(app: DlmonApp, request: ShowSweptSession) -> None:
+def show_swept_session(app: BaseApp, request: ShowSweptSession) -> None:
     """Show a session of a sweep; if it ended on another host, the copy of its log."""
     from dlmon.log.folder import log_of
     from dlmon.protocol.job import RemoteStart

@@ -17,13 +17,13 @@ from dlmon.records.sanitize import clean
 from dlmon.records.words import Status
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import (
-    ShownSession,
     close_connection,
     read_sessions,
     refuse_waiting,
     replace_waiting,
 )
 from tui.messages import ShowSession
+from tui.shown_session import ShownSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dlmon.remote.connection import Connection
     from dlmon.session.follower import SessionFollower
     from dlmon.slurm.queue import Queued
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
     from tui.live.live_screen import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.watch.recording import RecordingScreen
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _LEFT_ALONE = "it stays in the queue when you leave; s takes it out"
 
 
-def list_sessions(app: DlmonApp) -> None:
+def list_sessions(app: BaseApp) -> None:
     """List the sessions in the log directory of the top session."""
     from dlmon.slurm.standing import list_with_queue
     from dlmon.sweep.log import list_sweeps
@@ -58,7 +58,7 @@ def list_sessions(app: DlmonApp) -> None:
     app.push_screen(SessionsScreen(sessions, partial(list_sweeps, directory), hidden))
 
 
-def show_session(app: DlmonApp, request: ShowSession) -> None:
+def show_session(app: BaseApp, request: ShowSession) -> None:
     """Show a recorded session, or go back to its screen unless a run of ours lies above it."""
     from dlmon.log.directory import read_entry
     from tui.screens.starting import StartingScreen
@@ -89,7 +89,7 @@ def show_session(app: DlmonApp, request: ShowSession) -> None:
 
 
 def reading_screen(
-    app: DlmonApp,
+    app: BaseApp,
     entry: SessionEntry,
     follow: Callable[[], SessionFollower],
     launch: SupervisorProcess | None = None,
@@ -127,7 +127,7 @@ def reading_screen(
     return StartingScreen(f"reading {name} …", read_log, DONE, details)
 
 
-async def _out_of_queue(app: DlmonApp, waiting: StartingScreen, entry: SessionEntry) -> Path | None:
+async def _out_of_queue(app: BaseApp, waiting: StartingScreen, entry: SessionEntry) -> Path | None:
     """Show a session's state in Slurm's queue until its log exists, and return its path.
 
     If the job fails first, show why and return None.
@@ -167,7 +167,7 @@ def show_queue(
     return show
 
 
-async def _cancel(app: DlmonApp, log: Path) -> None:
+async def _cancel(app: BaseApp, log: Path) -> None:
     """Cancel a session's job in Slurm's queue; the waiting screen notices that."""
     from dlmon.log.directory import read_entry
     from dlmon.protocol.control import NotControlled
@@ -180,7 +180,7 @@ async def _cancel(app: DlmonApp, log: Path) -> None:
 
 
 def session_screen(
-    app: DlmonApp,
+    app: BaseApp,
     follower: SessionFollower,
     launch: SupervisorProcess | None,
     connection: Connection | None = None,
@@ -207,7 +207,7 @@ def session_screen(
 
 
 def _live_screen(
-    app: DlmonApp, follower: SessionFollower, launch: SupervisorProcess | None, turn: str
+    app: BaseApp, follower: SessionFollower, launch: SupervisorProcess | None, turn: str
 ) -> LiveScreen:
     from dlmon.comparison.published import own_published
     from dlmon.log.label import read_label
@@ -228,7 +228,7 @@ def _live_screen(
     return screen
 
 
-def _close_session(app: DlmonApp, session: ShownSession) -> None:
+def _close_session(app: BaseApp, session: ShownSession) -> None:
     """Release a session whose screen is closed, and its connection."""
     app.shown_sessions.remove(session)
     session.has_ended.set()

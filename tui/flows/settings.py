@@ -12,10 +12,10 @@ from tui.palette import keys_of
 from tui.textual_internals import write_to_terminal
 
 if TYPE_CHECKING:
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
 
 
-def tell_end(app: DlmonApp, request: TellEnd) -> None:
+def tell_end(app: BaseApp, request: TellEnd) -> None:
     """Notify that a session or a sweep has ended; during a sweep, not of its sessions."""
     if app.running_sweep is None:
         if app.rings_at_end:
@@ -27,20 +27,20 @@ def tell_end(app: DlmonApp, request: TellEnd) -> None:
         session.has_ended.set()
 
 
-def tell_alert(app: DlmonApp, request: TellAlert) -> None:
+def tell_alert(app: BaseApp, request: TellAlert) -> None:
     """Notify of an alert, if desktop notifications of alerts are on."""
     if app.settings.alerts.desktop:
         _notify_desktop(app, request.text)
 
 
-def _notify_desktop(app: DlmonApp, text: str) -> None:
+def _notify_desktop(app: BaseApp, text: str) -> None:
     from dlmon.notification import desktop_notification, notify_send
 
     if not (app.settings.alerts.desktop and notify_send(text)):
         write_to_terminal(app, desktop_notification(text))
 
 
-async def choose_theme(app: DlmonApp) -> None:
+async def choose_theme(app: BaseApp) -> None:
     """Let the user preview and choose a theme."""
     from tui.screens.list_dialog import ThemesScreen
 
@@ -52,7 +52,7 @@ async def choose_theme(app: DlmonApp) -> None:
         save_theme(app)
 
 
-def save_theme(app: DlmonApp) -> None:
+def save_theme(app: BaseApp) -> None:
     """Remember the theme for the next start, unless it is a preview."""
     if app.theme == app.saved_theme or app.previews_themes:
         return
@@ -63,7 +63,7 @@ def save_theme(app: DlmonApp) -> None:
         app.show_error(f"the theme can't be saved: {error}")
 
 
-def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
+def keep_columns(app: BaseApp, request: KeepColumns) -> None:
     """Remember the hidden columns of the list of sessions."""
     try:
         remember(HIDDEN_COLUMNS, " ".join(sorted(request.hidden)))
@@ -71,7 +71,7 @@ def keep_columns(app: DlmonApp, request: KeepColumns) -> None:
         app.show_error(f"the columns can't be saved: {error}")
 
 
-def explain(app: DlmonApp) -> None:
+def explain(app: BaseApp) -> None:
     """Show the help of the top screen."""
     from tui.screens.help import HelpScreen
 

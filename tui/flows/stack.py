@@ -4,77 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
+from dlmon.exit_codes import DONE
 from tui.messages import GoBack
+from tui.shown_session import ShownSession
 
 # Screens are imported when they are first shown, so that a start pays for one only.
 if TYPE_CHECKING:
-    from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.connection import Connection
-    from dlmon.session.follower import SessionFollower
-    from tui.app import DlmonApp
+    from tui.base_app import BaseApp
     from tui.home.home_screen import HomeScreen
-    from tui.live.live_screen import LiveScreen
     from tui.screens.starting import StartingScreen
-    from tui.watch.recording import RecordingScreen
     from tui.watch.watch_screen import WatchScreen
 
 _SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
 
 
-@dataclass
-class ShownSession:
-    """A session on the stack of screens, with its supervisor process if we started it."""
-
-    follower: SessionFollower
-    launch: SupervisorProcess | None
-    screen: LiveScreen | RecordingScreen
-    connection: Connection | None = None
-    log_dir: str | None = None
-    """The log directory on its host; None for the default."""
-    has_ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the session has ended, or its screen is closed."""
-
-    def is_of(self, host: str, session: str) -> bool:
-        """Return whether it is this session of a host."""
-        is_on_host = self.connection is not None and self.connection.host == host
-        return is_on_host and self.follower.session.header.id == session
-
-    @property
-    def needs_us(self) -> bool:
-        """Return whether the session would stop if dlmon quit."""
-        return self.launch is not None and self.follower.running and not self.screen.detached
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of dlmon if the user quits from this session."""
-        from dlmon.records import Status
-
-        is_script = self.follower.session.header.is_script
-        if self.launch is not None and is_script and not self.follower.running:
-            return self.follower.script_exit_code
-        if self.screen.stop_requested:
-            return INTERRUPTED_BY_USER
-        if self.follower.why_result_unwritten is not None:
-            return FAILED
-        good = (Status.RUNNING, Status.UNKNOWN, Status.COMPLETED)
-        return DONE if self.follower.status in good else FAILED
-
-
-def session_on(app: DlmonApp, screen: Screen[Any]) -> ShownSession | None:
+def session_on(app: BaseApp, screen: Screen[Any]) -> ShownSession | None:
     """Return the session of a screen."""
     return next((session for session in app.shown_sessions if session.screen is screen), None)
 
 
-def is_busy(app: DlmonApp) -> bool:
+def is_busy(app: BaseApp) -> bool:
     """Return whether a run of ours is active, and if so, show an error."""
     if app.starting is not None:
         return True
@@ -90,7 +47,7 @@ def is_busy(app: DlmonApp) -> bool:
     return True
 
 
-def is_swept(app: DlmonApp, host: str) -> bool:
+def is_swept(app: BaseApp, host: str) -> bool:
     """Return whether a sweep has runs on a host, and if so, show an error."""
     sweep = app.running_sweep
     if sweep is None or host not in sweep.sweep.plan.hosts:
@@ -99,7 +56,7 @@ def is_swept(app: DlmonApp, host: str) -> bool:
     return True
 
 
-def leave(app: DlmonApp, request: GoBack) -> None:
+def leave(app: BaseApp, request: GoBack) -> None:
     """Go back to the screen below, or quit dlmon if there is none."""
     screen = request.screen
     if app.is_first(screen):
@@ -115,7 +72,7 @@ def leave(app: DlmonApp, request: GoBack) -> None:
             read_sessions_for_home(app)
 
 
-def quit_app(app: DlmonApp) -> None:
+def quit_app(app: BaseApp) -> None:
     """Quit; ask first if a session or a sweep would stop."""
     running = [session.screen for session in app.shown_sessions if session.needs_us]
     screen = running[0] if running else app.sweep_screen
@@ -126,7 +83,7 @@ def quit_app(app: DlmonApp) -> None:
         screen.action_leave()
 
 
-def _exit_code(app: DlmonApp, screen: Screen[Any]) -> int:
+def _exit_code(app: BaseApp, screen: Screen[Any]) -> int:
     """Return the exit code of dlmon if the user quits from a screen."""
     session = session_on(app, screen)
     code: int = getattr(screen, "exit_code", DONE) if session is None else session.exit_code
@@ -134,7 +91,7 @@ def _exit_code(app: DlmonApp, screen: Screen[Any]) -> int:
 
 
 def replace_waiting(
-    app: DlmonApp,
+    app: BaseApp,
     waiting: StartingScreen,
     screen: Screen[Any],
     replaced: Screen[Any] | None = None,
@@ -151,7 +108,7 @@ def replace_waiting(
     app.switch_screen(screen)
 
 
-def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_code: int) -> None:
+def refuse_waiting(app: BaseApp, waiting: StartingScreen, reason: str, exit_code: int) -> None:
     """Close the screen that waited for a session, and say why there is none."""
     if app.is_first(waiting):
         app.refused = reason
@@ -163,7 +120,7 @@ def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_cod
     app.show_error(reason)
 
 
-async def close_connection(app: DlmonApp, connection: Connection) -> None:
+async def close_connection(app: BaseApp, connection: Connection) -> None:
     """Close a connection; sessions on the host go on."""
     if connection in app.connections:
         app.connections.remove(connection)
@@ -171,7 +128,7 @@ async def close_connection(app: DlmonApp, connection: Connection) -> None:
 
 
 def read_sessions(
-    app: DlmonApp, directory: Path, show: Callable[[list[SessionEntry]], None]
+    app: BaseApp, directory: Path, show: Callable[[list[SessionEntry]], None]
 ) -> None:
     """Read the recorded sessions in a thread, then pass them to a screen."""
     from dlmon.log.directory import list_sessions
@@ -182,13 +139,13 @@ def read_sessions(
     app.run_worker(read)
 
 
-def read_sessions_for_home(app: DlmonApp) -> None:
+def read_sessions_for_home(app: BaseApp) -> None:
     """Read the recorded sessions for the home screen, if there is one."""
     if app.home is not None:
         read_sessions(app, app.directory, app.home.show_entries)
 
 
-def home_screen(app: DlmonApp) -> HomeScreen:
+def home_screen(app: BaseApp) -> HomeScreen:
     """Return the home screen, which can only be the first screen."""
     from tui.home.home_screen import HomeScreen
 
@@ -199,7 +156,7 @@ def home_screen(app: DlmonApp) -> HomeScreen:
     return app.home
 
 
-def machine_screen(app: DlmonApp, interval_s: float) -> WatchScreen:
+def machine_screen(app: BaseApp, interval_s: float) -> WatchScreen:
     """Return the screen of this machine alone."""
     from tui.watch.watch_screen import WatchScreen
 

@@ -25,7 +25,7 @@ import harness
 from harness import CannotRun
 
 from dlmon.sensors.nvidia.activity import Activity
-from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, OF_INSTANCES, Missing, NvLinks
+from dlmon.sensors.nvidia.device import COMPUTE, GRAPHICS, INSTANCE_PROCESSES, Missing, NvLinks
 from dlmon.sensors.nvidia.provider import NvidiaProvider, load_pynvml
 from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Query
 
@@ -159,7 +159,7 @@ def record(recorder: Recorder) -> dict[str, Any]:
 
 def _queries() -> Iterable[Query]:
     return (
-        *(*FACTS, *FAST, *ENERGY, MIG, *SLOW, *PCIE, COMPUTE, GRAPHICS, OF_INSTANCES),
+        *(*FACTS, *FAST, *ENERGY, MIG, *SLOW, *PCIE, COMPUTE, GRAPHICS, INSTANCE_PROCESSES),
         *NvLinks().queries,
         *Activity().queries,
     )

@@ -1,5 +1,5 @@
-"""The sensors process: what the hardware does, as one record each interval.
+"""The sensors process, which writes one record of the hardware each interval.
 
-One file reads one source (`cpu`, `memory`, `nvidia`, ...) behind the small
-interface in `provider`; `sampler` joins them and `__main__` keeps the time.
+Each source (`cpu`, `memory`, `nvidia`, ...) implements the interface in `provider`; `sampler`
+merges their readings, and `__main__` keeps the time.
 """

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT = 0, 1
 FIRST_SAMPLE_NS = 250_000_000
-"""How soon after the facts the first sample comes, at most: a rate needs some time to be one."""
+"""The first sample comes this long after the facts, at most: rates need a baseline."""
 
 
 def main() -> int:
     """Sample until stdin ends; return the exit status."""
     # Ctrl-C in the viewer's terminal reaches every process there; the viewer decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Slurm sends it to every process of a job that it ends; the supervisor ends us, later.
+    # Slurm sends SIGTERM to every process of a job that it ends; the supervisor ends us later.
     in_job = "SLURM_JOB_ID" in os.environ
     signal.signal(signal.SIGTERM, signal.SIG_IGN if in_job else signal.SIG_DFL)
     arguments = _parser().parse_args()
-    # Only now, for it takes long enough for a Ctrl-C to come in between.
+    # Imported after the signals are set: a Ctrl-C may come while the imports take their time.
     from dlmon.sensors.processes.table import ProcessTableReader
     from dlmon.sensors.processes.tree import ProcessProvider
     from dlmon.sensors.sampler import Sampler, machine_providers
@@ -56,7 +56,7 @@ def main() -> int:
                 _write(sampler.sample(tick))
                 for record in sampler.events():
                     _write(record)
-                # Ticks that were missed are left out, and lateness never adds up.
+                # Skip missed ticks, so that lateness doesn't add up.
                 tick += interval * ((time.monotonic_ns() - tick) // interval + 1)
     return 0
 
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read_commands(until: int, process: ProcessProvider) -> bool:
-    """Wait until `until` or for a command and run it; False when stdin has ended."""
+    """Wait until `until` or a command, and run the command; return False once stdin has ended."""
     wait_s = max(0, until - time.monotonic_ns()) / 1e9
     if not select.select([STDIN], [], [], wait_s)[0]:
         return True
@@ -88,7 +88,7 @@ def _read_commands(until: int, process: ProcessProvider) -> bool:
 
 
 def _write(record: Record) -> None:
-    """Write at once, and past Python's buffer: a broken one would fail again at exit."""
+    """Write without Python's buffer, which would fail again at exit on a broken pipe."""
     line = encode(record)
     while line:
         line = line[os.write(STDOUT, line) :]

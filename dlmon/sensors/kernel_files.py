@@ -1,4 +1,4 @@
-"""Read /proc and /sys files, by psutil where that is there, and say why one could not be read."""
+"""Read /proc and /sys files, and say why one could not be read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dlmon.system.this_host import is_first_pid_namespace
 
 try:
     import psutil as psutil
-except (ImportError, OSError):  # a host that dlmon's files were sent to may lack it
+except (ImportError, OSError):  # a remote host may lack it
     psutil = None  # type: ignore[assignment]
 
 _CHUNK = 65536
 MAY_BE_HIDDEN = "a container, or Windows, may hide other processes"
-"""Why nothing is known of others where `sees_every_process` is false."""
+"""The reason for unknown processes if `sees_every_process` is false."""
 _WORDS = {
     errno.ENOENT: "not reported here",
     errno.ENOTDIR: "not reported here",
@@ -28,7 +28,7 @@ _WORDS = {
 
 
 def read(path: str | Path) -> str:
-    """Return the text of a kernel file, without what a buffered reader costs.
+    """Return the text of a kernel file, without the overhead of a buffered reader.
 
     Raises:
         OSError: it can't be opened or read.
@@ -44,8 +44,8 @@ def read(path: str | Path) -> str:
     return text.decode("utf-8", "replace")
 
 
-def numbered(directory: str) -> list[int]:
-    """Return the numbers that name entries of a directory, as pids do in /proc.
+def numeric_names(directory: str) -> list[int]:
+    """Return the numeric names in a directory, such as the pids in /proc.
 
     Raises:
         OSError: it can't be listed.
@@ -64,12 +64,12 @@ def reason(error: Exception) -> str:
 
 
 def sees_every_process() -> bool:
-    """Return whether this is the machine's first pid namespace: not a container's, nor WSL's."""
+    """Return whether this is the machine's initial pid namespace: no container's, nor WSL's."""
     return is_first_pid_namespace() is True
 
 
 def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Ask for each field of a record; return the values, and the reasons of those that failed."""
+    """Call the function of each field; return the values, and the reasons of those that failed."""
     values: dict[str, Any] = {}
     why: dict[str, str] = {}
     for name, question in questions.items():
@@ -81,5 +81,5 @@ def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dic
 
 
 def is_read_by_psutil(root: Path) -> bool:
-    """Return whether psutil reads the machine whose /proc and /sys are there: only its own."""
+    """Return whether psutil is used to read `root`: it can only read the real /proc and /sys."""
     return psutil is not None and root == Path("/")

@@ -1,4 +1,4 @@
-"""What a source of readings looks like to the sampler."""
+"""The interface of the sampler's sources."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ SLOW_TIER_S = 5.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class SensorReading:
     """The part of a machine record that one source reads at one time.
 
-    A field is a value, or None with its reason in `why`, or None without one:
-    it was not read this time.
+    A field that is None has its reason in `why`; without one, it was not read this time.
     """
 
     cpu: Cpu | None = None
@@ -36,9 +35,9 @@ class Reading:
     gpus: tuple[Gpu, ...] | None = None
     gpus_state: GpuState | None = None
     gpu_processes: dict[int, dict[int, int | None]] | None = None
-    """For each process that a driver lists the MiB that it holds on each GPU, None where unknown.
+    """By pid, the MiB that the process holds on each GPU; None if unknown.
 
-    The pids are the driver's, and so may be another namespace's.
+    The pids are the driver's, possibly of another pid namespace.
     """
     processes: tuple[Process, ...] | None = None
     pressure: Pressure | None = None
@@ -46,26 +45,26 @@ class Reading:
 
 
 class Provider:
-    """One source of readings. What it can't read raises nothing: it becomes a reason.
+    """A source of readings. Its methods don't raise: a failure becomes a reason in `why`.
 
-    `t` is CLOCK_MONOTONIC in nanoseconds. Rates are those since the call before,
-    so each tier's first call only takes their baseline. What a source lacks is left as it is here.
+    `t` is CLOCK_MONOTONIC in nanoseconds. Rates are measured since the previous call, so the first
+    call of each tier only takes a baseline.
     """
 
     def facts(self) -> MachineFacts:
-        """Find out once what there is; called first."""
+        """Return the facts of the hardware; called once, before all else."""
         return MachineFacts()
 
-    def fast(self, t: int) -> Reading:
-        """Read what is worth a reading each interval."""
-        return Reading()
+    def fast(self, t: int) -> SensorReading:
+        """Read the fields of every interval."""
+        return SensorReading()
 
-    def slow(self, t: int) -> Reading:
-        """Read what changes seldom or costs much, every `SLOW_TIER_S`."""
-        return Reading()
+    def slow(self, t: int) -> SensorReading:
+        """Read the fields that change seldom or take long, every `SLOW_TIER_S`."""
+        return SensorReading()
 
     def later_facts(self) -> MachineFacts | None:
-        """Return the facts again if a device was found since they were last returned, else None."""
+        """Return the facts again if a device appeared since they were last returned, else None."""
         return None
 
     def notices(self) -> list[str]:
@@ -77,7 +76,7 @@ BYTES_IN_MIB = 1024 * 1024
 
 
 class Rates:
-    """The growth per second of counters that are read together."""
+    """The rates of counters that are read together."""
 
     def __init__(self) -> None:
         self._last: tuple[int, tuple[int, ...]] | None = None
@@ -86,7 +85,7 @@ class Rates:
         """Return each counter's growth per second since the last call; `t` is in nanoseconds.
 
         Raises:
-            ValueError: there is no window to take a rate over; the message says why.
+            ValueError: no rate can be computed; the message says why.
         """
         last, self._last = self._last, (t, counts)
         if last is None:
@@ -97,10 +96,10 @@ class Rates:
         growth = [now - then for then, now in zip(before, counts, strict=True)]
         if min(growth) < 0:
             raise ValueError("the counter was reset")
-        return tuple(grown * 1e9 / (t - t_before) for grown in growth)
+        return tuple(count * 1e9 / (t - t_before) for count in growth)
 
 
 def mib_per_second(bytes_per_second: float) -> float:
-    """Return MiB/s, rounded to the digits that a record keeps."""
+    """Return MiB/s, rounded as in records."""
     mib_s = bytes_per_second / BYTES_IN_MIB
     return round(mib_s, 2 if mib_s < 10 else 1)

@@ -1,4 +1,4 @@
-"""Join what the providers read into one record each interval."""
+"""Merge the readings of all providers into one record each interval."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dlmon.sensors.nvidia.device import Missing
 from dlmon.sensors.nvidia.provider import NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
-from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading
+from dlmon.sensors.provider import SLOW_TIER_S, Provider, SensorReading
 
 SECOND_SLOW_NS = 900_000_000
 FIRST_WINDOW_S = 0.25
-"""Over how long the utilisation at the start is measured: long enough to judge a run by it."""
+"""The window of the utilisation at the start, by which a run is judged."""
 SHORT_WINDOW_S = 0.1
-"""The same where somebody waits to see the machine, and nothing is judged by it."""
+"""A shorter one, for a viewer that waits to show the machine."""
 
 
 class Sampler:
-    """Read every provider. A later one's reading replaces an earlier one's of the same field.
+    """Reads all providers; for a field that several read, the last provider counts.
 
-    The `table` of processes is read in the slow tier, from what all of them read. The clocks
-    are parameters: `clock` and `cpu_clock` return nanoseconds, `wall` Unix seconds.
+    The process `table` is read in the slow tier, after all providers. `clock` and `cpu_clock`
+    return nanoseconds, `wall` Unix seconds.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class Sampler:
         self._clock, self._wall, self._cpu_clock = clock, wall, cpu_clock
         self._changes = Changes()
         self._facts = Facts(0, 0.0, "", MachineFacts())
-        self._first: tuple[int, Reading] | None = None
-        """What was read for the facts, and when, while a sample of it is still to be taken."""
+        self._first: tuple[int, SensorReading] | None = None
+        """The time and the reading of `facts`, which the first sample uses."""
         self._next_slow = 0
         self._cpu_ns = 0
 
     def facts(self, wait: Callable[[float], object], at_once: bool = False) -> Facts:
-        """Find out what there is, and over a first short window how busy it is.
+        """Return the facts of all providers, and the CPU utilisation over a first short window.
 
-        `wait` is given that window's length in seconds. With `at_once` it is shorter, and the
-        first sample is of what was read at its end.
+        `wait` is called with the window's length in seconds. With `at_once` the window is shorter,
+        and its reading is the first sample.
         """
         facts = MachineFacts()
         for provider in self._providers:
@@ -70,25 +70,25 @@ class Sampler:
             facts = merge(facts, MachineFacts(cpu_pct=cpu.pct, why=why))
         self._next_slow = t
         if at_once:
-            # Rates over so short a window are coarse: they shall not stand for long.
+            # Rates over such a short window are coarse: replace them soon.
             self._first, self._next_slow = (t, reading), t + SECOND_SLOW_NS
         self._cpu_ns = self._cpu_clock()
         self._facts = Facts(t, round(self._wall(), 2), os.uname().nodename, facts)
         return self._facts
 
     def sample(self, scheduled: int) -> Machine:
-        """Return one record; `scheduled` is when it should have been taken."""
+        """Return the next record; `scheduled` is the time at which it was due."""
         t, reading = self._first or self._new_reading(scheduled)
         self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
-        read = {name: value for name, value in vars(reading).items() if name != "gpu_processes"}
+        values = {name: value for name, value in vars(reading).items() if name != "gpu_processes"}
         cpu_ns = self._cpu_ns - before
         cost = Cost(cpu_ms=round(cpu_ns / 1e6, 2), late_ms=round((t - scheduled) / 1e6, 2))
-        machine = Machine(t=t, wall=round(self._wall(), 2), cost=cost, **read)
+        machine = Machine(t=t, wall=round(self._wall(), 2), cost=cost, **values)
         return self._changes.only_changed(machine)
 
     def events(self) -> Iterator[Facts | Notice]:
-        """Yield records of devices that were found, lost or came back since the last call."""
+        """Yield records of devices that appeared, were lost or came back since the last call."""
         for provider in self._providers:
             later = provider.later_facts()
             if later is not None:
@@ -99,16 +99,16 @@ class Sampler:
             for text in provider.notices():
                 yield Notice(self._clock(), text)
 
-    def _new_reading(self, scheduled: int) -> tuple[int, Reading]:
+    def _new_reading(self, scheduled: int) -> tuple[int, SensorReading]:
         t = self._clock()
         slow = t >= self._next_slow
         if slow:
-            # From when it was due: by one that is late, the next would come a sample later.
+            # Count from the scheduled time: from a late sample, the next would come one later.
             self._next_slow = scheduled + int(SLOW_TIER_S * 1e9)
         return t, self._read(t, slow)
 
-    def _read(self, t: int, slow: bool) -> Reading:
-        reading = Reading()
+    def _read(self, t: int, slow: bool) -> SensorReading:
+        reading = SensorReading()
         for provider in self._providers:
             reading = merge(reading, provider.fast(t))
             if slow:
@@ -121,12 +121,16 @@ class Sampler:
 def machine_providers(
     process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: bool = False
 ) -> tuple[Provider, ...]:
-    """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
+    """Return the providers of this machine.
 
-    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms per GPU; with
-    `wake` one is about to be used, and so they may be woken.
-    The control group comes after memory: where it sets a limit, its usage is
-    the one that counts. Another vendor's GPUs are one more provider here.
+    The control group comes after memory: if it sets a limit, its usage counts. GPUs of another
+    vendor would be one more provider.
+
+    Args:
+        process: the provider of the workload's process tree.
+        no_gpus: the reason why GPUs must not be queried, if so.
+        pcie: measure the GPUs' PCIe throughput, which takes the driver 40 ms per GPU.
+        wake: as in `NvidiaProvider`.
     """
     load = None if no_gpus is None else lambda: Missing(no_gpus, GpuState.LOST)
     return (

@@ -29,7 +29,7 @@ from dlmon.records import (
     decode,
 )
 from dlmon.records.changes import merge
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import SensorReading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
@@ -60,7 +60,7 @@ class Sensors:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         assert self.stdout.readline() == b"\n"
-        self.known = Reading()
+        self.known = SensorReading()
         self.later_facts: list[MachineFacts] = []
         self.notices: list[str] = []
 
@@ -83,7 +83,7 @@ class Sensors:
                 assert isinstance(machine, Facts)
                 self.later_facts.append(machine.machine)
             machine = self.record()
-        news = Reading(
+        news = SensorReading(
             cpu=machine.cpu,
             memory=machine.memory,
             disk=machine.disk,
@@ -97,7 +97,7 @@ class Sensors:
         self.known = merge(self.known, news)
         return machine
 
-    def sample_until(self, holds: Callable[[Reading], object]) -> Reading:
+    def sample_until(self, holds: Callable[[SensorReading], object]) -> SensorReading:
         """Return what is known by the first sample after which `holds` is true of it."""
         while True:
             self.sample()

@@ -1,1 +1,1 @@
-"""What the kernel says of the machine, in /proc and /sys."""
+"""Readings from the Linux kernel, in /proc and /sys."""

@@ -1,8 +1,7 @@
-"""What the control group allows (versions 1 and 2), and how long its programs wait.
+"""The limits and the usage of the control group (versions 1 and 2), and its pressure (PSI).
 
 Linux, Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, scheduler/sched-bwc.rst
-and accounting/psi.rst. A limit on any ancestor holds as well, so the tightest
-one counts.
+and accounting/psi.rst. The limits of all ancestors apply too, so the lowest one counts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dlmon.records import Cpu, MachineFacts, Memory, Pressure
 from dlmon.sensors import kernel_files
 from dlmon.sensors.kernel_files import ask
 from dlmon.sensors.linux.memory import counts
-from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_per_second
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, SensorReading, mib_per_second
 from dlmon.system.control_groups import UNIFIED, Group, own_group
 
 Limit = TypeVar("Limit", int, float)
@@ -29,11 +28,11 @@ RESOURCES = ("cpu", "memory", "io")
 
 
 class CgroupProvider(Provider):
-    """Limits of this process's own group, which is the workload's too."""
+    """The limits and the usage of this process's group, which is the workload's too."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._throttled: Path | None = None
+        self._cpu_directory: Path | None = None
         self._periods: tuple[int, int] | None = None
         self._cores = 0.0
         self._cpu_time = Rates()
@@ -52,14 +51,14 @@ class CgroupProvider(Provider):
             values["swap_mib"] = self._swap_allowed()
         return MachineFacts(**values, why=why)
 
-    def fast(self, t: int) -> Reading:
-        """Read how much of the quota is used, how often it stopped us, and the group's memory."""
-        return Reading(cpu=self._cpu(t), memory=self._memory_used())
+    def fast(self, t: int) -> SensorReading:
+        """Read the use of the CPU quota, the throttled periods, and the group's memory."""
+        return SensorReading(cpu=self._cpu(t), memory=self._memory_used())
 
-    def slow(self, t: int) -> Reading:
-        """Read the swap and the major faults of the group that a memory limit holds for."""
+    def slow(self, t: int) -> SensorReading:
+        """Read the swap and the major faults of the group that has the memory limit."""
         if self._memory is None:
-            return Reading()
+            return SensorReading()
         version, directory = self._memory
 
         def swap_used_mib() -> int:
@@ -83,11 +82,11 @@ class CgroupProvider(Provider):
                 "major_faults_s": major_faults_s,
             }
         )
-        return Reading(memory=Memory(**values, why=why))
+        return SensorReading(memory=Memory(**values, why=why))
 
     def _find_cpu_limit(self) -> float:
         group = own_group("cpu", self._root)
-        self._cores, self._throttled = _lowest_limit(group, cpu_limit, "no CPU limit is set")
+        self._cores, self._cpu_directory = _lowest_limit(group, cpu_limit, "no CPU limit is set")
         return round(self._cores, 2)
 
     def _find_memory_limit(self) -> int:
@@ -99,7 +98,7 @@ class CgroupProvider(Provider):
         return allowed // BYTES_IN_MIB
 
     def _swap_allowed(self) -> int | None:
-        """Return the MiB that the group may swap out, None where the machine has no more anyway."""
+        """Return the group's swap limit in MiB; None if the machine has no more swap than that."""
         with suppress(OSError, ValueError):
             group = own_group("memory", self._root)
             allowed, _ = _lowest_limit(group, swap_limit, "no swap limit is set")
@@ -112,7 +111,7 @@ class CgroupProvider(Provider):
         return counts(meminfo, (f"{name}:",))[f"{name}:"] * 1024
 
     def _cpu(self, t: int) -> Cpu:
-        directory = self._throttled
+        directory = self._cpu_directory
         if directory is None:
             return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), self._why_no_limit))
         numbers = cache(lambda: _numbers(kernel_files.read(directory / "cpu.stat")))
@@ -130,9 +129,9 @@ class CgroupProvider(Provider):
         return Cpu(**values, why=why)
 
     def _throttled_pct(self, counts: dict[str, int]) -> float:
-        """Return the percent of quota periods since the last reading in which we were stopped.
+        """Return the percent of quota periods since the last reading that were throttled.
 
-        Periods pass only while the group runs: an idle one was not throttled.
+        Periods pass only while the group runs: an idle group is not throttled.
         """
         if "nr_periods" not in counts or "nr_throttled" not in counts:
             raise ValueError("the kernel doesn't count throttled periods")
@@ -151,7 +150,7 @@ class CgroupProvider(Provider):
 
 
 def cpu_limit(version: int, directory: Path) -> float | None:
-    """Return the cores that a group may use, or None for no limit ("max 100000", or -1)."""
+    """Return the cores that a group may use; None for no limit ("max 100000", or -1)."""
     if version == 2:
         quota, _, period = _text_of(directory / "cpu.max", "max 100000").partition(" ")
         return None if quota == "max" else _positive(quota) / _positive(period)
@@ -162,20 +161,20 @@ def cpu_limit(version: int, directory: Path) -> float | None:
 
 
 def memory_limit(version: int, directory: Path) -> int | None:
-    """Return the bytes that a group may use, or None for no limit."""
+    """Return the bytes that a group may use; None for no limit."""
     return _limit_bytes(directory / ("memory.max" if version == 2 else "memory.limit_in_bytes"))
 
 
 def swap_limit(version: int, directory: Path) -> int | None:
-    """Return the bytes of a group that may be swapped out, or None for no limit.
+    """Return the bytes of a group that may be swapped out; None for no limit.
 
-    Version 1 has limits of memory and swap together only, which few kernels keep.
+    Version 1 only limits memory and swap together, and few kernels enable that.
     """
     return _limit_bytes(directory / "memory.swap.max") if version == 2 else None
 
 
 def memory_used(version: int, directory: Path) -> int:
-    """Return the bytes in use without the file cache that the kernel gives back first."""
+    """Return the bytes in use, without inactive file cache, which the kernel reclaims first."""
     usage = "memory.current" if version == 2 else "memory.usage_in_bytes"
     used = int(kernel_files.read(directory / usage))
     with suppress(ValueError):
@@ -184,7 +183,7 @@ def memory_used(version: int, directory: Path) -> int:
 
 
 def cpu_time_us(directory: Path, counts: dict[str, int]) -> int:
-    """Return the CPU time of a group in microseconds: version 1 has it in a file of its own."""
+    """Return the CPU time of a group in microseconds; version 1 has a separate file for it."""
     usage_us = counts.get("usage_usec")
     if usage_us is not None:
         return usage_us
@@ -192,11 +191,11 @@ def cpu_time_us(directory: Path, counts: dict[str, int]) -> int:
 
 
 def _memory_counts(version: int, directory: Path, why_none: str, *names: str) -> list[int]:
-    """Return counts of a group's memory with that of all groups within.
+    """Return counters from memory.stat, for a group and its descendants.
 
     Raises:
         OSError: the file can't be read.
-        ValueError: it has no such count.
+        ValueError: a counter is missing.
     """
     counts = _numbers(kernel_files.read(directory / "memory.stat"))
     prefix = "" if version == 2 else "total_"
@@ -209,15 +208,15 @@ def _memory_counts(version: int, directory: Path, why_none: str, *names: str) ->
 def _lowest_limit(
     group: Group, limit: Callable[[int, Path], Limit | None], why_none: str
 ) -> tuple[Limit, Path]:
-    limits = [(limit(group.version, where), where) for where in group.directories]
-    found = [(allowed, where) for allowed, where in limits if allowed is not None]
-    if not found:
+    all_limits = [(limit(group.version, directory), directory) for directory in group.directories]
+    limits = [(allowed, directory) for allowed, directory in all_limits if allowed is not None]
+    if not limits:
         raise ValueError(why_none)
-    return min(found, key=lambda pair: pair[0])
+    return min(limits, key=lambda pair: pair[0])
 
 
 def _text_of(path: Path, absent: str) -> str:
-    """Return a file's text; the outermost group has no limit files."""
+    """Return a file's text, or `absent`: the root group has no limit files."""
     try:
         return kernel_files.read(path).strip()
     except FileNotFoundError:
@@ -225,7 +224,7 @@ def _text_of(path: Path, absent: str) -> str:
 
 
 def _limit_bytes(path: Path) -> int | None:
-    """Return a limit, or None for none: "max", or in version 1 a number near 2**63."""
+    """Return a limit; None for "max", or for a number near 2**63 in version 1."""
     text = _text_of(path, "max")
     return None if text == "max" or int(text) >= 2**62 else int(text)
 
@@ -243,10 +242,10 @@ def _numbers(text: str) -> dict[str, int]:
 
 
 class PressureProvider(Provider):
-    """How much of the time programs waited for the CPU, memory or a disk (PSI).
+    """Pressure stall information (PSI): the time in which at least one task waited ("some").
 
-    Counted is the time in which at least one task waited ("some"), by the control group of this
-    process, which is the workload's too, where that counts it, else by the machine.
+    Read from the control group of this process, which is the workload's too; if it has none, from
+    the whole machine.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -255,20 +254,20 @@ class PressureProvider(Provider):
         self._waited = {resource: Rates() for resource in RESOURCES}
 
     def facts(self) -> MachineFacts:
-        of_machine = self._root / "proc/pressure"
-        self._files = {resource: of_machine / resource for resource in RESOURCES}
+        machine = self._root / "proc/pressure"
+        self._files = {resource: machine / resource for resource in RESOURCES}
         with suppress(OSError, ValueError):
             group = own_group(UNIFIED, self._root).directories[0]
             for resource in RESOURCES:
-                if (of_group := group / f"{resource}.pressure").exists():
-                    self._files[resource] = of_group
+                if (file := group / f"{resource}.pressure").exists():
+                    self._files[resource] = file
         return MachineFacts()
 
-    def slow(self, t: int) -> Reading:
+    def slow(self, t: int) -> SensorReading:
         values, why = ask(
             {f"{resource}_pct": partial(self._pct, resource, t) for resource in RESOURCES}
         )
-        return Reading(pressure=Pressure(**values, why=why))
+        return SensorReading(pressure=Pressure(**values, why=why))
 
     def _pct(self, resource: str, t: int) -> float:
         waited = waited_us(kernel_files.read(self._files[resource]))
@@ -277,10 +276,10 @@ class PressureProvider(Provider):
 
 
 def waited_us(text: str) -> int:
-    """Return the time in microseconds in which at least one task waited, from a pressure file.
+    """Return the total time in which at least one task waited, from the text of a pressure file.
 
     Raises:
-        ValueError: it isn't there.
+        ValueError: it is not in the text.
     """
     total = re.search(r"^some .*\btotal=(\d+)", text, re.MULTILINE)
     if total is None:

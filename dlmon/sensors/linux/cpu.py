@@ -1,4 +1,4 @@
-"""CPU utilisation, load, clock and temperature, and the energy that its packages have taken."""
+"""CPU utilisation, load, clock, temperature and energy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.kernel_files import ask, is_read_by_psutil, psutil
-from dlmon.sensors.provider import Provider, Rates, Reading
+from dlmon.sensors.provider import Provider, Rates, SensorReading
 
-# Reading a core's clock can interrupt that core: on a large machine, ask a few.
+# Reading a core's clock can interrupt that core: on a large machine, read a few.
 _MAX_CLOCKS = 16
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
+# The drivers of the CPU's own sensors, and the labels of the sensor of the whole package.
 _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
 
@@ -25,22 +25,21 @@ DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
 READ_TOO_SELDOM = "read too seldom to know how often the energy counter started over"
 BEGAN_AGAIN = "the energy counter was reset, as after a suspend"
-# More than any package draws; a counter can't have gone around sooner than at this power.
+# More than any package draws: bounds how soon a counter can wrap around.
 _MAX_PACKAGE_W = 1000
 _FIELDS = ("energy_j", "power_w")
 
 
 class CoreTimes(NamedTuple):
-    """What a core's time went into since the start, in seconds."""
+    """A core's time since boot, in seconds."""
 
     busy: float
     total: float
-    stolen: float
-    """By the host of a virtual machine."""
+    steal: float
 
 
 class CpuProvider(Provider):
-    """The whole machine's CPU, by psutil, and from /proc and /sys where that has no answer."""
+    """The CPU of the whole machine, from psutil, /proc and /sys."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -66,18 +65,20 @@ class CpuProvider(Provider):
         self._temperatures = self._temperature_files()
         return MachineFacts(**values, why=why)
 
-    def fast(self, t: int) -> Reading:
-        """Read the utilisation of the machine and of each core since the call before."""
+    def fast(self, t: int) -> SensorReading:
+        """Read the utilisation of the machine and of each core since the last call."""
         try:
             now = self._core_times()
             last, self._last = self._last, now
             pct, cores = utilisation(last, now)
         except (OSError, ValueError, LookupError) as error:
-            return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error))))
-        return Reading(cpu=Cpu(pct=pct, cores=cores))
+            return SensorReading(
+                cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error)))
+            )
+        return SensorReading(cpu=Cpu(pct=pct, cores=cores))
 
-    def slow(self, t: int) -> Reading:
-        """Read the load average, the mean clock, the hottest package, and what the host took."""
+    def slow(self, t: int) -> SensorReading:
+        """Read the load average, the mean clock, the hottest package, and the steal."""
         values, why = ask(
             {
                 "load_1m": _load_1m,
@@ -86,18 +87,17 @@ class CpuProvider(Provider):
                 "steal_pct": lambda: self._steal_pct(t),
             }
         )
-        return Reading(cpu=Cpu(**values, why=why))
+        return SensorReading(cpu=Cpu(**values, why=why))
 
     def _mhz(self) -> int:
         clocks = _numbers(self._clocks)
         return round(sum(clocks) / len(clocks) / 1000)
 
     def _steal_pct(self, t: int) -> float:
-        """Return the share of all cores' time that was stolen, by the counts read last."""
         if not self._last:
             raise ValueError("not reported here")
-        stolen_ns = round(1e9 * sum(core.stolen for core in self._last))
-        (ns_per_s,) = self._steal.per_second(t, stolen_ns)
+        steal_ns = round(1e9 * sum(core.steal for core in self._last))
+        (ns_per_s,) = self._steal.per_second(t, steal_ns)
         return min(100.0, round(ns_per_s / 1e7 / len(self._last), 1))
 
     def _core_times(self) -> list[CoreTimes]:
@@ -106,7 +106,6 @@ class CpuProvider(Provider):
         return core_times(kernel_files.read(self._stat))
 
     def _physical_cores(self) -> int:
-        """Return how many groups of threads share a core."""
         cpus = self._root / "sys/devices/system/cpu"
         for name in ("core_cpus_list", "thread_siblings_list"):  # the older name comes second
             files = cpus.glob(f"cpu[0-9]*/topology/{name}")
@@ -133,25 +132,24 @@ class CpuProvider(Provider):
         return [str(policy / "scaling_cur_freq") for policy in policies[::step]]
 
     def _temperature_files(self) -> list[str]:
-        """Find the input of each package once: reading every sensor can take long."""
-        found: list[str] = []
+        """Return the input file of each package: to read every sensor can take long."""
+        files: list[str] = []
         for driver in sorted((self._root / "sys/class/hwmon").glob("hwmon*")):
             try:
                 if kernel_files.read(driver / "name").strip() not in _TEMPERATURE_DRIVERS:
                     continue
-                labels = {
-                    label: kernel_files.read(label) for label in sorted(driver.glob("temp*_label"))
-                }
+                paths = sorted(driver.glob("temp*_label"))
+                labels = {path: kernel_files.read(path) for path in paths}
             except OSError:
                 continue
-            for wanted in _TEMPERATURE_LABELS:
-                chosen = [path for path, text in labels.items() if text.startswith(wanted)]
-                if chosen:
-                    found.append(str(chosen[0]).replace("_label", "_input"))
+            for label in _TEMPERATURE_LABELS:
+                matches = [path for path, text in labels.items() if text.startswith(label)]
+                if matches:
+                    files.append(str(matches[0]).replace("_label", "_input"))
                     break
             else:
-                found.append(str(driver / "temp1_input"))
-        return found
+                files.append(str(driver / "temp1_input"))
+        return files
 
 
 def _of_psutil(times: Any) -> CoreTimes:
@@ -161,21 +159,21 @@ def _of_psutil(times: Any) -> CoreTimes:
 
 
 def core_times(stat: str) -> list[CoreTimes]:
-    """Return the times of each core that is online, from /proc/stat.
+    """Return the times of each online core, from the text of /proc/stat.
 
-    Waiting for a disk is not busy. Guest time is left out, for Linux counts it in user time too.
+    Waiting for a disk (iowait) is not busy. Guest time is left out: Linux includes it in user time.
 
     Raises:
-        ValueError: the text is not that of /proc/stat.
+        ValueError: the text can't be parsed.
     """
     cores = []
     for line in stat.splitlines():
         if line.startswith("cpu") and line[3:4].isdecimal():
-            spent = [int(ticks) / _TICKS_PER_S for ticks in line.split()[1:9]]
-            if len(spent) < 8:
+            times_s = [int(ticks) / _TICKS_PER_S for ticks in line.split()[1:9]]
+            if len(times_s) < 8:
                 raise ValueError("/proc/stat can't be understood")
-            total = sum(spent)
-            cores.append(CoreTimes(total - spent[3] - spent[4], total, spent[7]))
+            total, idle, iowait, steal = sum(times_s), times_s[3], times_s[4], times_s[7]
+            cores.append(CoreTimes(total - idle - iowait, total, steal))
     if not cores:
         raise ValueError("/proc/stat can't be understood")
     return cores
@@ -184,7 +182,7 @@ def core_times(stat: str) -> list[CoreTimes]:
 def utilisation(
     last: Sequence[CoreTimes], now: Sequence[CoreTimes]
 ) -> tuple[float, tuple[int, ...]]:
-    """Return the percent busy of all cores together and of each, between two readings.
+    """Return the utilisation of all cores together and of each core, between two readings.
 
     Raises:
         ValueError: the readings can't be compared; the message says why.
@@ -193,7 +191,7 @@ def utilisation(
         raise ValueError("no earlier reading yet")
     if len(last) != len(now):
         raise ValueError("the number of cores changed")
-    # The kernel's idle and iowait counters may step back a little, so busy can seem to fall.
+    # The kernel's idle and iowait counters may decrease a little, so busy time can seem negative.
     spans = [
         (max(0, after.busy - before.busy), after.total - before.total)
         for before, after in zip(last, now, strict=True)
@@ -217,22 +215,22 @@ def _numbers(paths: Sequence[str]) -> list[int]:
 
 @dataclass
 class Package:
-    """One package's counter in microjoules, which begins again after `range_uj`."""
+    """The energy counter of one package in microjoules, which wraps around after `range_uj`."""
 
     counter: Path
     range_uj: int
     last_uj: int = 0
-    turns: int = 0
+    wraps: int = 0
 
     def total_uj(self, most_uj: float) -> int:
-        """Read the counter and add the turns that it has made since it was first read.
+        """Read the counter, and add its range for each wraparound since the first reading.
 
         Args:
-            most_uj: more than it can have taken since it was last read.
+            most_uj: an upper bound of the energy used since the last reading.
 
         Raises:
-            OSError, ValueError: it can't be read, holds no number, or began again by itself, or how
-                often is not known.
+            OSError, ValueError: it can't be read, it was reset, or the number of wraparounds is
+                unknown.
         """
         last_uj, now_uj = self.last_uj, int(kernel_files.read(self.counter))
         self.last_uj = now_uj
@@ -241,16 +239,15 @@ class Package:
         if now_uj < last_uj:
             if now_uj + self.range_uj + 1 - last_uj > most_uj:
                 raise ValueError(BEGAN_AGAIN)
-            self.turns += 1
-        return self.turns * (self.range_uj + 1) + now_uj
+            self.wraps += 1
+        return self.wraps * (self.range_uj + 1) + now_uj
 
 
 class EnergyProvider(Provider):
-    """All packages' energy together, None with its reason where one of them can't be read.
+    """The energy of all CPU packages together; unknown if one of them can't be read.
 
-    It is that of Linux's powercap (Intel's and AMD's RAPL). The kernel's counter of each package
-    begins again at its range, after minutes of full load, so the turns are counted here
-    (Documentation/power/powercap). Memory outside of the package is not in it.
+    Read from Linux's powercap (RAPL of Intel and AMD), without memory outside the package. A
+    package's counter wraps around after minutes of full load (Documentation/power/powercap).
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -260,7 +257,7 @@ class EnergyProvider(Provider):
         self._last_t: int | None = None
         self._taken = Rates()
         self.is_denied = False
-        """Whether it can't be read for want of a right."""
+        """True if this user may not read the counter."""
 
     def facts(self) -> MachineFacts:
         try:
@@ -271,8 +268,8 @@ class EnergyProvider(Provider):
             self.is_denied = isinstance(error, PermissionError)
         return MachineFacts()
 
-    def fast(self, t: int) -> Reading:
-        """Read every package's counter; their power is the mean since the reading before."""
+    def fast(self, t: int) -> SensorReading:
+        """Read every package's counter, and the mean power since the last reading."""
         if self._why is not None:
             return _unknown(self._why)
         most_uj = math.inf if self._last_t is None else (t - self._last_t) / 1e3 * _MAX_PACKAGE_W
@@ -288,19 +285,19 @@ class EnergyProvider(Provider):
         try:
             (uj_s,) = self._taken.per_second(t, energy_uj)
         except ValueError as error:
-            return Reading(cpu=Cpu(energy_j=energy_j, why={"power_w": str(error)}))
-        return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
+            return SensorReading(cpu=Cpu(energy_j=energy_j, why={"power_w": str(error)}))
+        return SensorReading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
 
 
 def find_packages(root: Path) -> list[Package]:
-    """Return the counters of the CPU's packages, and of none of their parts.
+    """Return the counters of the CPU's packages.
 
     Raises:
         OSError, ValueError: a package's range can't be read.
     """
     packages = []
     for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
-        # "intel-rapl:0:1" is a part of package 0, and "psys" the whole board.
+        # "intel-rapl:0:1" is a subzone of package 0, and "psys" the whole board.
         if zone.name.count(":") > 1 or not kernel_files.read(zone / "name").startswith("package"):
             continue
         range_uj = int(kernel_files.read(zone / "max_energy_range_uj"))
@@ -311,15 +308,15 @@ def find_packages(root: Path) -> list[Package]:
 
 
 def why_no_cpu_energy(root: Path = Path("/")) -> tuple[str | None, bool]:
-    """Say why the CPU's energy can't be read, None when it can; and whether that is denied."""
+    """Return why the CPU's energy can't be read, None if it can, and whether access is denied."""
     provider = EnergyProvider(root)
     provider.facts()
     cpu = provider.fast(0).cpu
     return cpu.why.get("energy_j") if cpu is not None else NO_COUNTER, provider.is_denied
 
 
-def _unknown(reason: str) -> Reading:
-    return Reading(cpu=Cpu(why=dict.fromkeys(_FIELDS, reason)))
+def _unknown(reason: str) -> SensorReading:
+    return SensorReading(cpu=Cpu(why=dict.fromkeys(_FIELDS, reason)))
 
 
 def _words(error: Exception) -> str:

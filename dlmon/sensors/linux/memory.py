@@ -1,4 +1,4 @@
-"""Memory, swap and pages that came from a disk, of the whole machine."""
+"""Memory, swap and major page faults of the whole machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.kernel_files import ask, is_read_by_psutil, psutil
-from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, Reading, mib_per_second
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Rates, SensorReading, mib_per_second
 
 
 class MemoryProvider(Provider):
@@ -30,13 +30,13 @@ class MemoryProvider(Provider):
         )
         return MachineFacts(**values, why=why)
 
-    def fast(self, t: int) -> Reading:
-        """Read the memory that is not available to a new program."""
+    def fast(self, t: int) -> SensorReading:
+        """Read the memory in use: the total less what is available to a new program."""
         values, why = ask({"used_mib": self._used_mib})
-        return Reading(memory=Memory(**values, why=why))
+        return SensorReading(memory=Memory(**values, why=why))
 
-    def slow(self, t: int) -> Reading:
-        """Read the swap in use, how fast pages move to and from it, and the major faults."""
+    def slow(self, t: int) -> SensorReading:
+        """Read the swap in use, the swap traffic, and the major faults."""
         values, why = ask({"swap_used_mib": self._swap_used_mib})
         try:
             vmstat = counts(kernel_files.read(self._vmstat), ("pswpin", "pswpout", "pgmajfault"))
@@ -46,14 +46,14 @@ class MemoryProvider(Provider):
             values["major_faults_s"] = round(faults_s, 1)
         except (OSError, ValueError) as error:
             why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), kernel_files.reason(error)))
-        return Reading(memory=Memory(**values, why=why))
+        return SensorReading(memory=Memory(**values, why=why))
 
     def _used_mib(self) -> int:
         if is_read_by_psutil(self._root):
             memory = psutil.virtual_memory()
             return (memory.total - memory.available) // BYTES_IN_MIB
         total, available, free = self._kib("MemTotal:", "MemAvailable:", "MemFree:")
-        # A container's total can be less than what its host has available.
+        # In a container, the total can be less than the host's available memory.
         return (total - (available if available <= total else free)) // 1024
 
     def _swap_used_mib(self) -> int:
@@ -61,21 +61,20 @@ class MemoryProvider(Provider):
         return (total - free) // 1024
 
     def _kib(self, *names: str) -> list[int]:
-        found = counts(kernel_files.read(self._meminfo), names)
-        return [found[name] for name in names]
+        kib = counts(kernel_files.read(self._meminfo), names)
+        return [kib[name] for name in names]
 
 
 def counts(text: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Return the counts by these names, from lines of a name, a count and perhaps its unit.
+    """Return the counts of `names`, from lines such as "MemTotal: 123 kB" or "pswpin 5".
 
     Raises:
-        ValueError: one of them is not there.
+        ValueError: one of them is missing.
     """
-    found = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(" ")
-        if name in names:
-            found[name] = int(rest.strip().partition(" ")[0])
-    if len(found) < len(names):
+    lines = (line.split() for line in text.splitlines())
+    by_name = {
+        columns[0]: int(columns[1]) for columns in lines if len(columns) > 1 and columns[0] in names
+    }
+    if len(by_name) < len(names):
         raise ValueError("not reported here")
-    return found
+    return by_name

@@ -1,4 +1,4 @@
-"""Bytes that the physical disks and the network interfaces move."""
+"""The traffic of the physical disks and the network interfaces."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from typing import Any, ClassVar
 
 from dlmon.records import Disk, MachineFacts, Network
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Provider, Rates, Reading, mib_per_second
+from dlmon.sensors.provider import Provider, Rates, SensorReading, mib_per_second
 
-# /proc/diskstats counts sectors of 512 bytes whatever the disk's own are
-# (Linux, Documentation/block/stat.rst).
+# /proc/diskstats counts 512-byte sectors on every disk (Linux, Documentation/block/stat.rst).
 _SECTOR_BYTES = 512
 _READ, _WRITTEN = 5, 9
 _NVME_PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
 
 
 class TrafficProvider(Provider):
-    """Two rates from a file of counters, of the devices that hardware stands behind."""
+    """Two rates from a file of counters, summed over hardware devices."""
 
     counters: ClassVar[str]
     devices: ClassVar[str]
     part: ClassVar[str]
-    """The field of a reading that they are."""
+    """The field of `SensorReading`."""
     kind: ClassVar[type[Any]]
     rates: ClassVar[tuple[str, str]]
-    """The fields of that kind."""
+    """The fields of `kind`."""
     none_found = ""
-    """Why nothing is known where no hardware was found, if so."""
+    """The reason if there is no hardware; empty if the rates are known even then."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._counters = str(root / self.counters)
@@ -44,47 +43,46 @@ class TrafficProvider(Provider):
         self._hardware = self.find(self._devices)
         return MachineFacts()
 
-    def fast(self, t: int) -> Reading:
+    def fast(self, t: int) -> SensorReading:
         try:
             if self.none_found and not self._hardware:
                 raise ValueError(self.none_found)
             moved = self.bytes_moved(kernel_files.read(self._counters), self._hardware)
-            read = self.kind(*map(mib_per_second, self._moved.per_second(t, *moved)))
+            rates = self.kind(*map(mib_per_second, self._moved.per_second(t, *moved)))
         except (OSError, ValueError) as error:
-            read = self.kind(why=dict.fromkeys(self.rates, kernel_files.reason(error)))
-        return Reading(**{self.part: read})
+            rates = self.kind(why=dict.fromkeys(self.rates, kernel_files.reason(error)))
+        return SensorReading(**{self.part: rates})
 
-    def slow(self, t: int) -> Reading:
+    def slow(self, t: int) -> SensorReading:
         hardware = self.find(self._devices)
         if hardware != self._hardware:
             self._hardware, self._moved = hardware, Rates()
-        return Reading()
+        return SensorReading()
 
     @staticmethod
     def find(devices: Path) -> dict[str, str]:
-        """Return the devices that hardware stands behind, each with the one that it belongs to."""
+        """Return the names of the hardware devices, each with the device that it is a path to."""
         try:
-            found = [path for path in devices.iterdir() if (path / "device").exists()]
+            paths = [path for path in devices.iterdir() if (path / "device").exists()]
         except OSError:
             return {}
-        return {path.name.replace("!", "/"): _owner(path) for path in found}
+        return {path.name.replace("!", "/"): _owner(path) for path in paths}
 
     @staticmethod
     @abstractmethod
     def bytes_moved(counters: str, hardware: Mapping[str, str]) -> tuple[int, int]:
-        """Return what was moved one way and the other since boot.
+        """Return the bytes moved in each direction since boot.
 
         Raises:
-            ValueError: the text is not that of the counters' file.
+            ValueError: the text can't be parsed.
         """
 
 
 class DiskProvider(TrafficProvider):
-    """Rates of disks.
+    """The rates of physical disks.
 
-    Partitions, loop devices, RAM disks, LVM and RAID volumes only pass on what
-    such a disk moves, and would count it twice. So would the paths to an NVMe disk,
-    which has a name of its own beside theirs.
+    Partitions, loop devices, RAM disks, LVM and RAID volumes are left out: their traffic is counted
+    at the disk. An NVMe disk with several paths (multipath) is counted once.
     """
 
     counters, devices = "proc/diskstats", "sys/block"
@@ -93,7 +91,7 @@ class DiskProvider(TrafficProvider):
 
     @staticmethod
     def bytes_moved(counters: str, hardware: Mapping[str, str]) -> tuple[int, int]:
-        # Of a disk with paths, kernels count what it moves there, at itself, or at both.
+        # Depending on the kernel, multipath traffic is counted at the disk, at its paths, or both.
         by_disks: Counter[tuple[str, int]] = Counter()
         by_paths: Counter[tuple[str, int]] = Counter()
         for line in counters.splitlines():
@@ -103,23 +101,20 @@ class DiskProvider(TrafficProvider):
             name = columns[2]
             if name not in hardware:
                 continue
-            counted = by_disks if hardware[name] == name else by_paths
+            sectors = by_disks if hardware[name] == name else by_paths
             for column in (_READ, _WRITTEN):
-                counted[hardware[name], column] += int(columns[column])
-        larger = by_disks | by_paths
-        read, written = (
-            sum(sectors for (_, counted), sectors in larger.items() if counted == column)
-            for column in (_READ, _WRITTEN)
-        )
-        return read * _SECTOR_BYTES, written * _SECTOR_BYTES
+                sectors[hardware[name], column] += int(columns[column])
+        totals: Counter[int] = Counter()
+        for (_, column), count in (by_disks | by_paths).items():
+            totals[column] += count * _SECTOR_BYTES
+        return totals[_READ], totals[_WRITTEN]
 
 
 class NetworkProvider(TrafficProvider):
-    """Rates of network interfaces.
+    """The rates of physical network interfaces.
 
-    Bridges, bonds, tunnels and containers' interfaces pass on what hardware
-    moves, and would count it twice. Where no interface is hardware, as in a
-    container, all but loopback count.
+    Bridges, bonds, tunnels and interfaces of containers are left out: their traffic is counted at
+    the hardware. If no interface is hardware, as in a container, all but loopback count.
     """
 
     counters, devices = "proc/net/dev", "sys/class/net"
@@ -140,8 +135,8 @@ class NetworkProvider(TrafficProvider):
 
 
 def _owner(device: Path) -> str:
-    """Return a device's own name, but for a hidden path to an NVMe disk that disk's (multipath)."""
-    name = device.name.replace("!", "/")  # as /sys writes a slash
+    """Return the name of a device; for a hidden path to an NVMe disk (multipath), the disk's."""
+    name = device.name.replace("!", "/")  # /sys writes a slash so
     path = _NVME_PATH.fullmatch(name)
     with suppress(OSError):
         if path is not None and kernel_files.read(device / "hidden").strip() == "1":

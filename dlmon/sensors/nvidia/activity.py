@@ -1,7 +1,7 @@
-"""How busy a GPU is: by its utilisation and, from Hopper on, by NVML's performance monitoring.
+"""GPU activity: utilisation and, from Hopper on, GPU performance monitoring (GPM, nvml.h).
 
-GPM counts in hardware (GPU performance monitoring, nvml.h): a value is of the time between two
-samples, which the driver keeps in buffers that whoever asked for them has to free.
+GPM counts in hardware: a metric covers the time between two samples, which the driver keeps in
+buffers that the caller allocates and must free.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _METRICS = {
     "tensor_pct": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
     "dram_pct": "NVML_GPM_METRIC_DRAM_BW_UTIL",
 }
-# The driver refreshes what it samples no more often (nvml.h, of nvmlGpmSampleGet): on an H100 the
-# bandwidth is not a number over 50 ms.
+# The driver's refresh interval (nvml.h, nvmlGpmSampleGet): on an H100, the bandwidth over 50 ms is
+# NaN.
 _LEAST_APART_NS = 100_000_000
-# A sample and its metrics take 1.4 ms there, and what is counted over two seconds misses nothing.
+# A sample and its metrics take 1.4 ms on an H100. Counters miss nothing over a longer window.
 _USUALLY_APART_NS = 1_500_000_000
-# Two counters that are not read at the same instant may come to a little more than all.
+# A ratio of two counters that are read one after another may slightly exceed 100 %.
 _MOST_PCT = 102.0
 
 
 class Gpm:
-    """Two samples of a GPU, and what its counters say of the time between them."""
+    """The last two GPM samples of a GPU, and the metrics of the time between them."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -42,13 +42,13 @@ class Gpm:
         self._values: dict[str, tuple[int, float]] = {}
 
     def read(self, nvml: Any, gpu: Any) -> dict[str, tuple[int, float]]:
-        """Take a sample; return NVML's code and the value of each metric since the one before.
+        """Take a sample; return NVML's code and the value of each metric since the last sample.
 
-        A reading that comes soon after one has the values of that.
+        Within `_USUALLY_APART_NS` of the last sample, return its values.
 
         Raises:
-            nvml.NVMLError: the driver gives none.
-            ValueError: there is no time to take them over; the message says why.
+            nvml.NVMLError: the driver returns no sample.
+            ValueError: there is no earlier sample, or it is too recent.
         """
         if not self._samples:
             self._open(nvml, gpu)
@@ -57,7 +57,7 @@ class Gpm:
             return self._values
         if before is not None and now - before < _LEAST_APART_NS:
             raise ValueError("no earlier reading yet")
-        # Until it is taken, what this sample held is gone.
+        # If taking it fails, the older sample's buffer is no longer valid.
         self._sampled_at, self._values = None, {}
         older, newer = self._samples
         nvml.nvmlGpmSampleGet(gpu, older)
@@ -74,7 +74,7 @@ class Gpm:
         return self._values
 
     def close(self) -> None:
-        """Free the samples; they are worthless once NVML was shut down."""
+        """Free the samples, which don't outlive a shutdown of NVML."""
         for sample in self._samples:
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlGpmSampleFree(sample)
@@ -98,7 +98,7 @@ class Gpm:
 
 
 class Activity:
-    """Answers what `ACTIVITY_NAMES` name: a call that answers several is made once a reading."""
+    """The queries of `ACTIVITY_NAMES`; a call that answers several is made once per reading."""
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._gpm = Gpm(clock)
@@ -110,16 +110,16 @@ class Activity:
         )
 
     def begin(self) -> None:
-        """Begin a reading."""
+        """Begin a reading: forget the answers of the last one."""
         self._answers.clear()
 
     def close(self) -> None:
-        """Give back what the driver holds for it."""
+        """Free the driver's resources."""
         self._gpm.close()
 
-    def _utilization(self, of_what: str, nvml: Any, gpu: Any) -> int:
+    def _utilization(self, part: str, nvml: Any, gpu: Any) -> int:
         rates = self._once("rates", nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(gpu))
-        return int(getattr(rates, of_what))
+        return int(getattr(rates, part))
 
     def _metric(self, name: str, nvml: Any, gpu: Any) -> float:
         code, pct = self._once("gpm", nvml, lambda: self._gpm.read(nvml, gpu))[name]
@@ -129,7 +129,7 @@ class Activity:
         return round(pct) if 10 <= pct <= 100 else round(pct, 1)
 
     def _once(self, call: str, nvml: Any, ask: Callable[[], Any]) -> Any:
-        """Return the answer of this reading, or raise its error again."""
+        """Call `ask` once per reading; return its answer, or raise its error, each time."""
         if call not in self._answers:
             try:
                 self._answers[call] = ask()

@@ -1,10 +1,11 @@
-"""One GPU as NVML knows it: ask it, and remember what it does not answer."""
+"""Query one GPU through NVML, and remember the queries that it does not support."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from dlmon.records import Gpu, GpuFacts, GpuState, MigInstance
@@ -34,21 +35,21 @@ from dlmon.sensors.nvidia.queries import (
 from dlmon.sensors.nvidia.xid_errors import XidErrors
 from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
 
-# A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
+# A GPU with 18 links takes 18 calls: ask for their state once a minute, every 12 slow readings.
 _READINGS_BETWEEN = 12
-_EVERY_LINK = 0xFFFFFFFF  # as the scope of a throughput counter (nvml.h)
-# What is not known is all ones, as a process's memory is under WSL.
+_EVERY_LINK = 0xFFFFFFFF  # the scope of a throughput counter (nvml.h)
+# The driver's value for "unknown", such as a process's memory under WSL.
 _NOT_AVAILABLE = 2**64 - 1
 
 
 class NvLinks:
-    """Answers what `NVLINK_NAMES` name; which links there are is found out once."""
+    """The queries of `NVLINK_NAMES`; the links of a GPU are listed once."""
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock = clock
         self._links: tuple[int, ...] = ()
         self._active = 0
-        self._asked = 0
+        self._readings = 0
         self.queries = (
             Query("nvlinks", self._count_active),
             Query("nvlink_receive_mib_s", self._mib_s("DATA_RX"), within=(0, 1e8)),
@@ -58,19 +59,19 @@ class NvLinks:
     def _count_active(self, nvml: Any, gpu: Any) -> int:
         if not self._links:
             self._links = existing_links(nvml, gpu)
-        if self._asked % _READINGS_BETWEEN == 0:
+        if self._readings % _READINGS_BETWEEN == 0:
             self._active = sum(nvml.nvmlDeviceGetNvLinkState(gpu, link) for link in self._links)
-        self._asked += 1
+        self._readings += 1
         return self._active
 
-    def _mib_s(self, what: str) -> Reader:
-        """Return what reads how much of `what` crosses all links."""
+    def _mib_s(self, direction: str) -> Reader:
+        """Return a reader of the traffic of all links in one direction."""
         rates = Rates()
 
         def read(nvml: Any, gpu: Any) -> float:
             if not self._active:
                 raise ValueError("no NVLink is active")
-            counter = getattr(nvml, f"NVML_FI_DEV_NVLINK_THROUGHPUT_{what}")
+            counter = getattr(nvml, f"NVML_FI_DEV_NVLINK_THROUGHPUT_{direction}")
             (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
             if field.nvmlReturn:
                 raise nvml.NVMLError(field.nvmlReturn)
@@ -87,10 +88,10 @@ NVLINK_NAMES = tuple(query.name for query in NvLinks().queries)
 
 
 def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:
-    """Return the numbers of the links that a GPU has.
+    """Return the numbers of a GPU's links.
 
     Raises:
-        nvml.NVMLError: it has none, or it is lost.
+        nvml.NVMLError: the GPU has none, or it is lost.
     """
     links = []
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
@@ -121,12 +122,12 @@ def _handles(nvml: Any, gpu: Any) -> Iterator[tuple[int, Any]]:
                 yield index, instance
 
 
-def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
-    """Ask each MIG instance: only a privileged user gets those of the whole GPU."""
-    found: list[Any] = []
+def _instance_processes(nvml: Any, gpu: Any) -> list[Any]:
+    """Return the processes of each MIG instance: a plain user may not list the whole GPU."""
+    processes: list[Any] = []
     for _, instance in _handles(nvml, gpu):
-        found += nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
-    return found
+        processes += nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
+    return processes
 
 
 def _instances(nvml: Any, gpu: Any) -> tuple[MigInstance, ...]:
@@ -150,7 +151,7 @@ def _instance(nvml: Any, index: int, handle: Any) -> MigInstance:
 def _first_answer(
     nvml: Any, handle: Any, query: Query, readers: Sequence[Reader]
 ) -> tuple[Any, Reader | None]:
-    """Return the answer and the call that gave it; one that was refused for good has none."""
+    """Return the answer and the reader that gave it; None if the GPU refused them all."""
     missing = Missing("not supported")
     for reader in readers:
         try:
@@ -160,7 +161,7 @@ def _first_answer(
             missing = missing_by(error)
             if error.value not in SETTLED or error.value == NO_PERMISSION:
                 break
-        except AttributeError:  # an older pynvml without this call
+        except AttributeError:  # this pynvml is too old for the call
             missing = Missing("not supported by this pynvml")
         except ValueError as error:
             return Missing(str(error)), reader
@@ -169,7 +170,7 @@ def _first_answer(
     return missing, None
 
 
-# By version: pynvml's calls without one raise an error of another kind on an older driver.
+# With versions: on an older driver, pynvml's calls without one raise a different error.
 COMPUTE = Query(
     "compute processes",
     call("nvmlDeviceGetComputeRunningProcesses_v3"),
@@ -181,25 +182,25 @@ GRAPHICS = Query(
     call("nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
 INSTANCES = Query("instances", _instances)
-OF_INSTANCES = Query("processes of the MIG instances", _of_instances)
+INSTANCE_PROCESSES = Query("processes of the MIG instances", _instance_processes)
 
 
 def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
-    """Return the MiB that each process holds, None where unknown.
+    """Return the MiB that each process holds; None if unknown.
 
-    One that computes and draws stands in both of NVML's lists with all it holds;
-    one on several MIG instances stands there once for each.
+    A process that computes and draws is in both of NVML's lists, each with all its memory. A
+    process on several MIG instances is listed once for each.
     """
-    held: dict[tuple[int, int, int], int | None] = {}
+    by_instance: dict[tuple[int, int, int], int | None] = {}
     for process in processes:
-        place = (process.pid, process.gpuInstanceId, process.computeInstanceId)
+        key = (process.pid, process.gpuInstanceId, process.computeInstanceId)
         used = process.usedGpuMemory
         is_known = used is not None and used < _NOT_AVAILABLE
-        held[place] = used if is_known else held.get(place)
+        by_instance[key] = used if is_known else by_instance.get(key)
     by_pid: dict[int, int | None] = {}
-    for (pid, _, _), used in held.items():
-        before = by_pid.get(pid, 0)
-        by_pid[pid] = None if before is None or used is None else before + used
+    for (pid, _, _), used in by_instance.items():
+        total = by_pid.get(pid, 0)
+        by_pid[pid] = None if total is None or used is None else total + used
     return {pid: used and used // BYTES_IN_MIB for pid, used in by_pid.items()}
 
 
@@ -216,9 +217,12 @@ _READINGS = (
 
 @dataclass(frozen=True)
 class Missing:
-    """Takes the place of an answer; `state` is the GPU's, where it can't be asked at all.
+    """Stands for an answer that is unknown.
 
-    `code` is NVML's, where it refused the answer.
+    Attributes:
+        reason: why it is unknown.
+        state: the GPU's state, if it can't be queried at all.
+        code: NVML's error code, if there is one.
     """
 
     reason: str
@@ -230,14 +234,14 @@ LOST = Missing("lost", GpuState.LOST)
 
 
 def missing_by(error: Exception) -> Missing:
-    """Return what takes the place of an answer that NVML refused."""
+    """Return the missing answer for an error of NVML."""
     code = getattr(error, "value", 0)
     return Missing(words(error), STATES.get(code, GpuState.UNKNOWN), code)
 
 
 @dataclass
 class Device:
-    """A GPU under the index it was first seen by; without a handle it can't be asked."""
+    """A GPU, by the index under which NVML first listed it; it is lost if it has no handle."""
 
     index: int
     uuid: str | None = None
@@ -245,9 +249,9 @@ class Device:
     missing: Missing = LOST
     has_reported_facts: bool = False
     is_due: bool = False
-    """Its next reading is of everything: it is new, or it was away."""
+    """The next reading asks every query: the GPU is new, or it was lost."""
     answered: bool = False
-    """Its last reading held a value."""
+    """The last reading has a value."""
     _mig: bool = False
     _settled: dict[str, Reader | Missing | None] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
@@ -257,7 +261,6 @@ class Device:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it can't be asked."""
         return self.handle is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
@@ -269,31 +272,34 @@ class Device:
         self._mig = self._ask(nvml, MIG) is True
 
     def detach(self, missing: Missing) -> None:
-        """Ask no more; `missing` says why not."""
+        """Stop querying it, for the reason in `missing`."""
         self.release()
         self.handle, self.missing = None, missing
 
     def release(self) -> None:
-        """Give back what the driver holds for it, which no shutdown of NVML does."""
+        """Free the driver's resources, which a shutdown of NVML does not."""
         self._activity.close()
         self.xid_errors.close()
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
-        # It may have been lost in between, and then has yet to be reported.
+        # If it was lost meanwhile, its facts are yet to be reported.
         self.has_reported_facts = not self.is_lost
         values.setdefault("name", "NVIDIA GPU")
         state = self.missing.state if self.is_lost else GpuState.ANSWERS
         return GpuFacts(index=self.index, **values, state=state, why=why)
 
     def read(self, nvml: Any, queries: tuple[Query, ...], slow: bool = False) -> Gpu:
-        """Ask `queries`, of its links if `slow`, else how busy it is; of everything where due."""
+        """Ask `queries` and, if `slow`, those of its links, else those of its activity.
+
+        Ask every query if the GPU `is_due`.
+        """
         is_due, self.is_due = self.is_due, False
         if is_due:
             queries = _ALL_QUERIES
         if is_due or not slow:
             self._activity.begin()
-            # First, for of one that is lost its last error says why.
+            # Xid errors first: after the GPU is lost, they can't be read, and they say why.
             queries = (*self.xid_errors.queries, *self._activity.queries, *queries)
         if is_due or slow:
             queries += self._nvlinks.queries
@@ -311,7 +317,7 @@ class Device:
             why = dict.fromkeys(_READINGS, self.missing.reason)
             if not self.xid_errors.errors:
                 return Gpu(index=self.index, state=self.missing.state, why=why)
-            # What it reported before it was lost stays known.
+            # Keep the errors that it reported before it was lost.
             del why["xid_errors"], why["xids"]
             return Gpu(
                 index=self.index,
@@ -326,24 +332,24 @@ class Device:
         return Gpu(index=self.index, **values, state=GpuState.ANSWERS, why=why)
 
     def measure(self, nvml: Any, queries: tuple[Query, ...]) -> None:
-        """Ask what takes too long for each reading; all until the next time have these answers."""
+        """Ask queries that are too slow for every reading; keep the answers until the next call."""
         self._measured = {query.name: self._ask(nvml, query) for query in queries}
 
     def processes(self, nvml: Any) -> dict[int, int | None] | Missing:
-        """Return the MiB that each process holds here, or why that is unknown."""
+        """Return the MiB that each process holds on this GPU, or why that is unknown."""
         compute = self._ask(nvml, COMPUTE)
         if self._mig and isinstance(compute, Missing) and compute.code == NO_PERMISSION:
-            compute = self._ask(nvml, OF_INSTANCES)
+            compute = self._ask(nvml, INSTANCE_PROCESSES)
         graphics = self._ask(nvml, GRAPHICS)
         if isinstance(compute, Missing) and isinstance(graphics, Missing):
             return compute
-        lists = [found for found in (compute, graphics) if not isinstance(found, Missing)]
-        return memory_by_pid(process for found in lists for process in found)
+        lists = (answer for answer in (compute, graphics) if not isinstance(answer, Missing))
+        return memory_by_pid(chain.from_iterable(lists))
 
     def computing_pids(self, nvml: Any) -> Iterable[int] | Missing:
-        """Return the processes that compute here, or why they are unknown."""
-        found = self._ask(nvml, COMPUTE)
-        return found if isinstance(found, Missing) else {process.pid for process in found}
+        """Return the pids that compute on this GPU, or why they are unknown."""
+        answer = self._ask(nvml, COMPUTE)
+        return answer if isinstance(answer, Missing) else {process.pid for process in answer}
 
     def _answers(
         self, nvml: Any, queries: tuple[Query, ...]
@@ -361,7 +367,7 @@ class Device:
         return values, why
 
     def _ask(self, nvml: Any, query: Query) -> Any:
-        """Return the answer; which call gives it, if any does, is found out once."""
+        """Return the answer to a query; remember which of its readers works, or that none does."""
         if self.handle is None:
             return self.missing
         if self._mig and query.name in NOT_UNDER_MIG:

@@ -1,10 +1,8 @@
-"""NVIDIA GPUs, through NVML: the `pynvml` module of NVIDIA's own package nvidia-ml-py.
+"""NVIDIA GPUs, through NVML: the `pynvml` module of NVIDIA's package nvidia-ml-py.
 
-Errors of the driver's life cycle (a GPU fell off the bus, the driver was
-unloaded or replaced) make every handle worthless: NVML is then shut down and
-begun again, at first at once, later with growing pauses. Any other error is
-one reading that is absent, with its reason. While all GPUs are asleep, nothing
-is asked, and NVML is not initialised.
+Life cycle errors (a GPU fell off the bus, the driver was unloaded or replaced) make all handles
+invalid: NVML is then shut down and initialised again, first at once, later after growing pauses.
+Any other error is the reason of one unknown field. While all GPUs are asleep, NVML is not called.
 """
 
 from __future__ import annotations
@@ -33,31 +31,31 @@ from dlmon.sensors.nvidia.queries import (
     cuda_version,
     words,
 )
-from dlmon.sensors.provider import Provider, Reading
+from dlmon.sensors.provider import Provider, SensorReading
 
 ROOT = Path("/")
 
 
 class RuntimePower:
-    """The display controllers that NVIDIA's driver manages."""
+    """The power state of the display controllers that NVIDIA's driver manages."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._driver = (root or ROOT) / "sys/bus/pci/drivers/nvidia"
         self._statuses: list[str] = []
 
     def find_cards(self) -> None:
-        """Find the cards; one that Linux may not suspend has no status that says it is."""
+        """List the cards; a card that Linux may not suspend never has the status "suspended"."""
         try:
             entries = list(self._driver.iterdir())
         except OSError:
             entries = []
-        # The class of display controllers.
+        # PCI class 03: display controllers.
         cards = [entry for entry in entries if _text(entry / "class").startswith("0x03")]
         self._statuses = [str(card / "power/runtime_status") for card in cards]
 
     @property
     def all_asleep(self) -> bool:
-        """Whether there are cards, and none is awake."""
+        """True if there are cards, and none is awake."""
         return bool(self._statuses) and all(_text(path) == "suspended" for path in self._statuses)
 
 
@@ -73,9 +71,9 @@ LIBRARY = "libnvidia-ml.so.1"
 FIRST_PAUSE_NS = 1_000_000_000
 LONGEST_PAUSE_NS = 60_000_000_000
 
-# One GPU's PCIe link is measured with a reading, and each in no more than one of so many.
+# A reading measures at most one GPU's PCIe link, and each GPU's at most once in 5 readings.
 _MEASURE_EVERY = 5
-# Beyond so many GPUs, their energy each second would make a record too large.
+# With more GPUs, their energy in every record would make it too large.
 _MAX_ENERGY_EACH_INTERVAL = 4
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
@@ -84,10 +82,10 @@ class NvidiaProvider(Provider):
     """Every GPU that NVML reports.
 
     Args:
-        load: returns the `pynvml` module, or what stands for all answers without it.
-        pcie: measure what crosses their PCIe links too.
-        wake: one of them is about to be used, and so they may be woken at the start.
-        power: whether they are asleep.
+        load: returns the `pynvml` module, or the reason why NVML can't be used.
+        pcie: measure the PCIe throughput too.
+        wake: wake sleeping GPUs at the start, because one is about to be used.
+        power: their power states.
     """
 
     def __init__(
@@ -110,13 +108,13 @@ class NvidiaProvider(Provider):
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
         self._turn = 0
-        """How many readings there were in which a PCIe link could be measured."""
+        """The number of readings that could measure a PCIe link."""
         self._unreachable = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
 
     def facts(self) -> MachineFacts:
-        """Start NVML and return the GPUs, the driver, and how many processes use the GPUs."""
+        """Initialise NVML; return the GPUs, the driver, and the number of processes on the GPUs."""
         self._power.find_cards()
         self._is_asleep = self._power.all_asleep and not self._wake
         if self._is_asleep:
@@ -134,24 +132,24 @@ class NvidiaProvider(Provider):
         return replace(facts, foreign_gpu_processes=foreign)
 
     def later_facts(self) -> MachineFacts | None:
-        """Return the GPUs again if one was found since they were last returned, else None."""
+        """Return the facts again if a GPU appeared since they were last returned, else None."""
         if all(device.has_reported_facts or device.is_lost for device in self._devices):
             return None
         return self._gpu_facts()
 
     def notices(self) -> list[str]:
-        """Return a sentence for each error, loss and return of GPUs since the last call."""
+        """Return a sentence for each Xid error, loss and return of a GPU since the last call."""
         for device in self._devices:
-            for code in device.xid_errors.untold():
+            for code in device.xid_errors.unreported():
                 self._notices.append(f"GPU {device.index}: {xid_text(code)}")
         self._report_losses()
         notices, self._notices = self._notices, []
         return notices
 
-    def fast(self, t: int) -> Reading:
-        """Read how busy they are, memory, power, heat, clock, throttle reasons; of few, energy.
+    def fast(self, t: int) -> SensorReading:
+        """Read activity, memory, power, temperature, clock and throttling; of few GPUs, energy too.
 
-        With `pcie` one GPU's link is measured too, each in its turn.
+        With `pcie`, measure the PCIe link of one GPU, each in turn.
         """
         was_asleep, self._is_asleep = self._is_asleep, self._power.all_asleep
         if self._is_asleep:
@@ -173,11 +171,11 @@ class NvidiaProvider(Provider):
         self._report_losses()
         return reading
 
-    def slow(self, t: int) -> Reading:
-        """Read limits, errors and links, and who is on the GPUs; of many GPUs, energy too."""
+    def slow(self, t: int) -> SensorReading:
+        """Read limits, errors, links and processes; of many GPUs, energy too."""
         self._power.find_cards()
         if self._is_asleep:
-            return Reading()
+            return SensorReading()
         queries = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
         reading = self._read(queries if self._has_few_gpus() else queries + ENERGY, slow=True)
         if not self._devices:
@@ -188,22 +186,22 @@ class NvidiaProvider(Provider):
     def _has_few_gpus(self) -> bool:
         return len(self._devices) <= _MAX_ENERGY_EACH_INTERVAL
 
-    def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
+    def _read(self, queries: tuple[Query, ...], slow: bool = False) -> SensorReading:
         if self._why is not None and not self._devices:
             return _no_reading(self._why)
         gpus = tuple(device.read(self._nvml, queries, slow) for device in self._devices)
-        return Reading(gpus=gpus, gpus_state=GpuState.ANSWERS)
+        return SensorReading(gpus=gpus, gpus_state=GpuState.ANSWERS)
 
     def _gpu_facts(self) -> MachineFacts:
         values: dict[str, Any] = {"gpus": tuple(d.facts(self._nvml) for d in self._devices)}
         why: dict[str, str] = {}
-        asked: dict[str, Callable[[], Any]] = {
+        readers: dict[str, Callable[[], Any]] = {
             "driver": lambda: str(self._nvml.nvmlSystemGetDriverVersion()),
             "cuda": lambda: cuda_version(self._nvml.nvmlSystemGetCudaDriverVersion_v2()),
         }
-        for name, ask in asked.items():
+        for name, reader in readers.items():
             try:
-                values[name] = ask()
+                values[name] = reader()
             except (self._nvml.NVMLError, ValueError) as error:
                 why[name] = words(error)
         return MachineFacts(**values, gpus_state=GpuState.ANSWERS, why=why)
@@ -211,42 +209,41 @@ class NvidiaProvider(Provider):
     def _computing_processes(self) -> int | Missing:
         pids: set[int] = set()
         for device in self._devices:
-            listed = device.computing_pids(self._nvml)
-            if not isinstance(listed, Missing):
-                pids.update(listed)
+            device_pids = device.computing_pids(self._nvml)
+            if not isinstance(device_pids, Missing):
+                pids.update(device_pids)
             elif device.handle is not None:
-                return listed
+                return device_pids
         if self._devices and _may_be_hidden(pids):
             return Missing(kernel_files.MAY_BE_HIDDEN)
         return len(pids)
 
     def _processes(self) -> tuple[dict[int, dict[int, int | None]] | None, dict[str, str]]:
         """Return the processes of the GPUs that report them, or the first reason if none does."""
-        found: dict[int, dict[int, int | None]] = {}
+        by_pid: dict[int, dict[int, int | None]] = {}
         reasons: list[str] = []
         for device in self._devices:
-            listed = device.processes(self._nvml)
-            if isinstance(listed, Missing):
-                reasons.append(listed.reason)
+            mib_by_pid = device.processes(self._nvml)
+            if isinstance(mib_by_pid, Missing):
+                reasons.append(mib_by_pid.reason)
             else:
-                for pid, mib in listed.items():
-                    found.setdefault(pid, {})[device.index] = mib
+                for pid, mib in mib_by_pid.items():
+                    by_pid.setdefault(pid, {})[device.index] = mib
         if len(reasons) == len(self._devices):
             return None, {"gpu_processes": reasons[0]}
-        if _may_be_hidden(found):
+        if _may_be_hidden(by_pid):
             return None, {"gpu_processes": kernel_files.MAY_BE_HIDDEN}
-        return found, {}
+        return by_pid, {}
 
     def _reconnect(self, t: int) -> None:
-        """Try to reach GPUs that were lost."""
-        # No sooner than the pause after the last try.
+        """Initialise NVML again if a GPU is lost and the pause is over."""
         if self._nvml is None or self._all_answer() or t < self._reopen_at:
             return
         if self._initialised:
             self._initialised = False
             for device in self._devices:
                 device.release()
-            # A driver that is gone can't be shut down either; starting it again will show.
+            # A driver that is gone can't be shut down; `_open` reports it.
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()
         self._open()
@@ -257,15 +254,15 @@ class NvidiaProvider(Provider):
         return self._why is None and not any(device.is_lost for device in self._devices)
 
     def _load_and_open(self) -> None:
-        loaded = self._load()
-        if isinstance(loaded, Missing):
-            self._why = loaded
+        nvml = self._load()
+        if isinstance(nvml, Missing):
+            self._why = nvml
         else:
-            self._nvml = loaded
+            self._nvml = nvml
             self._open()
 
     def _open(self) -> None:
-        """Start NVML and give each device its handle. A device keeps its index by its uuid."""
+        """Initialise NVML and attach the devices; a device with a known uuid keeps its index."""
         self._why = None
         try:
             self._nvml.nvmlInit()
@@ -302,10 +299,10 @@ class NvidiaProvider(Provider):
             if uuid is not None and device.uuid == uuid:
                 return device
         by_index = {device.index: device for device in self._devices}
-        same_place = by_index.get(nvml_index)
-        if same_place is not None and (uuid is None or same_place.uuid is None):
-            return same_place
-        new = Device(nvml_index if same_place is None else max(by_index) + 1)
+        same_index = by_index.get(nvml_index)
+        if same_index is not None and (uuid is None or same_index.uuid is None):
+            return same_index
+        new = Device(nvml_index if same_index is None else max(by_index) + 1)
         self._devices.append(new)
         return new
 
@@ -330,10 +327,9 @@ class NvidiaProvider(Provider):
 
 
 def load_pynvml() -> Any:
-    """Return the `pynvml` module once its library is known to be there, or why it can't be asked.
+    """Return the `pynvml` module, or why NVML can't be used.
 
-    Importing it costs more than the whole rest of a sample, so a machine
-    without a driver never does.
+    The library is looked for first: the import takes longer than all the rest of a sample.
     """
     try:
         ctypes.CDLL(LIBRARY)
@@ -354,9 +350,9 @@ def _no_facts(missing: Missing) -> MachineFacts:
     return MachineFacts(gpus_state=missing.state, why=why)
 
 
-def _no_reading(missing: Missing) -> Reading:
-    return Reading(gpus_state=missing.state, why={"gpus": missing.reason})
+def _no_reading(missing: Missing) -> SensorReading:
+    return SensorReading(gpus_state=missing.state, why={"gpus": missing.reason})
 
 
-def _may_be_hidden(found: Collection[object]) -> bool:
-    return not found and not kernel_files.sees_every_process()
+def _may_be_hidden(processes: Collection[object]) -> bool:
+    return not processes and not kernel_files.sees_every_process()

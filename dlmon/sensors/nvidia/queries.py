@@ -1,7 +1,7 @@
-"""What NVML is asked of a GPU, call by call, and its answers in words.
+"""The table of NVML queries, and NVML's codes in words.
 
-A reader takes the `pynvml` module and a GPU's handle. It raises NVML's own error,
-or ValueError with the reason why an answer is none.
+A reader takes the `pynvml` module and a GPU's handle. It raises NVML's own error, or ValueError
+with the reason why the answer is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATES = {
     DRIVER_NOT_LOADED: GpuState.NO_DRIVER,
     LIB_RM_VERSION_MISMATCH: GpuState.VERSIONS_DIFFER,
 }
-# What will not be answered differently the next time.
+# Errors that another call would return again.
 SETTLED = {NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH}
 WORDS = {
     UNINITIALIZED: "NVML was shut down",
@@ -41,7 +41,7 @@ WORDS = {
     999: "unknown NVML error",
 }
 
-# nvmlClocksEventReasons (nvml.h). Bit 0, idle, is no throttle.
+# nvmlClocksEventReasons (nvml.h). Bit 0, idle, is no throttling.
 THROTTLE_WORDS = {
     0x2: "clock setting",
     0x4: "power cap",
@@ -55,7 +55,7 @@ THROTTLE_WORDS = {
     0x400: "reliability limit",
 }
 
-# NVML does not report them for a GPU that is divided (nvml.h, of each of these calls).
+# NVML does not report these while MIG is on (nvml.h, at each call).
 NOT_UNDER_MIG = frozenset(
     {
         *("utilization_pct", "encoder_pct", "decoder_pct", "memory_busy_pct"),
@@ -72,7 +72,7 @@ Reader = Callable[[Any, Any], Any]
 
 
 class Query:
-    """A field, the calls that answer it (the newest first), and the range of its true values."""
+    """A field, its readers (the newest call first), and the range of plausible values."""
 
     def __init__(
         self, name: str, *readers: Reader, within: tuple[float, float] | None = None
@@ -82,17 +82,17 @@ class Query:
         self._within = within
 
     def check(self, value: Any) -> None:
-        """Refuse a number that no hardware shows, such as the all-ones of "not available".
+        """Refuse an implausible number, such as the all-ones of "not available".
 
         Raises:
-            ValueError: it is one.
+            ValueError: `value` is one.
         """
         if self._within is not None and not self._within[0] <= value <= self._within[1]:
             raise ValueError("the driver reported an impossible value")
 
 
 def words(error: Exception) -> str:
-    """Say in words why NVML, or the system, gave no answer."""
+    """Return in words why NVML or the system gave no answer."""
     code = getattr(error, "value", None)
     if code is None:
         return kernel_files.reason(error)
@@ -105,24 +105,24 @@ def cuda_version(number: int) -> str:
 
 
 def throttle_reasons(bits: int) -> tuple[str, ...]:
-    """Return in words what holds the clocks down. An idle GPU is not throttled."""
+    """Return the throttle reasons in words. An idle GPU is not throttled."""
     reasons = tuple(word for bit, word in THROTTLE_WORDS.items() if bits & bit)
     unknown = bits & ~(1 | sum(THROTTLE_WORDS))
     return (*reasons, f"other ({unknown:#x})") if unknown else reasons
 
 
 def sysfs_bus_id(text: str) -> str:
-    """Return Linux's name of a PCI device, `0000:65:00.0`, for NVML's `00000000:65:00.0`.
+    """Return Linux's PCI address `0000:65:00.0` for NVML's `00000000:65:00.0`.
 
     Raises:
-        ValueError: it is no PCI address.
+        ValueError: `text` is no PCI address.
     """
     domain, _, rest = text.lower().partition(":")
     return f"{int(domain, 16):04x}:{rest}"
 
 
 def call(function: str, *constants: str) -> Reader:
-    """Return a reader that calls a function of NVML's with the GPU and constants by their names."""
+    """Return a reader that calls an NVML function with the GPU and the named constants."""
 
     def read(nvml: Any, gpu: Any) -> Any:
         return getattr(nvml, function)(gpu, *(getattr(nvml, name) for name in constants))
@@ -134,16 +134,16 @@ def _thousandths(function: str) -> Reader:
     return lambda nvml, gpu: round(getattr(nvml, function)(gpu) / 1000, 1)
 
 
-def _of_memory(part: str) -> tuple[Reader, Reader]:
-    """Return what reads a part of the memory in MiB, by the newer call and by the older."""
+def _memory(part: str) -> tuple[Reader, Reader]:
+    """Return two readers of the total or used memory in MiB: the newer call and the older."""
 
     def mib(memory: Any) -> int:
-        if not memory.total:  # as of boards that share the machine's memory
+        if not memory.total:  # a board that shares the machine's memory
             raise ValueError("this GPU has no memory of its own")
         return int(getattr(memory, part)) // BYTES_IN_MIB
 
     return (
-        # Version 1 counts what the driver reserves as used; nvidia-smi does not.
+        # Version 1 counts the driver's reserved memory as used; nvidia-smi does not.
         lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)),
         lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu)),
     )
@@ -163,14 +163,14 @@ def _pcie_mib_s(direction: str) -> Reader:
 
 
 def _pids(nvml: Any, instance: Any) -> tuple[int, ...]:
-    found = {one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)}
-    if not found and not kernel_files.sees_every_process():
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
+    if not processes and not kernel_files.sees_every_process():
         raise ValueError(kernel_files.MAY_BE_HIDDEN)
-    return tuple(sorted(found))
+    return tuple(sorted({process.pid for process in processes}))
 
 
 def _refused(name: str, reason: str) -> Query:
-    """Return a query that is not sent to NVML; `reason` says why."""
+    """Return a query that is not sent to NVML, with the reason."""
 
     def refuse(nvml: Any, gpu: Any) -> float:
         raise ValueError(reason)
@@ -181,7 +181,7 @@ def _refused(name: str, reason: str) -> Query:
 FACTS = (
     Query("name", lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu))),
     Query("uuid", lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu))),
-    Query("memory_mib", *_of_memory("total"), within=_MIB),
+    Query("memory_mib", *_memory("total"), within=_MIB),
     Query("bus_id", lambda nvml, gpu: sysfs_bus_id(_text(nvml.nvmlDeviceGetPciInfo_v3(gpu).busId))),
     Query(
         "slowdown_c",
@@ -196,7 +196,7 @@ FACTS = (
     Query("pcie_max_width", call("nvmlDeviceGetMaxPcieLinkWidth"), within=_WIDTH),
 )
 FAST = (
-    Query("memory_used_mib", *_of_memory("used"), within=_MIB),
+    Query("memory_used_mib", *_memory("used"), within=_MIB),
     Query("power_w", _thousandths("nvmlDeviceGetPowerUsage"), within=_WATTS),
     Query(
         "temperature_c",
@@ -219,15 +219,15 @@ INSTANCE = (
     Query("name", lambda nvml, instance: _text(nvml.nvmlDeviceGetName(instance))),
     Query("gpu_instance", call("nvmlDeviceGetGpuInstanceId"), within=(0, 1000)),
     Query("compute_instance", call("nvmlDeviceGetComputeInstanceId"), within=(0, 1000)),
-    Query("memory_mib", *_of_memory("total"), within=_MIB),
-    Query("memory_used_mib", *_of_memory("used"), within=_MIB),
+    Query("memory_mib", *_memory("total"), within=_MIB),
+    Query("memory_used_mib", *_memory("used"), within=_MIB),
     Query("pids", _pids),
 )
-"""What is asked of each part of a divided GPU."""
+"""The queries of a MIG instance."""
 SLOW = (
     Query("power_limit_w", _thousandths("nvmlDeviceGetEnforcedPowerLimit"), within=_WATTS),
     Query("memory_mhz", call("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), within=_MHZ),
-    # In percent of the speed it is meant to run at, which it may exceed.
+    # In percent of the nominal maximum, which a fan may exceed.
     Query("fan_pct", call("nvmlDeviceGetFanSpeed"), within=(0, 200)),
     Query("ecc_corrected", _ecc_errors("NVML_MEMORY_ERROR_TYPE_CORRECTED"), within=(0, LARGEST)),
     Query(
@@ -246,7 +246,7 @@ SLOW = (
         within=(0, 100),
     ),
 )
-# Each of the two holds up its caller for 20 ms (nvml.h).
+# Each of the two calls blocks for 20 ms (nvml.h).
 PCIE = (
     Query("pcie_receive_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_RX_BYTES"), within=(0, 1e6)),
     Query("pcie_send_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_TX_BYTES"), within=(0, 1e6)),

@@ -1,4 +1,4 @@
-"""The errors that NVIDIA's driver reports of a GPU while it is watched, as NVML's events (Xid)."""
+"""The errors (Xid) that NVIDIA's driver reports of a GPU, as NVML events."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 from dlmon.sensors.nvidia.queries import TIMEOUT, Query
 
-# A program that fails may raise hundreds at once.
+# A program that fails may cause hundreds at once.
 _MOST_AT_ONCE, _KEPT, _MOST_CODES = 256, 8, 64
-_TOLD_AGAIN_NS = 60_000_000_000
+_REPORT_AGAIN_NS = 60_000_000_000
 
 
 class XidErrors:
-    """Answers how many errors came since it was first asked, and which were the newest.
+    """The queries for the number of errors and the newest ones, since the first query.
 
-    What the driver tells of its events goes to one set of NVML's, for this GPU alone; who asked for
-    that has to free it. An error of before that is not reported.
+    The driver sends a GPU's events to an event set, which the caller must free. Errors from before
+    are not reported.
     """
 
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -28,22 +28,22 @@ class XidErrors:
         self._set: Any = None
         self.errors = 0
         self._newest: deque[int] = deque(maxlen=_KEPT)
-        self._told: dict[int, int] = {}
-        self._untold: list[int] = []
+        self._reported_at: dict[int, int] = {}
+        self._unreported: list[int] = []
         self.queries = (Query("xid_errors", self._count), Query("xids", self._codes))
 
     @property
     def newest(self) -> tuple[int, ...]:
-        """The newest ones, the last of them last."""
+        """The codes of the newest errors, in order."""
         return tuple(self._newest)
 
-    def untold(self) -> list[int]:
-        """Return what came since the last call; one that comes again and again, once a minute."""
-        untold, self._untold = self._untold, []
-        return untold
+    def unreported(self) -> list[int]:
+        """Return the codes since the last call; a repeated code, once a minute."""
+        unreported, self._unreported = self._unreported, []
+        return unreported
 
     def close(self) -> None:
-        """Take what has come by now, and free the set of events."""
+        """Take the pending events, and free the event set."""
         if self._set is None:
             return
         with suppress(self._nvml.NVMLError):
@@ -71,7 +71,7 @@ class XidErrors:
         return self.newest
 
     def _take(self) -> None:
-        """Take every event that has come, and wait for none."""
+        """Take the pending events, without waiting."""
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
@@ -85,9 +85,9 @@ class XidErrors:
         now = self._clock()
         self.errors += 1
         self._newest.append(code)
-        told = self._told.get(code)
-        if told is None or now - told >= _TOLD_AGAIN_NS:
-            if len(self._told) >= _MOST_CODES:
-                self._told.clear()
-            self._told[code] = now
-            self._untold.append(code)
+        reported_at = self._reported_at.get(code)
+        if reported_at is None or now - reported_at >= _REPORT_AGAIN_NS:
+            if len(self._reported_at) >= _MOST_CODES:
+                self._reported_at.clear()
+            self._reported_at[code] = now
+            self._unreported.append(code)

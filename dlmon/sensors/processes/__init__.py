@@ -1,1 +1,1 @@
-"""Which processes compute, and what they take."""
+"""Readings of the processes of this machine."""

@@ -21,17 +21,17 @@ from dlmon.sensors.processes.tree import (
     wall_at_boot,
     wall_at_start,
 )
-from dlmon.sensors.provider import BYTES_IN_MIB, Reading
+from dlmon.sensors.provider import BYTES_IN_MIB, SensorReading
 
 PATIENCE_S = 0.02
-# No more threads than these are given to questions that nobody answers.
+# The most threads that may hang in lookups.
 MAX_UNANSWERED = 8
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 COMMAND_CHARACTERS = 120
 _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
-"""Where dlmon sends alerts to, which may hold a secret, in its command line."""
+"""An alert address in dlmon's own command line, which may contain a secret."""
 
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"
 NOT_SEEN = "the process has ended, or this system hides it"
@@ -41,10 +41,10 @@ FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
 
 class ProcessKey(NamedTuple):
-    """The key of a command lookup: what differs in any part is looked up again.
+    """The key of a command lookup: a change of any part causes another lookup.
 
-    A process may first be seen between fork and exec, when it has its parent's
-    command still: so it is asked at its second sample too, and when its name changed.
+    The first sample of a process may come between fork and exec, while it still has its parent's
+    command: so it is looked up again at the second sample, and when its name changes.
     """
 
     pid: int
@@ -56,9 +56,8 @@ class ProcessKey(NamedTuple):
 class ProcessTableReader:
     """Reads the rows of the process table.
 
-    A driver lists pids of the first namespace. Where `same_pids` is false, they mean
-    nothing here: a row of the driver's then has nothing else, and which of the processes
-    seen here use a GPU is unknown.
+    A driver lists pids of the initial pid namespace. Unless `same_pids`, they mean nothing here:
+    the driver's processes get rows without other fields, and the GPUs of all others are unknown.
     """
 
     def __init__(
@@ -76,28 +75,30 @@ class ProcessTableReader:
         self._commands = TimedLookups(self._command)
         self._users = TimedLookups(user_name or _user_name)
 
-    def read(self, t: int, reading: Reading) -> Reading:
+    def read(self, t: int, reading: SensorReading) -> SensorReading:
         """Return the rows, from the scan at `t` and the GPU processes in `reading`."""
         if self._scan.why is not None:
-            return Reading(why={"processes": self._scan.why})
+            return SensorReading(why={"processes": self._scan.why})
         on_gpus = reading.gpu_processes or {}
         most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
         shown_on_gpus = most_memory[:MAX_ON_GPUS]
-        here = self._of_run()
+        pids = self._of_run()
         if self._same_pids:
-            here += [pid for pid in shown_on_gpus if pid not in here]
-        here += self._busiest(here)
-        rows = self._rows(here, t)
+            pids += [pid for pid in shown_on_gpus if pid not in pids]
+        pids += self._busiest(pids)
+        rows = self._rows(pids, t)
         if self._same_pids:
-            rows = [_holding(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows]
+            rows = [
+                _with_gpus(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows
+            ]
         elif on_gpus:
             why = dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
             rows = _without_gpus(rows, HOSTS_PID)
-            rows += [_holding(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
+            rows += [_with_gpus(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
         unknown = _why_gpus_unknown(reading)
         if unknown is not None:
             rows = _without_gpus(rows, unknown)
-        return Reading(processes=tuple(rows))
+        return SensorReading(processes=tuple(rows))
 
     def _of_run(self) -> list[int]:
         members = [pid for pid in self._tree.members if pid in self._scan.samples]
@@ -162,16 +163,16 @@ class ProcessTableReader:
         )
 
     def _uid(self, pid: int) -> int | None:
-        """Return the user that a process acts as: its directory belongs to that one."""
+        """Return a process's effective user, who owns its directory in /proc."""
         try:
             return Path(self._scan.proc, str(pid)).stat().st_uid
         except OSError:
             return None
 
     def _command(self, process: ProcessKey) -> str:
-        """Read a process's command line; where that is empty, its name in brackets, as `ps` does.
+        """Return a process's command line; if it is empty, the name in brackets, as `ps` does.
 
-        It is empty for kernel threads and processes that are ending.
+        Kernel threads and processes that are ending have an empty one.
         """
         try:
             with Path(self._scan.proc, str(process.pid), "cmdline").open("rb", 0) as file:
@@ -183,20 +184,20 @@ class ProcessTableReader:
         return clean(text or f"[{process.name}]", COMMAND_CHARACTERS)
 
 
-def total_mib(held: dict[int, int | None]) -> int | None:
-    """Return the memory on all GPUs together; None where that of one isn't known."""
-    known = [mib for mib in held.values() if mib is not None]
-    return sum(known) if len(known) == len(held) else None
+def total_mib(by_gpu: dict[int, int | None]) -> int | None:
+    """Return the memory on all GPUs together; None if that of one is unknown."""
+    amounts = [mib for mib in by_gpu.values() if mib is not None]
+    return sum(amounts) if len(amounts) == len(by_gpu) else None
 
 
-def _holding(row: Process, held: dict[int, int | None]) -> Process:
-    memory_mib = total_mib(held)
+def _with_gpus(row: Process, by_gpu: dict[int, int | None]) -> Process:
+    memory_mib = total_mib(by_gpu)
     why = {} if memory_mib is not None else {"gpu_memory_mib": "not reported by the driver"}
-    return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=row.why | why)
+    return replace(row, gpus=tuple(sorted(by_gpu)), gpu_memory_mib=memory_mib, why=row.why | why)
 
 
-def _why_gpus_unknown(reading: Reading) -> str | None:
-    """Return why it is unknown who is on the GPUs; None where that is known, or there is none."""
+def _why_gpus_unknown(reading: SensorReading) -> str | None:
+    """Return why the processes on the GPUs are unknown; None if they are known, or without GPUs."""
     if reading.gpus:
         return None if reading.gpu_processes is not None else reading.why.get("gpu_processes")
     return None if reading.gpus_state == GpuState.NO_DRIVER else reading.why.get("gpus")
@@ -215,37 +216,37 @@ def _user_name(uid: int) -> str:
 
 
 class TimedLookups(Generic[Key, Answer]):
-    """Looks up each key once, in a thread of its own."""
+    """Looks up each key once, in a thread of its own, because a lookup may hang."""
 
     def __init__(self, ask: Callable[[Key], Answer], patience_s: float = PATIENCE_S) -> None:
         self._ask = ask
         self._patience_s = patience_s
-        self._known: dict[Key, Answer] = {}
+        self._answers: dict[Key, Answer] = {}
         self._unanswered: dict[Key, threading.Thread] = {}
 
     def get(self, keys: Iterable[Key]) -> dict[Key, Answer]:
-        """Return the answers known so far; those of keys that are not in `keys` are forgotten.
+        """Return the answers so far; forget those of other keys.
 
-        Waits for each new key no longer than `patience_s`.
+        Waits at most `patience_s` for each new key.
         """
         wanted = set(keys)
-        for key, thread in list(self._unanswered.items()):
-            if not thread.is_alive():
-                del self._unanswered[key]
-        for key in self._known.keys() - wanted:
-            del self._known[key]
-        for key in wanted - self._known.keys() - self._unanswered.keys():
+        self._unanswered = {
+            k: thread for k, thread in self._unanswered.items() if thread.is_alive()
+        }
+        for key in self._answers.keys() - wanted:
+            del self._answers[key]
+        for key in wanted - self._answers.keys() - self._unanswered.keys():
             if len(self._unanswered) >= MAX_UNANSWERED:
                 break
             thread = threading.Thread(target=self._answer, args=(key,), daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more threads for us just now
+            except RuntimeError:  # the system allows no more threads now
                 break
             thread.join(self._patience_s)
             if thread.is_alive():
                 self._unanswered[key] = thread
-        return {key: self._known[key] for key in wanted if key in self._known}
+        return {key: self._answers[key] for key in wanted if key in self._answers}
 
     def _answer(self, key: Key) -> None:
-        self._known[key] = self._ask(key)
+        self._answers[key] = self._ask(key)

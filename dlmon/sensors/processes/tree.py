@@ -1,4 +1,4 @@
-"""Every process of the machine, from /proc/PID/stat, and the workload's tree of them."""
+"""All processes of the machine, from /proc/PID/stat, and the workload's process tree."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from typing import NamedTuple
 
 from dlmon.records import ProcessTree
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import BYTES_IN_MIB, Provider, Reading, mib_per_second
+from dlmon.sensors.provider import BYTES_IN_MIB, Provider, SensorReading, mib_per_second
 
 FIELDS = tuple(spec.name for spec in fields(ProcessTree) if spec.name != "why")
 NO_EARLIER = "no earlier reading yet"
 
 BUSY_PCT = 1
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# A large machine has thousands of processes that do nothing: so many of them are read at a time,
-# those that were not read for the longest time.
+# A large machine has thousands of idle processes: a scan reads at most 500, longest unread first.
 MAX_IDLE = 500
 
 
 class Stat(NamedTuple):
-    """The fields of /proc/PID/stat. A process is its pid and `started`: pids are used again."""
+    """Fields of /proc/PID/stat. Pids are reused: pid and `started` together identify a process."""
 
     name: str
     running: bool
@@ -41,7 +40,7 @@ class Stat(NamedTuple):
 
 
 class CpuSample(NamedTuple):
-    """A process at one time, and the percent of a core it took since the sample before, if any."""
+    """A process at one time, and its CPU use since the last sample, in percent of a core."""
 
     stat: Stat
     t: int
@@ -49,35 +48,35 @@ class CpuSample(NamedTuple):
 
 
 class Scan:
-    """All processes as they were read last, the one read longest ago first."""
+    """The last sample of each process, the oldest first."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc = proc
         self.samples: dict[int, CpuSample] = {}
         self.why: str | None = "not read yet"
-        """Why nothing is known of any process, if so."""
+        """The reason why all processes are unknown, if they are."""
 
     @property
     def stats(self) -> dict[int, Stat]:
         return {pid: sample.stat for pid, sample in self.samples.items()}
 
     def update(self, t: int, fresh: Mapping[int, Stat]) -> None:
-        """Read the processes, but for those that were read just now: these are `fresh`."""
+        """Read the processes, but for those in `fresh`, which were read just now."""
         try:
-            there = set(kernel_files.numbered(self.proc))
+            pids = set(kernel_files.numeric_names(self.proc))
         except OSError as error:
             self.samples, self.why = {}, kernel_files.reason(error)
             return
         self.why = None
-        for pid in self.samples.keys() - there:
+        for pid in self.samples.keys() - pids:
             del self.samples[pid]
-        for pid in self._due(there - fresh.keys()):
+        for pid in self._due(pids - fresh.keys()):
             self.find(pid, t)
         for pid, stat in fresh.items():
             self._note(pid, stat, t)
 
     def find(self, pid: int, t: int) -> CpuSample | None:
-        """Read one process; None when there is none, or it can't be read."""
+        """Read one process; return None if there is none, or it can't be read."""
         try:
             stat = read_stat(self.proc, pid)
         except (OSError, ValueError):
@@ -105,30 +104,30 @@ class Scan:
 
 
 def wall_at_boot() -> float:
-    """Return when this machine was started, by its clock as it goes now, in seconds since 1970."""
+    """Return the Unix time of this machine's boot, by its current clock."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def wall_at_start(stat: Stat, at_boot: float) -> float:
-    """Return when a process started; those are rounded alike that start within a tick."""
+    """Return the Unix time of a process's start, rounded to the kernel's clock ticks."""
     return round(at_boot + stat.started / _TICKS_PER_S, 2)
 
 
 def read_stat(proc: str, pid: int) -> Stat:
-    """Read one process.
+    """Read /proc/PID/stat.
 
     Raises:
-        OSError: there is none, or it can't be read.
-        ValueError: its text can't be understood.
+        OSError: there is no such process, or it can't be read.
+        ValueError: the text can't be parsed.
     """
     return parse_stat(kernel_files.read(f"{proc}/{pid}/stat"))
 
 
 def parse_stat(text: str) -> Stat:
-    """Read one line of /proc/PID/stat (proc(5)); the name in it may hold blanks and brackets.
+    """Parse the text of /proc/PID/stat (proc(5)); the name may contain blanks and brackets.
 
     Raises:
-        ValueError: it is no such line.
+        ValueError: the text can't be parsed.
     """
     before, _, after = text.rpartition(")")
     columns = after.split()
@@ -149,12 +148,11 @@ def parse_stat(text: str) -> Stat:
 
 
 class ProcessProvider(Provider):
-    """One process and its descendants: which they are is looked up in the slow tier.
+    """A process and its descendants, which are looked up in the slow tier.
 
-    A descendant stays in the tree when its parent ends. Where the process leads a
-    session (setsid), what else is in that session belongs to it too: a descendant
-    whose parent ended before it was seen. Others may join it with theirs: the ranks of one run. The
-    scan that finds them sees every process of the machine, watched or not.
+    A descendant stays in the tree when its parent ends. If the process leads a session (setsid),
+    the rest of that session belongs to the tree too: the parent of a descendant may end before the
+    first scan. The other ranks of a run join the tree by `watch_too`.
     """
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
@@ -163,62 +161,62 @@ class ProcessProvider(Provider):
         self._proc = str(proc)
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._sessions: set[int] = set()
-        """Those that a process of ours leads."""
+        """The sessions that a member leads."""
         self._members: dict[int, Stat] = {}
         self._thread_ticks: dict[tuple[int, int], int] = {}
         self._thread_delays: dict[tuple[int, int], int] = {}
         self._threads_t: int | None = None
         self._read_bytes: dict[int, int] = {}
         self._counts_delays = False
-        """Whether the kernel says how long a thread waits, as it then does of us."""
+        """True if the kernel reports how long a thread waits for a CPU."""
         with suppress(OSError, ValueError):
             _delay_ns(kernel_files.read(proc / "self/schedstat"))
             self._counts_delays = True
         self._t = 0
-        self._nothing = Reading()
+        self._nothing = SensorReading()
 
     @property
     def members(self) -> Mapping[int, Stat]:
         return self._members
 
     def watch(self, pid: int, t: int) -> None:
-        """Make `pid` the root of the tree that is read from now on."""
+        """Make `pid` the root of the tree."""
         self._forget()
         self.watching = True
         try:
             root = read_stat(self._proc, pid)
         except (OSError, ValueError) as error:
-            gone = isinstance(error, (FileNotFoundError, ProcessLookupError))
-            no_such = gone and Path(self._proc).is_dir()
-            self._nothing = _unknown("no such process" if no_such else kernel_files.reason(error))
+            is_absent = isinstance(error, (FileNotFoundError, ProcessLookupError))
+            is_absent = is_absent and Path(self._proc).is_dir()
+            self._nothing = _unknown("no such process" if is_absent else kernel_files.reason(error))
             return
         self._nothing = _unknown("the process has ended")
         self._sessions = {pid} if root.session == pid else set()
         self._members = {pid: root}
         self._t = t
-        # By one of its own: an update so soon after another has no window to take a rate over.
+        # Not `self.scan`: an update so soon after another would have no window for rates.
         scan = Scan(self._proc)
         scan.update(t, self._members)
         self._find_members(scan.stats)
         self._read_threads(t)
 
     def watch_too(self, pid: int) -> None:
-        """Have a process, and its descendants, count as of the same run from now on."""
+        """Add another process, and its descendants, to the tree."""
         with suppress(OSError, ValueError):
             stat = read_stat(self._proc, pid)
             self._members.setdefault(pid, stat)
             if stat.session == pid:
                 self._sessions.add(pid)
 
-    def fast(self, t: int) -> Reading:
-        """Read the CPU time and memory of the processes known so far."""
-        spent, faults = self._refresh()
+    def fast(self, t: int) -> SensorReading:
+        """Read the CPU time and memory of the current members."""
+        ticks, faults = self._refresh()
         if not self._members:
             return self._nothing
         window_s, self._t = (t - self._t) / 1e9, t
-        cpu_s = spent / _TICKS_PER_S
+        cpu_s = ticks / _TICKS_PER_S
         stats = self._members.values()
-        return Reading(
+        return SensorReading(
             process=ProcessTree(
                 cpu_pct=round(100 * cpu_s / window_s, 1) if window_s > 0 else None,
                 rss_mib=sum(stat.rss_pages for stat in stats) * self._page_bytes // BYTES_IN_MIB,
@@ -229,13 +227,13 @@ class ProcessProvider(Provider):
             )
         )
 
-    def slow(self, t: int) -> Reading:
-        """Look for new descendants, and for what their threads did since the call before."""
+    def slow(self, t: int) -> SensorReading:
+        """Find new descendants, and read the threads' activity since the last call."""
         self.scan.update(t, self._members)
         if not self._members:
-            return Reading()
+            return SensorReading()
         self._find_members(self.scan.stats)
-        return Reading(process=self._read_threads(t))
+        return SensorReading(process=self._read_threads(t))
 
     def _forget(self) -> None:
         self._members = {}
@@ -243,7 +241,7 @@ class ProcessProvider(Provider):
         self._read_bytes = {}
 
     def _refresh(self) -> tuple[int, int]:
-        """Read the members again, drop those that ended, return their clock ticks and faults."""
+        """Read the members, drop those that ended; return the new CPU ticks and major faults."""
         ticks = faults = 0
         for pid, before in list(self._members.items()):
             try:
@@ -260,21 +258,22 @@ class ProcessProvider(Provider):
         return ticks, faults
 
     def _find_members(self, stats: Mapping[int, Stat]) -> None:
-        """Add those of `stats` that descend from the members, or share the session."""
-        others = {
+        """Add the processes in `stats` that descend from members, or are in their sessions."""
+        candidates = {
             pid: stat for pid, stat in stats.items() if pid not in self._members and stat.running
         }
-        parents = {pid: stat.parent for pid, stat in others.items()}
-        # While somebody is left in a session, its leader's pid is not used again.
-        led = self._sessions & {member.session for member in self._members.values()}
-        if led:
-            mate = next(iter(self._members))
-            parents.update({pid: mate for pid, stat in others.items() if stat.session in led})
-        found = descendants(self._members, parents)
-        self._members.update({pid: others[pid] for pid in found})
+        parents = {pid: stat.parent for pid, stat in candidates.items()}
+        # While a session has members, the pid of its leader is not reused.
+        sessions = self._sessions & {member.session for member in self._members.values()}
+        if sessions:
+            member = next(iter(self._members))
+            in_sessions = [pid for pid, stat in candidates.items() if stat.session in sessions]
+            parents.update(dict.fromkeys(in_sessions, member))
+        for pid in descendants(self._members, parents):
+            self._members[pid] = candidates[pid]
 
     def _read_threads(self, t: int) -> ProcessTree:
-        """Return how long a thread and a process ran, and a thread waited, at most.
+        """Return the CPU use of the busiest thread and process, and the longest wait for a CPU.
 
         Each is a share of the time since the last call.
         """
@@ -283,7 +282,7 @@ class ProcessProvider(Provider):
         processes: dict[tuple[int, int], int] = {}
         for pid in self._members:
             try:
-                threads = kernel_files.numbered(f"{self._proc}/{pid}/task")
+                threads = kernel_files.numeric_names(f"{self._proc}/{pid}/task")
             except OSError:
                 continue
             for number in threads:
@@ -293,7 +292,7 @@ class ProcessProvider(Provider):
                     thread = (number, stat.started)
                     ticks[thread] = stat.ticks
                     processes[thread] = pid
-                    # One that did not run is not read again: there may be thousands.
+                    # Skip threads that did not run: there may be thousands.
                     if self._counts_delays and stat.ticks != self._thread_ticks.get(thread):
                         delays[thread] = _delay_ns(kernel_files.read(f"{folder}/schedstat"))
                 except (OSError, ValueError):
@@ -305,37 +304,33 @@ class ProcessProvider(Provider):
         if window_ns <= 0:
             slow = ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s")
             return ProcessTree(why=dict.fromkeys(slow, NO_EARLIER))
-        ran = {thread: spent - ticks_before.get(thread, 0) for thread, spent in ticks.items()}
-        ran_of: Counter[int] = Counter()
-        for thread, count in ran.items():
-            ran_of[processes[thread]] += count
-        # Of a thread that is not new, the wait before is known only if it was read then.
+        by_thread = {thread: count - ticks_before.get(thread, 0) for thread, count in ticks.items()}
+        by_process: Counter[int] = Counter()
+        for thread, count in by_thread.items():
+            by_process[processes[thread]] += count
+        # The wait of a thread that is not new is known only if its last delay was read.
         waited = [
             delay - delays_before.get(thread, 0)
             for thread, delay in delays.items()
             if thread in delays_before or thread not in ticks_before
         ]
-        can_tell = self._counts_delays
         why = {}
-        if not can_tell:
+        if not self._counts_delays:
             why["cpu_wait_pct"] = "the kernel does not say how long a thread waits for a CPU"
         if read_bytes is None:
             why["read_mib_s"] = "the kernel does not say what a process reads from disks"
         return ProcessTree(
-            busiest_thread_pct=min(100.0, self._pct(max(ran.values(), default=0), window_ns)),
-            busiest_process_pct=self._pct(max(ran_of.values(), default=0), window_ns),
+            busiest_thread_pct=min(100.0, _pct(max(by_thread.values(), default=0), window_ns)),
+            busiest_process_pct=_pct(max(by_process.values(), default=0), window_ns),
             cpu_wait_pct=min(100.0, round(100 * max((0, *waited)) / window_ns, 1))
-            if can_tell
+            if self._counts_delays
             else None,
             read_mib_s=None if read_bytes is None else mib_per_second(read_bytes * 1e9 / window_ns),
             why=why,
         )
 
-    def _pct(self, ticks: int, window_ns: int) -> float:
-        return round(100 * max(0, ticks) * 1e9 / _TICKS_PER_S / window_ns, 1)
-
     def _count_read(self) -> int | None:
-        """Return the bytes that came from disks since the last call; None where none tells."""
+        """Return the bytes read from disks since the last call; None if no process reports them."""
         before, self._read_bytes = self._read_bytes, {}
         for pid in self._members:
             try:
@@ -347,18 +342,22 @@ class ProcessProvider(Provider):
         return sum(max(0, count - before.get(pid, 0)) for pid, count in self._read_bytes.items())
 
 
+def _pct(ticks: int, window_ns: int) -> float:
+    return round(100 * max(0, ticks) * 1e9 / _TICKS_PER_S / window_ns, 1)
+
+
 def _read_bytes(io: str) -> int:
-    """Return what a process has read from disks, by /proc/PID/io.
+    """Return the bytes that a process has read from disks, from the text of /proc/PID/io.
 
     Raises:
-        ValueError: it does not say that.
+        ValueError: the text doesn't contain it.
     """
     _, _, after = io.partition("\nread_bytes: ")
     return int(after.partition("\n")[0])
 
 
 def _delay_ns(schedstat: str) -> int:
-    """Return how long a thread was ready to run and waited for a CPU.
+    """Return how long a thread has waited for a CPU while ready to run.
 
     Raises:
         ValueError: the kernel does not count it.
@@ -370,16 +369,14 @@ def _delay_ns(schedstat: str) -> int:
 
 
 def descendants(roots: Iterable[int], parents: dict[int, int]) -> set[int]:
-    """Return those of `parents` (pid to its parent's pid) that descend from `roots`."""
+    """Return the pids in `parents` (pid to parent pid) that descend from `roots`."""
     tree = set(roots)
-    found: set[int] = set()
-    waiting = set(parents)
-    while children := {pid for pid in waiting if parents[pid] in tree}:
-        found |= children
+    descended: set[int] = set()
+    while children := {pid for pid in parents.keys() - descended if parents[pid] in tree}:
+        descended |= children
         tree |= children
-        waiting -= children
-    return found
+    return descended
 
 
-def _unknown(reason: str) -> Reading:
-    return Reading(process=ProcessTree(why=dict.fromkeys(FIELDS, reason)))
+def _unknown(reason: str) -> SensorReading:
+    return SensorReading(process=ProcessTree(why=dict.fromkeys(FIELDS, reason)))

@@ -14,7 +14,7 @@ from dlmon.records import (
     Process,
 )
 from dlmon.records.changes import merge
-from dlmon.sensors.provider import Provider, Reading
+from dlmon.sensors.provider import Provider, SensorReading
 from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler
 
 SECOND = 1_000_000_000
@@ -30,12 +30,18 @@ DENIED = Memory(why={"used_mib": "denied"})
         (DENIED, Memory(used_mib=3), Memory(used_mib=3)),
         (Memory(used_mib=3), DENIED, DENIED),
         (
-            Reading(gpus=(Gpu(0, power_w=10.0), Gpu(1, why={"power_w": "lost"}))),
-            Reading(gpus=(Gpu(1, memory_mhz=5), Gpu(2, memory_mhz=6))),
-            Reading(gpus=(Gpu(1, memory_mhz=5, why={"power_w": "lost"}), Gpu(2, memory_mhz=6))),
+            SensorReading(gpus=(Gpu(0, power_w=10.0), Gpu(1, why={"power_w": "lost"}))),
+            SensorReading(gpus=(Gpu(1, memory_mhz=5), Gpu(2, memory_mhz=6))),
+            SensorReading(
+                gpus=(Gpu(1, memory_mhz=5, why={"power_w": "lost"}), Gpu(2, memory_mhz=6))
+            ),
         ),
-        (Reading(why={"gpus": "no driver"}), Reading(), Reading(why={"gpus": "no driver"})),
-        (Reading(), Reading(cpu=Cpu(pct=1.0)), Reading(cpu=Cpu(pct=1.0))),
+        (
+            SensorReading(why={"gpus": "no driver"}),
+            SensorReading(),
+            SensorReading(why={"gpus": "no driver"}),
+        ),
+        (SensorReading(), SensorReading(cpu=Cpu(pct=1.0)), SensorReading(cpu=Cpu(pct=1.0))),
     ],
 )
 def test_readings_are_joined_field_by_field_and_gpus_by_their_index(first, then, joined):
@@ -46,8 +52,8 @@ class FakeProvider(Provider):
     def __init__(self, facts=None, fast=None, slow=None):
         self.calls = []
         self._facts = facts or MachineFacts()
-        self._fast = fast or Reading()
-        self._slow = slow or Reading()
+        self._fast = fast or SensorReading()
+        self._slow = slow or SensorReading()
 
     def facts(self):
         self.calls.append(("facts", None))
@@ -76,7 +82,7 @@ def test_facts_are_joined_and_the_first_window_is_waited_for():
         waited.append(seconds)
         clock.advance(seconds)
 
-    first = FakeProvider(MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)))
+    first = FakeProvider(MachineFacts(cores=2), SensorReading(cpu=Cpu(pct=12.5)))
     second = FakeProvider(MachineFacts(why={"gpus": "no driver"}))
     facts = sampler_of(first, second, clock=clock).facts(wait)
     assert facts.machine == MachineFacts(cores=2, cpu_pct=12.5, why={"gpus": "no driver"})
@@ -112,8 +118,8 @@ def test_a_sample_reports_its_own_cost_and_lateness():
 
 
 def test_a_later_providers_reading_counts():
-    machine_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=100)))
-    group_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=10)))
+    machine_memory = FakeProvider(fast=SensorReading(memory=Memory(used_mib=100)))
+    group_memory = FakeProvider(fast=SensorReading(memory=Memory(used_mib=10)))
     assert sampler_of(machine_memory, group_memory).sample(0).memory == Memory(used_mib=10)
 
 
@@ -131,8 +137,15 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     clock = Clock(100 * SECOND)
     on_gpu = {10: {0: 5}}
     rows = (Process(10, gpus=(0,)),)
-    table = FakeTable([Reading(), Reading(processes=rows), Reading(processes=rows), Reading()])
-    provider = FakeProvider(slow=Reading(gpu_processes=on_gpu))
+    table = FakeTable(
+        [
+            SensorReading(),
+            SensorReading(processes=rows),
+            SensorReading(processes=rows),
+            SensorReading(),
+        ]
+    )
+    provider = FakeProvider(slow=SensorReading(gpu_processes=on_gpu))
     sampler = Sampler([provider], table, clock=clock, wall=lambda: 1.0, cpu_clock=lambda: 0)
     sampler.facts(lambda seconds: None)
     reported = []

@@ -16,7 +16,7 @@ from dlmon.sensors.linux.cgroup import (
     cpu_limit,
     memory_limit,
 )
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import SensorReading
 
 CPU_FIELDS = ("throttled_pct", "limit_used_pct")
 MIB = 2**20
@@ -176,7 +176,7 @@ def test_the_machines_swap_rate_is_not_taken_for_that_of_a_limited_group(tmp_pat
     limited = {"slice/job/memory.max": f"{512 * MIB}\n", "slice/job/memory.stat": "pgmajfault 4\n"}
     provider = CgroupProvider(v2_machine(tmp_path, limited))
     provider.facts()
-    machines = Reading(memory=Memory(swap_mib_s=70.0))
+    machines = SensorReading(memory=Memory(swap_mib_s=70.0))
     reported = merge(machines, provider.slow(0)).memory
     assert reported is not None
     assert reported.swap_mib_s is None

@@ -77,7 +77,7 @@ def test_one_that_comes_again_and_again_is_counted_and_told_once_a_minute():
     for second in range(130):
         now[0] = second * SECOND
         found = count(module, (0, "a"))
-        told += errors.untold()
+        told += errors.unreported()
         module.raised["a"].append(13)
     # No more are taken in one reading than it has time for.
     assert found == 500 + 129
@@ -91,8 +91,8 @@ def test_many_unlike_ones_leave_no_trace_in_memory():
     module.raised["a"] += range(1000)
     for _ in range(5):
         errors.queries[0].readers[0](module, (0, "a"))
-    assert len(errors.untold()) == 1000
-    assert len(vars(errors)["_told"]) <= 64
+    assert len(errors.unreported()) == 1000
+    assert len(vars(errors)["_reported_at"]) <= 64
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from dlmon.sensors.processes.table import (
     TimedLookups,
 )
 from dlmon.sensors.processes.tree import ProcessProvider, Scan
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import SensorReading
 
 SECOND = 1_000_000_000
 LOOK = 5 * SECOND
@@ -73,12 +73,12 @@ class Machine:
             file.unlink()
         (self.proc / str(pid)).rmdir()
 
-    def look(self, *held: tuple[int, int, int | None], **reported) -> Reading:
+    def look(self, *held: tuple[int, int, int | None], **reported) -> SensorReading:
         """Return the table of a look 5 s after the one before; GPU, pid and MiB are `held`."""
         self.t += LOOK
         self.tree.fast(self.t)
         self.tree.slow(self.t)
-        return self.table.read(self.t, Reading(gpu_processes=on_gpus(*held), **reported))
+        return self.table.read(self.t, SensorReading(gpu_processes=on_gpus(*held), **reported))
 
     def rows(self, *held: tuple[int, int, int | None], **reported) -> dict[int, Process]:
         rows = self.look(*held, **reported).processes
@@ -219,7 +219,7 @@ def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(tmp_pat
     machine = Machine(tmp_path, same_pids=False)
     machine.process(20)
     machine.tree.watch(20, 0)
-    unused = Reading(gpus=(Gpu(0),), gpu_processes={})
+    unused = SensorReading(gpus=(Gpu(0),), gpu_processes={})
     machine.look()
     rows = machine.table.read(machine.t, unused).processes
     assert rows is not None
@@ -247,7 +247,7 @@ def test_where_no_driver_is_asked_or_answers_no_row_claims_to_be_on_no_gpu(
     machine.process(10)
     machine.tree.watch(10, 0)
     machine.look()
-    (row,) = machine.table.read(machine.t, Reading(**reported)).processes
+    (row,) = machine.table.read(machine.t, SensorReading(**reported)).processes
     assert [row.why.get(name) for name in ON_GPUS] == [why] * len(ON_GPUS)
 
 
@@ -286,7 +286,7 @@ def test_a_user_whose_name_is_not_known_in_time_is_a_number(tmp_path: Path):
     Machine(tmp_path).process(20)
     tree.slow(0)
     try:
-        reported = table.read(0, Reading(gpu_processes={20: {0: 1}})).processes
+        reported = table.read(0, SensorReading(gpu_processes={20: {0: 1}})).processes
     finally:
         never.set()
     assert reported is not None

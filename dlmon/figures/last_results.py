@@ -34,7 +34,7 @@ def last_in_brief(last: SessionEntry | None, workload: Workload, wanted: RunOpti
     timing = None if last is None else timing_of_run(last)
     if last is None or timing is None:
         return ""
-    mark = "~ " if timing.projected or units.with_band(timing).is_very_uncertain else ""
+    mark = "~ " if timing.projected else ""
     took = f"{mark}{units.duration(timing)}"
     return f"({took})" if other_options(last, workload, wanted) else took
 

@@ -169,7 +169,7 @@ def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     found = with_band(row)
     # The unit of all stands in the heading.
     unit = "" if len(metrics) == 1 else f"{found.unit} {_UNITS[row.metric]}"
-    mark = "~" if row.projected or found.is_very_uncertain else ""
+    mark = "~" if row.projected else ""
     return " ".join(part for part in (f"{mark}{found.number}", found.spread, unit) if part)
 
 

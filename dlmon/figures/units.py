@@ -45,14 +45,14 @@ def duration(timing: Timing | ComparisonRow) -> str:
 class Banded(NamedTuple):
     """A figure in as many digits as its band has, and half of that band.
 
-    The band is no narrower than one of the last digit: the true figure lies in what is shown. One
-    of half the figure or more is none, and the figure is very uncertain.
+    The band is no narrower than one of the last digit: the true figure lies in what is shown. With
+    a band of half the figure or more, the figure is uncertain.
     """
 
     number: str
     half: str
     unit: str
-    is_very_uncertain: bool = False
+    is_uncertain: bool = False
 
     @property
     def spread(self) -> str:
@@ -61,19 +61,19 @@ class Banded(NamedTuple):
 
     def text(self, is_projected: bool = False) -> str:
         """Write both: `9.02 s ± 0.05`, `5,540 ± 24 samples/s`, `~ 9.0 s`."""
-        mark = "~" if is_projected or self.is_very_uncertain else ""
+        mark = "~" if is_projected else ""
         is_rate = self.unit.endswith("/s")
         ends = (self.spread, self.unit) if is_rate else (self.unit, self.spread)
         return " ".join(part for part in (mark, self.number, *ends) if part)
 
     def noted(self, *notes: str) -> str:
-        """Write both, and behind them in brackets that it is very uncertain, and other notes."""
-        said = "; ".join(filter(None, (VERY_UNCERTAIN * self.is_very_uncertain, *notes)))
+        """Write both, and behind them in brackets that it is uncertain, and other notes."""
+        said = "; ".join(filter(None, (UNCERTAIN * self.is_uncertain, *notes)))
         return f"{self.text()} ({said})" if said else self.text()
 
 
-VERY_UNCERTAIN = "very uncertain"
-"""What a figure is whose band would be half of it or more: ~ before it stands in place of its ±."""
+UNCERTAIN = "uncertain"
+"""What a figure is whose band is half of it or more."""
 
 
 def banded(value: float, half: float | None, text: str, unit: str, most: int = 9) -> Banded:
@@ -94,9 +94,7 @@ def banded(value: float, half: float | None, text: str, unit: str, most: int = 9
         decimals = max(decimals, min(of_band, 3 - math.floor(math.log10(value)), most))
     number, half = f"{value:,.{decimals}f}", max(half, 10**-decimals)
     shown = f"{half:,.{decimals if half < 9.995 else 0}f}"
-    if 2 * half >= value:
-        return Banded(text, "", unit, is_very_uncertain=True)
-    return Banded(number, shown, unit)
+    return Banded(number, shown, unit, is_uncertain=2 * half >= value)
 
 
 def with_band(timing: Timing | ComparisonRow | SamplesPerSecond, unit: str = "") -> Banded:

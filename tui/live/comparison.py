@@ -215,10 +215,9 @@ class EpochHeadline(Lines):
             row = fitting(((units.band(timing), ACCENT), basis, *facts), width, _APART)
             return [row, *(reversed(factors) if chosen else factors)]
         figure = units.with_band(timing)
-        spread = units.VERY_UNCERTAIN if figure.is_very_uncertain else figure.spread
-        is_about = timing.projected or figure.is_very_uncertain
+        spread = f"{figure.spread} {f'({units.UNCERTAIN})' * figure.is_uncertain}".rstrip()
         digits = digits_of(figure.number.replace(",", ""))
-        marks = ("  ", "~ ", "  ") if is_about else ("",) * len(digits)
+        marks = ("  ", "~ ", "  ") if timing.projected else ("",) * len(digits)
         room = width - len(marks[0]) - len(digits[0]) - _APART
         # Each has its own row, so that none moves when another one appears.
         figures = [

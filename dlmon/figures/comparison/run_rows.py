@@ -346,7 +346,7 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
 def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
     """Return names and texts for a row; `result` is that of a run of ours that is over."""
     time = units.with_band(row)
-    uncertain = f" ({units.VERY_UNCERTAIN})" * time.is_very_uncertain
+    uncertain = f" ({units.UNCERTAIN})" * time.is_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
         (

@@ -321,8 +321,8 @@ def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
     if units.usual(timing):
         basis = f"{units.usual(timing)}; {basis}"
-    elif units.with_band(timing).is_very_uncertain:
-        basis = f"{units.VERY_UNCERTAIN}; {basis}"
+    elif units.with_band(timing).is_uncertain:
+        basis = f"{units.UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 
 

@@ -111,8 +111,8 @@ def test_the_time_of_a_batch_is_written_in_its_own_unit():
         (382.43, 382.41, 382.45, False, "382.4 s ± 0.1"),
         (382.4, 378.2, 386.6, False, "382 s ± 4"),
         (12_345.6, 12_345.5, 12_345.7, False, "12,346 s ± 1"),
-        (6.86, 0.0, 13.72, False, "~ 6.86 s"),
-        (6.86, 0.0, 90.0, True, "~ 6.86 s"),
+        (6.86, 0.0, 13.72, False, "6.86 s ± 6.86"),
+        (6.86, 0.0, 90.0, True, "~ 6.86 s ± 83"),
         (6.86, 3.44, 10.28, False, "6.86 s ± 3.42"),
     ],
 )
@@ -131,26 +131,22 @@ def test_a_figure_lies_within_its_own_band_as_both_are_shown(value, half):
         assert len(figure.replace(".", "")) <= 4 or value >= 999
 
 
-@given(st.floats(0.01, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
-def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projected):
-    timing = RunSeconds(value, max(0.0, value - below), value + above, projected)
-    number, _, half = units.band(timing).removeprefix("~ ").replace(",", "").partition(" s ± ")
-    assert not half or float(half) < float(number)
+@given(st.floats(0.01, 1e6), st.floats(0, 1e6))
+def test_a_figure_whose_band_reaches_down_to_zero_is_uncertain(value, above):
     rate = SamplesPerSecond(median=1, mean=value, standard_error=None, jitter=0, band=above)
     text = (
         units.throughput(Throughput(rate, "samples/s")).removesuffix(" samples/s").replace(",", "")
     )
-    mean, _, half = text.removeprefix("~ ").partition(" ± ")
-    assert not half or float(half) < float(mean)
-    assert text.startswith("~") == units.with_band(rate).is_very_uncertain
+    mean, _, half = text.partition(" ± ")
+    assert not half or float(half) < float(mean) or units.with_band(rate).is_uncertain
 
 
 @pytest.mark.parametrize(
     ("mean", "band", "text"),
     [
         (5540.2, 24.6, "5,540 ± 25 samples/s"),
-        (8740.0, 44_057.0, "~ 8,740 samples/s"),
-        (891.0, 446.0, "~ 891 samples/s"),
+        (8740.0, 44_057.0, "8,740 ± 44,057 samples/s"),
+        (891.0, 446.0, "891 ± 446 samples/s"),
         (891.0, 440.0, "891 ± 440 samples/s"),
         (5540.2, 3.02, "5,540 ± 3 samples/s"),
         (5540.2, 0.932, "5,540 ± 1 samples/s"),

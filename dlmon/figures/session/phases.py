@@ -9,7 +9,9 @@ from dlmon.records import SCRIPT_PHASE
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
-_ON_SCREEN = {"opening": "starting", "closing": "finishing"}
+BEFORE_TRAINING, SCRIPT_CODE = "before training", "other script code"
+"""A script's own code before it trains, and between its loops and after them."""
+_ON_SCREEN = {"opening": "starting", "closing": "finishing", SCRIPT_PHASE: SCRIPT_CODE}
 
 
 def phase_text(phase: str | None) -> str:
@@ -20,7 +22,7 @@ def phase_text(phase: str | None) -> str:
 def doing_text(snapshot: Snapshot) -> str:
     """Return what a running session is doing; of a script that has yet to train, just that."""
     if snapshot.phase == SCRIPT_PHASE and snapshot.progress is None:
-        return "no training yet"
+        return BEFORE_TRAINING
     if snapshot.overdue_s is not None:
         return overdue_text(snapshot.overdue_s)
     before = "recording" if snapshot.header.is_machine_recording else "starting"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dlmon.figures import units
 from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session.phases import BEFORE_TRAINING, SCRIPT_CODE
 from dlmon.figures.session.stack_lines import stack_text
 from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause, StepParts
 from dlmon.records.record import record
@@ -31,7 +32,7 @@ PART_NAMES = {
     AccountPart.GARBAGE: "garbage collection",
     AccountPart.GAPS: "between epochs",
     AccountPart.CLOSING: "shutdown",
-    AccountPart.SCRIPT: "outside training",
+    AccountPart.SCRIPT: SCRIPT_CODE,
     AccountPart.UNKNOWN: "other",
 }
 # Where these have no room otherwise.
@@ -42,7 +43,7 @@ BRIEF_NAMES = {
     AccountPart.DATA_WAIT: "data wait",
     AccountPart.GARBAGE: "garbage",
     AccountPart.GAPS: "between",
-    AccountPart.SCRIPT: "outside",
+    AccountPart.SCRIPT: "script",
 }
 STEP_NAMES = {
     "wait_us": "waiting for data",
@@ -91,7 +92,7 @@ class PartRow:
 def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True) -> str:
     """Return what a part is called: of a script all before it trains is its start."""
     if part is AccountPart.STARTUP and is_script:
-        return "start and set-up"
+        return BEFORE_TRAINING
     if part is AccountPart.COMPILING and not compiles:
         return "first batch"
     return PART_NAMES[part]

@@ -181,7 +181,7 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
         # Of PyTorch, they have names that hold for it.
         (
             {"command": ("python", "train.py"), "compiles": False},
-            ["first batches, extra s", "start and set-up, s", "first batch, s"],
+            ["first batches, extra s", "before training, s", "first batch, s"],
         ),
     ],
 )

@@ -113,6 +113,8 @@ class BatchCollector:
         self._epoch: EpochStart | None = None
         # The newest by number: an epoch's sums may arrive from the GPU after the next epoch.
         self._ended_epochs: dict[int, Epoch] = {}
+        # The epoch that ended last, if the script left it and no profiler slowed it.
+        self._left_epoch: int | None = None
         # Marks with metrics that a GPU is still computing, retried on every `take`.
         self._awaited: list[EpochChanged | MetricsRead] = []
         self._steps_due = 0
@@ -302,6 +304,7 @@ class BatchCollector:
         )
         self._records.append(record)
         self._ended_epochs[mark.epoch] = record
+        self._left_epoch = mark.epoch if mark.cut and not self._had_profile else None
         if len(self._ended_epochs) > CHANGEABLE_EPOCHS:
             del self._ended_epochs[min(self._ended_epochs)]
         self._epoch = None
@@ -310,6 +313,9 @@ class BatchCollector:
         record = self._ended_epochs.get(mark.epoch)
         if record is None:
             return
+        is_left = mark.epoch == self._left_epoch
+        if mark.cut:
+            self._left_epoch = None
         validation = mark.validation or record.validation
         added = {
             name: value
@@ -321,7 +327,7 @@ class BatchCollector:
             record,
             end=max(record.end, validation.end) if validation else record.end,
             validation=validation,
-            whole=record.whole and not mark.cut,
+            whole=(record.whole or (mark.is_whole and is_left)) and not mark.cut,
             metrics={**record.metrics, **metrics},
             why={**record.why, **why},
         )

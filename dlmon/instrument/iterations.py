@@ -107,6 +107,11 @@ class LoaderIteration:
         is_over = self.is_exhausted or self.has_all
         return is_over and not self.sizes.lost and self.trained >= self.fetched
 
+    @property
+    def is_left_early(self) -> bool:
+        """Did the script leave it though its loader may have more batches, and lose none?"""
+        return not (self.is_exhausted or self.has_all or self.sizes.lost)
+
     def lose_batch(self) -> None:
         """Note that fetching the next batch raised an error, so it is lost."""
         self.sizes.lost += 1

@@ -84,6 +84,9 @@ class LoopReports:
         self._loop_source: Callable[[], Any] = lambda: None
         self._loops = self._epochs = self._epochs_of_loop = self._epochs_of_source = 0
         self._last: LoaderIteration | None = None
+        # The number of steps after which the script leaves each epoch, if it does.
+        self._own_steps: int | None = None
+        self._are_batches_made = False
         # The epoch to which the next validations belong, its validation so far, and the number of
         # batches of each loader; the same numbers of earlier epochs, each loader's last whole one.
         self._before: LoaderIteration | None = None
@@ -174,10 +177,33 @@ class LoopReports:
             iteration.loss = self.losses.end_epoch()
             iteration.loss.is_told |= LOSS in iteration.metrics
             metrics = {**iteration.loss.metrics, **iteration.metrics}
-            cut = not iteration.is_whole
+            cut = not iteration.is_whole and not self._is_left_as_before(iteration)
             self.reporter.send(EpochEnd(iteration.epoch, end_ns, metrics, cut))
             self._last = self._before = iteration
         self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
+
+    def _is_left_as_before(self, iteration: LoaderIteration) -> bool:
+        """Return whether the script left an epoch after as many steps as the one before it.
+
+        Then the epochs of this loop are that long, and the one before was whole, too.
+        """
+        before, steps = self._last, iteration.trained
+        if not iteration.is_left_early or self._epochs_of_loop == 1 or before is None:
+            return False
+        if steps != self._own_steps:
+            if not before.is_left_early or before.trained != steps:
+                return False
+            self._own_steps = steps
+            self.reporter.send(EpochChanged(before.epoch, is_whole=True))
+            if not (self._expected or iteration.is_one_of_several):
+                self._say_own_length(iteration.loader, steps)
+        return True
+
+    def _say_own_length(self, loader: Loader, steps: int) -> None:
+        fields: dict[str, Any] = {"steps_per_epoch": steps}
+        if loader.samples is not None and not self._are_batches_made:
+            fields["samples_per_epoch"] = loader.limited(steps).samples
+        self.reporter.describe_loop(**fields)
 
     def take_described(self) -> Interruption | None:
         """Return the time in which the network was described, if it was long: it is no batch's."""
@@ -212,11 +238,12 @@ class LoopReports:
             is_same = source is not None and source is self._loop_source()
             self._epochs_of_source = self._epochs_of_source + 1 if is_same else 1
             self._loop_source = iteration.source
-            if loader != self._loop:
+            if loader != self._loop and self._own_steps is None:
                 self.say_that_lengths_differ(
                     loader, "epochs differ in length, as each has a loader of its own"
                 )
             return
+        self._own_steps, self._are_batches_made = None, False
         self._loop, self._epochs_of_loop, self._epochs_of_source = loader, 0, 1
         self._loop_optimizer = self.stepped_by
         self._loop_source = iteration.source
@@ -281,6 +308,9 @@ class LoopReports:
 
     def say_that_batches_are_made(self, reason: str) -> None:
         """Report that steps train on other batches than those of the loader."""
+        if self._are_batches_made:
+            return
+        self._are_batches_made = True
         fields = ("batch_size", *_EPOCH_SIZES)
         nothing: dict[str, Any] = dict.fromkeys(fields)
         self.reporter.describe_loop(dict.fromkeys(fields, reason), **nothing)

@@ -99,6 +99,7 @@ class EpochChanged:
 
     Attributes:
         cut: whether its validation was cut short.
+        is_whole: whether it was not cut: the next epoch is left after as many steps.
         metrics: metrics to add.
         was_awaited: whether they take the place of metrics that a GPU still computed.
     """
@@ -106,6 +107,7 @@ class EpochChanged:
     epoch: int
     validation: Validation | None = None
     cut: bool = False
+    is_whole: bool = False
     metrics: Mapping[str, Any] = field(default_factory=dict)
     was_awaited: bool = False
 

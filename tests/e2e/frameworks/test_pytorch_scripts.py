@@ -158,10 +158,11 @@ def test_loaders_side_by_side_and_loops_that_are_left(run):
 @pytest.mark.parametrize(
     ("loop", "whole"),
     [
-        # Not every batch that came was trained on.
-        ("batched_again 16 12", [False, False, False]),
-        ("batched_again 20 15", [False, False, False]),
+        ("batched_again 16 12", [True, True, True]),
+        ("batched_again 20 15", [True, True, True]),
+        ("left_each_time", [True, True, True, False]),
         ("skipped", [False, True, True]),
+        # Not every batch that came was trained on.
         ("skipped every", [False, False, False]),
         ("left_in_hand", [True, False]),
         ("in_background", [True] * 4),

@@ -6,6 +6,7 @@ from fakes.loops import FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.instrument.queued import ProfiledSteps
 from dlmon.records import Batches
 
 
@@ -709,3 +710,60 @@ def test_batches_whose_gradients_were_added_up_count_though_the_next_one_fails(s
     reported = script.reported()
     assert reported.counts == [(50, 5, 2)]
     assert min(reported.took_ms) > 0
+
+
+def leave(script, loader, optimizer, steps):
+    """Train on the first batches of a loader, and leave it with the next one in hand."""
+    for number, _ in enumerate(loader):
+        if number == steps:
+            break
+        script.took(5)
+        script.step(optimizer)
+
+
+def test_an_epoch_left_after_as_many_steps_as_the_one_before_is_whole_and_so_is_that_one(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    for steps in (4, 4, 4, 3):
+        leave(script, loader, optimizer, steps)
+    reported = script.reported()
+    assert [epoch.steps for epoch in reported.epochs] == [4, 4, 4, 3]
+    assert [epoch.whole for epoch in reported.epochs] == [True, True, True, False]
+    lengths = [(model.steps_per_epoch, model.samples_per_epoch) for model in reported.models]
+    assert lengths == [(10, 100), (4, 40)]
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_an_epoch_that_lost_a_batch_before_the_script_left_it_is_not_whole(script, loses):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    for _ in range(2):
+        batches = iter(loader)
+        if loses:
+            batches.iteration.lose_batch()
+        leave(script, batches, optimizer, 4)
+        del batches
+    assert [epoch.whole for epoch in script.reported().epochs] == [not loses] * 2
+
+
+def test_an_epoch_whose_validation_was_cut_short_is_not_whole_though_the_script_leaves_it(script):
+    optimizer, loader, checks = Optimizer(), script.loader(100, 10), script.loader(40, 10)
+    train(script, loader, optimizer)
+    validate(script, checks)
+    leave(script, loader, optimizer, 4)
+    with script.no_grad():
+        for number, _ in enumerate(checks):
+            script.took(5)
+            if number == 1:
+                break
+    leave(script, loader, optimizer, 4)
+    assert [epoch.whole for epoch in script.reported().epochs] == [True, False, True]
+
+
+def test_an_epoch_that_a_profiler_slowed_is_not_whole_though_the_script_leaves_each(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    for is_profiled in (True, False):
+        for number, _ in enumerate(loader):
+            if number == 4:
+                break
+            script.reporter.send(ProfiledSteps(on=is_profiled))
+            script.step(optimizer)
+    assert [epoch.whole for epoch in script.reported().epochs] == [False, True]

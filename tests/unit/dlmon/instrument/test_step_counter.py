@@ -760,10 +760,11 @@ def test_an_epoch_whose_validation_was_cut_short_is_not_whole_though_the_script_
 
 def test_an_epoch_that_a_profiler_slowed_is_not_whole_though_the_script_leaves_each(script):
     optimizer, loader = Optimizer(), script.loader(100, 10)
-    for is_profiled in (True, False):
-        for number, _ in enumerate(loader):
-            if number == 4:
-                break
-            script.reporter.send(ProfiledSteps(on=is_profiled))
-            script.step(optimizer)
+    for number, _ in enumerate(loader):
+        if number == 4:
+            break
+        script.step(optimizer)
+        if number > 1:
+            script.reporter.send(ProfiledSteps(on=number == 2))
+    leave(script, loader, optimizer, 4)
     assert [epoch.whole for epoch in script.reported().epochs] == [False, True]

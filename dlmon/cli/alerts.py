@@ -1,4 +1,4 @@
-"""`dlmon alerts`: where alerts go, and one of each to see what will come."""
+"""`dlmon alerts`: show where alerts go, and send samples."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ def alerts(test: bool, alert: str | None, as_json: bool) -> int:
     from dlmon.render.alert_test import NO_ADDRESS, print_settings, send_samples
 
     settings = shared.settings_of(None)
-    of_config = settings.alerts
-    chosen = of_config.chosen(shared.read_checked({"alert": alert}, settings).alert)
+    chosen = settings.alerts.chosen(shared.read_checked({"alert": alert}, settings).alert)
     if chosen is None and test:
         raise shared.UserError(f"no address is set: {NO_ADDRESS}")
-    chosen = chosen or of_config
+    chosen = chosen or settings.alerts
     check_settings(chosen)
     if test:
         return DONE if send_samples(chosen, as_json) else FAILED

@@ -1,4 +1,4 @@
-"""What a shell offers to complete a word with; no log is opened for it, only its name."""
+"""The words that a shell offers to complete; no log is read for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dlmon.options.option import Option
 from dlmon.options.run_options import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
 
-# Imported where a shell asks: no other start needs it.
+# Imported in functions below: only completion needs it.
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -24,40 +24,39 @@ if TYPE_CHECKING:
 
 _HARMLESS = r"[\w.+@%-]+( [\w.+@%-]+)*"
 
-COMPLETED_WITHIN_S = 5.0
-"""How long completion waits for Slurm."""
-LAST = "last"
-"""The session, or the sweep, that began last."""
+_SLURM_TIMEOUT_S = 5.0
+_NEWEST = "last"
 
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what can be trained."""
-    # No start but this one needs it.
+    """Offer the workloads."""
+    # Imported here: only completion needs it.
     from workloads.catalog import WORKLOADS
 
-    return _starting_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
+    titles = {workload.name: workload.title for workload in WORKLOADS.values()}
+    return _starting_with(incomplete, titles)
 
 
 def swept_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what can be swept."""
-    every = _starting_with(incomplete, {ALL: "every workload"})
-    return [*workload_names(context, parameter, incomplete), *every]
+    """Offer the workloads, and ALL of them."""
+    all_of_them = _starting_with(incomplete, {ALL: "every workload"})
+    return [*workload_names(context, parameter, incomplete), *all_of_them]
 
 
 def session_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what was recorded where the command line looks for it."""
+    """Offer the sessions in the log directory that the command line names."""
     return _recorded(context, incomplete, LOG_NAME)
 
 
 def sweep_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the sweeps that were started where the command line looks for them."""
+    """Offer the sweeps in the log directory that the command line names."""
     from dlmon.sweep.log import SWEEP_NAME
 
     return _recorded(context, incomplete, SWEEP_NAME)
 
 
 def values_of(option: Option) -> Complete:
-    """Return what offers the values of an option; a path is left to the shell, which knows them."""
+    """Return a function that offers an option's values; paths are left to the shell."""
     if option.name == "host":
         return host_names
 
@@ -70,34 +69,34 @@ def values_of(option: Option) -> Complete:
 
 
 def variations(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the options that can be varied, and after `KEY=` the values that are not listed yet."""
-    name, equals, listed = incomplete.partition("=")
+    """Offer the options that a sweep can vary; after `KEY=`, the values that are not typed yet."""
+    name, equals, typed = incomplete.partition("=")
     if not equals:
         return _starting_with(incomplete, {f"{key}=": OPTIONS[key].hint for key in VARIED})
     if name not in VARIED:
         return []
-    *before, last = listed.split(",")
+    *before, last = typed.split(",")
     start = incomplete.removesuffix(last)
-    words = _hosts() if name == "host" else OPTIONS[name].choices
-    left = [word for word in words if word not in before]
-    return _starting_with(incomplete, [f"{start}{word}" for word in left])
+    values = _hosts() if name == "host" else OPTIONS[name].choices
+    unused = [f"{start}{value}" for value in values if value not in before]
+    return _starting_with(incomplete, unused)
 
 
 def host_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer what ssh is configured for, and the groups of the settings, but nothing twice."""
-    before = context.params.get(parameter.name or "")
-    named = before if isinstance(before, tuple) else (before,)
-    left = {word: help for word, help in _hosts().items() if word not in named}
-    return _starting_with(incomplete, left)
+    """Offer the hosts of ssh's configuration and the groups of the settings, each once."""
+    value = context.params.get(parameter.name or "")
+    typed = value if isinstance(value, tuple) else (value,)
+    unused = {host: help for host, help in _hosts().items() if host not in typed}
+    return _starting_with(incomplete, unused)
 
 
 def job_numbers(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the jobs of this user that run in Slurm; nothing where there is no Slurm."""
+    """Offer this user's running Slurm jobs; nothing if there is no Slurm."""
     from dlmon.slurm.commands import SlurmError
     from dlmon.slurm.queue import JobState, read_queue
 
     try:
-        jobs = read_queue(mine=True, timeout_s=COMPLETED_WITHIN_S)
+        jobs = read_queue(mine=True, timeout_s=_SLURM_TIMEOUT_S)
     except SlurmError:
         return []
     running = {job.id: job.name for job in jobs if job.state is JobState.RUNNING}
@@ -105,7 +104,7 @@ def job_numbers(context: Context, parameter: Parameter, incomplete: str) -> list
 
 
 def slurm_options(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the partitions, after what is typed of the options already."""
+    """Offer Slurm's partitions as the value of -p, after the options that are typed already."""
     from dlmon.slurm.commands import SlurmError
     from dlmon.slurm.queue import partitions
 
@@ -120,7 +119,7 @@ def slurm_options(context: Context, parameter: Parameter, incomplete: str) -> li
 
 
 def _hosts() -> dict[str, str]:
-    """Return the hosts and groups that are known here, each group with its hosts."""
+    """Return the known hosts, and the groups of the settings with their hosts as the help."""
     from dlmon.remote.host_names import GROUP_MARK, configured_hosts
 
     hosts = {host: "" for host in configured_hosts() if re.fullmatch(_HARMLESS, host)}
@@ -129,7 +128,7 @@ def _hosts() -> dict[str, str]:
 
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:
-    """Offer the names and folders of what holds such a file in the log directory, newest first."""
+    """Offer the names and ids of the logs of this file name, newest first."""
     if os.sep in incomplete or incomplete.startswith("~"):
         return _path(incomplete, "file")
     logs = [
@@ -141,10 +140,10 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
         return []
     newest_first = sorted(logs, reverse=True)
     names = {name: None for log in newest_first if (name := read_label(log).name)}
-    # A shell may take other characters for its own, and run what a foreign name says.
-    typed_as_they_are = [name for name in names if re.fullmatch(_HARMLESS, name)]
+    # A shell might interpret other characters, and so run commands that a name contains.
+    harmless = [name for name in names if re.fullmatch(_HARMLESS, name)]
     ids = [log.parent.name for log in newest_first]
-    return _starting_with(incomplete, [LAST, *typed_as_they_are, *ids])
+    return _starting_with(incomplete, [_NEWEST, *harmless, *ids])
 
 
 def _settings() -> Settings:

@@ -1,4 +1,4 @@
-"""What several commands take, as click reads it."""
+"""The click options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds options of `run`, each the text that was typed, or None.
+    """Return a decorator that adds options of `run` to a command.
 
-    The command then reads and refuses these texts as the form does.
+    The command gets each option's text as typed, or None, and reads it as the form does.
     """
 
     def decorate(command: _Command) -> _Command:
@@ -51,8 +51,8 @@ def _as_click(option: Option) -> Callable[[_Command], _Command]:
     )
 
 
-class Place(click.Path):
-    """A path that has a name: an empty one would be the working directory."""
+class NamedPath(click.Path):
+    """A path that must not be empty, which would mean the working directory."""
 
     def __init__(self, is_folder: bool) -> None:
         super().__init__(file_okay=not is_folder, allow_dash=not is_folder, path_type=Path)
@@ -60,12 +60,12 @@ class Place(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not str(value).strip():
             raise UnreadableOption(f"{param.opts[0] if param is not None else 'it'} needs a value")
-        # What writes there says what is wrong with the place.
+        # The code that writes there reports what is wrong with the path.
         return Path(value)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # no class of click 8.1 takes one
-    """A length of time, such as 90s or 2h, in seconds."""
+    """A duration such as 90s or 2h, in seconds."""
 
     name = "time"
 
@@ -76,7 +76,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # no class of click 
 
 
 log_dir_option = click.option(
-    "--log-dir", metavar="DIR", type=Place(is_folder=True), help=OPTIONS["log_dir"].help
+    "--log-dir", metavar="DIR", type=NamedPath(is_folder=True), help=OPTIONS["log_dir"].help
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
@@ -98,7 +98,7 @@ slurm_option = click.option(
 
 
 def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--no-alerts`, which stands for `--alert off`."""
+    """Add `--no-alerts`, which means `--alert off`."""
 
     @wraps(command)
     def run(no_alerts: bool, **arguments: Any) -> Any:
@@ -106,14 +106,14 @@ def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
             raise UserError("--alert and --no-alerts contradict each other: leave out one")
         return command(**{**arguments, **({"alert": OFF} if no_alerts else {})})
 
-    words = "Send no alerts, whatever config.toml says."
-    return click.option("--no-alerts", is_flag=True, help=words)(run)
+    help = "Send no alerts, whatever config.toml says."
+    return click.option("--no-alerts", is_flag=True, help=help)(run)
 
 
 def _checked_host(
     context: click.Context, parameter: click.Parameter, text: str | None
 ) -> str | None:
-    """Return the host that is named, where it can be one."""
+    """Return the host if its name is valid, else refuse it."""
     if text is None:
         return None
     from dlmon.remote.host_names import check_host
@@ -122,7 +122,7 @@ def _checked_host(
 
 
 def host_option_of(help: str, required: bool = False) -> Callable[[_Command], _Command]:
-    """Return the option that names another machine."""
+    """Return the option that names another host."""
     return click.option(
         "--host",
         metavar="HOST",
@@ -141,7 +141,7 @@ host_option = host_option_of(
 def _checked_hosts(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the hosts that are named, one by one or as groups of the settings."""
+    """Return the named hosts, with the hosts of the named groups of the settings."""
     if not words:
         return ()
     from dlmon.remote.host_names import hosts_from

@@ -1,4 +1,4 @@
-"""The commands of dlmon, and how their arguments are read."""
+"""The command line of dlmon: find the command, and read its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dlmon.records.sanitize import SHOWN_LENGTH, clean
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
 
-# The modules beside this one that the commands are in; each is imported when it is named.
+# The module in this package, and the function, of each command; imported when it is named.
 COMMANDS = {
     "run": "run.run",
     "exec": "exec.exec_script",
@@ -39,8 +39,7 @@ COMMANDS = {
     "completion": "completion.completion",
 }
 
-
-# What is missing, and what helps more than its name.
+# Messages for missing arguments, by their metavar.
 _MISSING = {
     "WORKLOAD": "say which workload; dlmon list shows them",
     "SESSION": "say which session: last, or an id or a name that dlmon sessions lists",
@@ -48,36 +47,35 @@ _MISSING = {
     "NEW": "say which session to compare it with: dlmon compare BASE NEW",
     "HOST": "say from which machine: --host HOST, as ssh knows it",
 }
-_LONGEST = 400
+_MAX_LENGTH = 400
 
 
 def sentence_of(error: click.UsageError) -> str:
-    """Return what click says is wrong with the arguments, as one sentence."""
+    """Return click's message about wrong arguments as one sentence."""
     if isinstance(error, click.MissingParameter) and error.param is not None:
-        says = _MISSING.get(error.param.metavar or "")
-        if says is not None:
-            return says
+        sentence = _MISSING.get(error.param.metavar or "")
+        if sentence is not None:
+            return sentence
     message = error.format_message()
     if isinstance(error, click.NoSuchOption) and error.possibilities:
-        meant = ", ".join(error.possibilities)
-        message = f"{error.message.rstrip('.')}, did you mean {meant}?"
-    words = message.split()
-    said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
-    see = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"
-    return f"{said[:1].lower()}{said[1:].rstrip('.')}{see}"
+        options = ", ".join(error.possibilities)
+        message = f"{error.message.rstrip('.')}, did you mean {options}?"
+    words = [clean(word, SHOWN_LENGTH) for word in message.split()]
+    message = clean(" ".join(words), _MAX_LENGTH)
+    see_help = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}{see_help}"
 
 
 class _Commands(click.Group):
-    """Imports a command once it is named, so that no other start pays for it."""
+    """The commands, each imported only when it is named, to keep every start short."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
-        if place is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = place.partition(".")
+        module, name = COMMANDS[cmd_name].split(".")
         command = getattr(import_module(f"dlmon.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
@@ -113,7 +111,7 @@ class _Commands(click.Group):
 @click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
 @click.pass_context
 def command_line(context: click.Context, ascii: bool | None) -> int | None:
-    """Open the terminal UI, where no command is named."""
+    """Open the terminal UI if no command is named."""
     command = context.invoked_subcommand
     if command is not None:
         if ascii is not None:
@@ -123,13 +121,13 @@ def command_line(context: click.Context, ascii: bool | None) -> int | None:
 
 
 def run_command(arguments: list[str], show: ShowScreen | None = None) -> int | None:
-    """Run a command, and return its exit code; None stands for 0. `show` opens a screen.
+    """Run a command, and return its exit code; None means 0. `show` opens a screen.
 
     Raises:
         UserError: the arguments are wrong.
     """
     try:
-        # Not `command_line.main`: it would take a reader that leaves for a failure.
+        # Not `command_line.main`, which reports a closed pipe as a failure.
         with command_line.make_context("dlmon", arguments, obj=show) as context:
             exit_code: int | None = command_line.invoke(context)
             return exit_code

@@ -1,4 +1,4 @@
-"""`dlmon compare`: two sides of recorded runs beside each other."""
+"""`dlmon compare`: compare two sides of recorded runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.numbers import decimal_number
 from dlmon.records.sanitize import quoted
 
-NO_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
+_NOT_A_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
 
 
 def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Return the share (0 to 1) that a percentage names."""
+    """Return a percentage as a share (0 to 1)."""
     if text is None:
         return None
     try:
         percentage = decimal_number(text.strip().removesuffix("%").rstrip())
     except ValueError:
-        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}") from None
+        raise shared.UserError(f"{_NOT_A_PERCENTAGE}, not {quoted(text)}") from None
     if not 0 <= percentage <= 99:
-        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}")
+        raise shared.UserError(f"{_NOT_A_PERCENTAGE}, not {quoted(text)}")
     return percentage / 100
 
 
@@ -90,13 +90,13 @@ def compare(
 def _sides(
     base: str, new: str, host: str | None, log_dir: Path | None
 ) -> tuple[list[Path], list[Path]]:
-    """Return the logs of both sides; those of another machine are copied first."""
+    """Return the logs of both sides; copy those of another host first."""
     from dlmon.log.directory import NoSuchLog
 
     if host is None:
         return shared.logs_of([base], log_dir), shared.logs_of([new], log_dir)
     try:
-        here = shared.logs_of([base], None)
+        base_logs = shared.logs_of([base], None)
     except NoSuchLog:
-        here = shared.copies_of(host, base, log_dir)
-    return here, shared.copies_of(host, new, log_dir)
+        base_logs = shared.copies_of(host, base, log_dir)
+    return base_logs, shared.copies_of(host, new, log_dir)

@@ -1,4 +1,4 @@
-"""`dlmon completion`: the script that lets a shell complete words, and the answers to it.
+"""`dlmon completion`: print the completion script of a shell, and answer its requests.
 
 The script runs `dlmon` with `COMPLETE_VARIABLE` and the words so far in its environment.
 """
@@ -22,10 +22,10 @@ from click.shell_completion import (
 from dlmon.cli.shared import COMPLETE_VARIABLE
 
 _PROGRAM = "dlmon"
-# After KEY= a value follows, and no blank.
+# Add no space after KEY=, because its value follows.
 _NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n"
 _WORDS_OF_BASH = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
-# bash parts its words for itself, as no other shell does: the line tells what they are.
+# Only bash splits words at COMP_WORDBREAKS; the whole line shows the words as typed.
 _LINE_OF_BASH = 'COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS"'
 _OFFER_IN_ZSH = "_describe -V unsorted completions_with_descriptions -U"
 _NO_BLANK_IN_ZSH = f"""local -a no_blank
@@ -34,23 +34,23 @@ _NO_BLANK_IN_ZSH = f"""local -a no_blank
 
 
 class _WholeWords(ShellComplete):
-    """Offers `--option=value` as one word, as the shell sees it."""
+    """Offers `--option=value` as one word, as the shell does."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        found = super().get_completions(args, incomplete)
+        items = super().get_completions(args, incomplete)
         option, equals, _ = incomplete.partition("=")
         if not (equals and option.startswith("--")):
-            return found
+            return items
         return [
             CompletionItem(f"{option}={item.value}", item.type, item.help)
             if item.type == "plain"
             else item
-            for item in found
+            for item in items
         ]
 
 
 class _Bash(_WholeWords, BashComplete):
-    """Answers with the part of a word that bash asks for: what follows the last of its breaks."""
+    """Answers with the part of a word after its last break, which is all that bash replaces."""
 
     source_template = (
         BashComplete.source_template.replace(
@@ -59,23 +59,23 @@ class _Bash(_WholeWords, BashComplete):
         .replace("read type", "read -r type", 1)
         .replace(_WORDS_OF_BASH, _LINE_OF_BASH, 1)
     )
-    _begun = 0
+    _replaced_from = 0
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)[1:]
         incomplete = "" if line.endswith(" ") and not line.endswith("\\ ") else words.pop()
         breaks = os.environ.get("COMP_WORDBREAKS", "=:@")
-        # It parts a word behind = and :, but before an @.
-        parts = [incomplete.rfind(mark) + (mark != "@") for mark in "=:@" if mark in breaks]
-        self._begun = max(0, *parts)
+        # bash breaks a word after = and :, but before @.
+        starts = [incomplete.rfind(mark) + (mark != "@") for mark in "=:@" if mark in breaks]
+        self._replaced_from = max(0, *starts)
         return words, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
         if item.type != "plain":
             return f"{item.type},{item.value}"
-        # A name may have blanks, and bash puts the words as they come.
-        word = item.value[self._begun :].replace(" ", "\\ ")
+        # A name may have spaces, which bash does not escape.
+        word = item.value[self._replaced_from :].replace(" ", "\\ ")
         return f"{item.type},{word}"
 
 
@@ -84,7 +84,7 @@ class _Zsh(_WholeWords, ZshComplete):
 
 
 class _Fish(_WholeWords, FishComplete):
-    # A value, or what is said of it, may have commas too.
+    # A value or its help may have commas too.
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'
     )
@@ -109,12 +109,12 @@ fish:
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script of a shell."""
+    """Print the completion script of a shell."""
     print(_shell(shell, context.find_root().command).source())
 
 
 def complete(command: click.Command, instruction: str) -> str:
-    """Answer what a script asks, as `bash_complete`; with nothing where something is wrong."""
+    """Answer a script's request, such as `bash_complete`; with nothing if an error occurs."""
     shell = instruction.partition("_")[0]
     with contextlib.suppress(Exception), contextlib.redirect_stderr(StringIO()):
         return _shell(shell, command).complete()

@@ -1,4 +1,4 @@
-"""`dlmon doctor`: what this machine offers and what is missing."""
+"""`dlmon doctor`: examine this machine, or another host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def doctor(
     if host is not None:
         if calibrate:
             raise UserError(f"--calibrate measures this machine: run it on {host} itself")
-        findings = _findings_of(host, quick, on_host(log_dir))
+        findings = _findings_on_host(host, quick, on_host(log_dir))
     else:
         findings = _findings_here(calibrate, quick, log_dir)
     if as_json:
@@ -65,13 +65,13 @@ def _findings_here(calibrate: bool, quick: bool, log_dir: Path | None) -> Sequen
         raise UserError(str(error), FAILED) from None
 
 
-def _findings_of(host: str, quick: bool, log_dir: str | None) -> Sequence[Finding]:
-    """Return what another machine finds; what is no finding is left out."""
+def _findings_on_host(host: str, quick: bool, log_dir: str | None) -> Sequence[Finding]:
+    """Return the findings of another host; skip answers that are not findings."""
     from dlmon.doctor.finding import finding_of
     from dlmon.remote.host_requests import examine_remote
 
-    found = map(finding_of, result_of(examine_remote(host, quick, log_dir)))
-    return [finding for finding in found if finding is not None]
+    answers = result_of(examine_remote(host, quick, log_dir))
+    return [finding for finding in map(finding_of, answers) if finding is not None]
 
 
 def _report(text: str) -> None:
@@ -79,7 +79,7 @@ def _report(text: str) -> None:
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
-    """Print what was found, each with its next step."""
+    """Print the findings, each with its next step."""
     from rich.text import Text
 
     from dlmon.render.console import table_console

@@ -1,4 +1,4 @@
-"""`dlmon exec`: run a script of your own and watch it."""
+"""`dlmon exec`: run a script of the user's own, and watch it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HOST = replace(
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
     "it continues when you close dlmon.",
 )
-_OF_A_SCRIPT = ("interval", "pcie", "price", "host", "detach", "name", "alert", "log_dir")
-# No training has as many epochs, steps, or samples in one of them.
-MOST_EXPECTED = 10**12
+_OPTION_NAMES = ("interval", "pcie", "price", "host", "detach", "name", "alert", "log_dir")
+# More than the epochs, the steps, or the samples per step of any training.
+_MAX_EXPECTED = 10**12
 _NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
 
 
 class _Exec(click.Command):
-    """A command whose wrong arguments have the exit code of a script that was not started."""
+    """A command that exits with `NOT_STARTED` if its arguments are wrong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with not_started():
@@ -39,7 +39,7 @@ class _Exec(click.Command):
 
 
 class _RangeInWords(click.Option):
-    """An option whose help says in words from where to where its values go."""
+    """An option whose help states its range in words, so that click need not add it."""
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         extra = super().get_help_extra(ctx)
@@ -47,21 +47,21 @@ class _RangeInWords(click.Option):
         return extra
 
 
-def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
-    """Return an option that takes a whole number from 1 on."""
-    kind = click.IntRange(1, MOST_EXPECTED)
-    return click.option(flag, name, metavar="N", cls=_RangeInWords, type=kind, help=words)
+def _number(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
+    """Return an option that takes a whole number of at least 1."""
+    kind = click.IntRange(1, _MAX_EXPECTED)
+    return click.option(flag, name, metavar="N", cls=_RangeInWords, type=kind, help=help)
 
 
 @click.command(
     cls=_Exec,
     name="exec",
     short_help="Run a script of your own and watch it.",
-    # What follows the command's first word is its own, with or without the --.
+    # Options after the command's first word are its own, with or without the --.
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click_options.options_of(_HOST if name == "host" else OPTIONS[name] for name in _OF_A_SCRIPT)
+@click_options.options_of(_HOST if name == "host" else OPTIONS[name] for name in _OPTION_NAMES)
 @click_options.no_alerts_option
 @click_options.slurm_option
 @click.option(
@@ -128,21 +128,21 @@ def exec_script(
             raise shared.UserError(_NO_COMMAND)
         settings = shared.settings_of(ascii)
         options = shared.read_checked(texts, settings)
-        once = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
-        if repeat > 1 and once:
+        contradicting = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
+        if repeat > 1 and contradicting:
             raise shared.UserError(
-                f"--repeat waits for each run on this machine: leave out {once[0]}"
+                f"--repeat waits for each run on this machine: leave out {contradicting[0]}"
             )
         from dlmon.options.jobs import make_script_job
 
-        kept_in = shared.recorded_in(options, settings)
+        log_dir = shared.recorded_in(options, settings)
         expected = {
             "expected_epochs": expected_epochs,
             "expected_steps": expected_steps,
             "samples_per_step": samples_per_step,
             "count_flops": count_flops or None,
         }
-        job = make_script_job(command, directory, kept_in, options, expected, settings.alerts)
+        job = make_script_job(command, directory, log_dir, options, expected, settings.alerts)
     view = View(settings, options.log_dir, plain or repeat > 1, as_json)
     if slurm is not None:
         with not_started():
@@ -151,14 +151,14 @@ def exec_script(
             return start_in_slurm(job, view, slurm, options.host)
     code = None
     for number in range(1, repeat + 1):
-        says = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"
-        if says:
-            apart = "\n" if number > 1 else ""
-            print(f"{apart}{says}", file=sys.stderr, flush=True)
+        title = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"
+        if title:
+            blank_line = "\n" if number > 1 else ""
+            print(f"{blank_line}{title}", file=sys.stderr, flush=True)
         code = start_session(job, view, options.host)
         if code:
-            if says and number < repeat:
-                ended = f"{says} ended with exit code {code}; the others are not started"
-                print(ended, file=sys.stderr)
+            if title and number < repeat:
+                text = f"{title} ended with exit code {code}; the others are not started"
+                print(text, file=sys.stderr)
             break
     return code

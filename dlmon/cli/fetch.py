@@ -1,4 +1,4 @@
-"""`dlmon fetch`: sessions of another machine, copied to this one."""
+"""`dlmon fetch`: copy sessions of another host to this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dlmon.system.private_files import make_new_private_folder, make_private_fol
 @click.option(
     "--from-dir",
     metavar="DIR",
-    type=click_options.Place(is_folder=True),
+    type=click_options.NamedPath(is_folder=True),
     help="Where sessions are kept on that machine. [default: the usual place]",
 )
 @click.option(
@@ -37,32 +37,34 @@ def fetch(
     """
     directory = shared.chosen_log_directory(log_dir)
     for copy in shared.copies_of(host, session, from_dir, traces):
-        kept = directory / _keep(copy.parent, directory)
-        print(f"{kept.name} of {host} is here")
-        found = sorted(path for path in kept.iterdir() if is_trace(path.name)) if traces else []
-        for path in found:
+        folder = _import_session(copy.parent, directory)
+        print(f"{folder.name} of {host} is here")
+        if not traces:
+            continue
+        trace_paths = sorted(path for path in folder.iterdir() if is_trace(path.name))
+        for path in trace_paths:
             print(f"  {shown_path(path)} opens in ui.perfetto.dev")
-        if traces and not found:
+        if not trace_paths:
             print("  it has no trace of a profile")
 
 
-def _keep(copied: Path, directory: Path) -> str:
-    """Put the copy of a session among those that were recorded here; return its id."""
+def _import_session(copied: Path, directory: Path) -> Path:
+    """Copy a session's folder into the log directory; return the new folder."""
     make_private_folder(directory)
-    # What begins with a dot is being written, or never was to its end.
+    # A file whose name begins with a dot is not complete.
     files = [path for path in copied.iterdir() if not path.name.startswith(".")]
-    being_made = directory / f".{copied.name}"
-    shutil.rmtree(being_made, ignore_errors=True)
-    make_new_private_folder(being_made)
+    unfinished = directory / f".{copied.name}"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    make_new_private_folder(unfinished)
     try:
         for path in files:
-            shutil.copy2(path, being_made)
-        kept = directory / copied.name
-        if kept.exists():
-            for path in being_made.iterdir():
-                path.replace(kept / path.name)
+            shutil.copy2(path, unfinished)
+        folder = directory / copied.name
+        if folder.exists():
+            for path in unfinished.iterdir():
+                path.replace(folder / path.name)
         else:
-            being_made.rename(kept)
+            unfinished.rename(folder)
     finally:
-        shutil.rmtree(being_made, ignore_errors=True)
-    return copied.name
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder

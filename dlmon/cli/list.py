@@ -1,4 +1,4 @@
-"""`dlmon list`: the workloads."""
+"""`dlmon list`: list the workloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.catalog import WORKLOADS, Workload
 def list_workloads(as_json: bool) -> None:
     """List the workloads."""
     if as_json:
-        print(json.dumps([_workload_json(each) for each in WORKLOADS.values()], indent=2))
+        print(json.dumps([_workload_json(workload) for workload in WORKLOADS.values()], indent=2))
         return
     from dlmon.figures.session.session_list import describe_workloads
     from dlmon.render.console import table_console

@@ -1,8 +1,4 @@
-"""The command line of dlmon.
-
-Whatever a user can do wrong ends in one sentence on stderr and an exit code of
-`dlmon.exit_codes`.
-"""
+"""Run the command line: every user error is one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -20,31 +16,29 @@ from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRO
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
 
-# A word of a command line can have 128 kB, all of them 2 MB.
-_LONGEST_ERROR = 2_000
+# An error may quote the command line, of which one word can have 128 kB.
+_MAX_ERROR_LENGTH = 2_000
 
-_PLAIN = "plain characters"
-"""What Python calls by this name where an encoding lacks a character."""
+_ERROR_HANDLER = "plain characters"
 
-# Why stdout may take nothing; logs and other files of ours report that themselves.
-_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+# Errors of writing to stdout; our own files report theirs themselves.
+_STDOUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main(show: ShowScreen) -> None:
-    """Run the command line and leave with its exit code; `show` opens a screen."""
+    """Run the command line and exit with its code; `show` opens a screen."""
     _open_closed_streams()
-    codecs.register_error(_PLAIN, _in_plain_characters)
+    codecs.register_error(_ERROR_HANDLER, _in_plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that can't show a character shows another; that is no error.
-            stream.reconfigure(errors=_PLAIN)
+            stream.reconfigure(errors=_ERROR_HANDLER)
     instruction = os.environ.get(COMPLETE_VARIABLE)
     exit_code = _run(sys.argv[1:], show) if instruction is None else _complete(instruction)
-    sys.exit(_written_out(exit_code))
+    sys.exit(_flush_stdout(exit_code))
 
 
 def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
-    """Stand in for what an encoding lacks, cell for cell."""
+    """Replace characters that an encoding lacks, each by one of the same width."""
     assert isinstance(error, UnicodeEncodeError)
     from dlmon.render.ascii import plain
 
@@ -60,10 +54,9 @@ def _complete(instruction: str) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Stand in for standard streams that are closed, so that no file of ours takes their place.
+    """Open standard streams that are closed, so that no other file gets their descriptors.
 
-    What is written to stdout fails, as it does in other programs; where stderr is closed,
-    nobody wants to know.
+    Writes to stdout then fail, as in other programs; writes to stderr are discarded.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - for as long as we run
@@ -74,18 +67,18 @@ def _open_closed_streams() -> None:
 
 
 def _run(arguments: list[str], show: ShowScreen | None = None) -> int:
-    """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    at_start = signal.getsignal(signal.SIGINT)
+    """Run one command and return its exit code; print an error as one sentence on stderr."""
+    handler = signal.getsignal(signal.SIGINT)
     try:
-        if at_start is not signal.SIG_IGN:
-            # Until now it left at once; a command may have something to clean up.
+        if handler is not signal.SIG_IGN:
+            # Raise KeyboardInterrupt, because a command may have something to clean up.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if arguments:
             from dlmon.cli.command_line import run_command
 
             exit_code = run_command(arguments, show)
         else:
-            # To read no arguments needs no parser, which takes a while to import.
+            # Without arguments, don't import the parser, which takes a while.
             assert show is not None
             exit_code = open_terminal_ui(show, ascii=None)
     except KeyboardInterrupt:
@@ -94,46 +87,46 @@ def _run(arguments: list[str], show: ShowScreen | None = None) -> int:
         _silence(sys.stdout)
         return READER_LEFT
     except OSError as error:
-        if error.filename is None and error.errno in _NOT_WRITTEN:
-            _silence(sys.stdout)
-            return _print_error(f"standard output can't be written: {_reason(error)}", FAILED)
+        if error.filename is None and error.errno in _STDOUT_ERRORS:
+            return _report_stdout_error(error)
         return _print_error(str(error), FAILED)
     except user_errors() as error:
         return _print_error(str(error), getattr(error, "exit_code", WRONG_ARGUMENTS))
     finally:
-        signal.signal(signal.SIGINT, at_start)
+        signal.signal(signal.SIGINT, handler)
     return DONE if exit_code is None else exit_code
 
 
-def _written_out(exit_code: int) -> int:
-    """Write out what stdout still holds; return an exit code, another one where that fails."""
+def _flush_stdout(exit_code: int) -> int:
+    """Flush stdout; return the exit code, or another one if that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _silence(sys.stdout)
         return READER_LEFT
     except OSError as error:
-        _silence(sys.stdout)
-        return _print_error(f"standard output can't be written: {_reason(error)}", FAILED)
+        return _report_stdout_error(error)
     return exit_code
+
+
+def _report_stdout_error(error: OSError) -> int:
+    _silence(sys.stdout)
+    reason = (error.strerror or str(error)).lower()
+    return _print_error(f"standard output can't be written: {reason}", FAILED)
 
 
 def _print_error(sentence: str, exit_code: int) -> int:
     from dlmon.records.sanitize import clean
 
     try:
-        print(f"dlmon: {clean(sentence, _LONGEST_ERROR)}", file=sys.stderr, flush=True)
+        print(f"dlmon: {clean(sentence, _MAX_ERROR_LENGTH)}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
     return exit_code
 
 
 def _silence(stream: TextIO) -> None:
-    """Point a stream that can't be written at nothing, for the interpreter will flush it again."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, stream.fileno())
-    os.close(nothing)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    """Redirect a broken stream to /dev/null, because the interpreter flushes it again at exit."""
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, stream.fileno())
+    os.close(null_fd)

@@ -1,4 +1,4 @@
-"""`dlmon prune`: remove what was recorded long ago."""
+"""`dlmon prune`: remove old sessions and sweeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import clean
 
-# Help and completion import nothing that reads logs.
+# Help and completion must not import what reads logs.
 if TYPE_CHECKING:
     from dlmon.figures.session.session_list import Recorded
 
@@ -49,24 +49,26 @@ def prune(
         raise shared.UserError(f"{fault}: --keep 100, or --older-than 90d")
     before = None if older_than is None else time.time() - older_than
     directory = shared.chosen_log_directory(log_dir)
-    going = _found(directory, keep, before, named)
-    if not going:
-        kept = len(_found(directory, keep, before, named=True))
-        named_too = f"; --named removes {units.counted(kept, 'recording')} with a name"
-        print(f"there is nothing to remove{named_too if kept else ''}")
+    recordings = _removable(directory, keep, before, named)
+    if not recordings:
+        named_count = len(_removable(directory, keep, before, named=True))
+        hint = f"; --named removes {units.counted(named_count, 'recording')} with a name"
+        print(f"there is nothing to remove{hint if named_count else ''}")
         return DONE
-    sizes = [size_bytes(each.path) for each in going]
-    for each, size in zip(going, sizes, strict=True):
-        print(_row(each, size))
+    sized = [(recording, size_bytes(recording.path)) for recording in recordings]
+    for recording, size in sized:
+        print(_row(recording, size))
     sys.stdout.flush()
-    if not yes and not _confirmed(f"remove {_counted(going, sum(sizes))}"):
+    if not yes and not _confirmed(f"remove {_count_text(sized)}"):
         print("nothing was removed")
         return DONE
-    return _remove(going, sizes)
+    return _remove(sized)
 
 
-def _found(directory: Path, keep: int | None, before: float | None, named: bool) -> list[Recorded]:
-    """Return what a rule removes of a directory."""
+def _removable(
+    directory: Path, keep: int | None, before: float | None, named: bool
+) -> list[Recorded]:
+    """Return the sessions and sweeps of a directory that the options select."""
     from dlmon.log.directory import list_sessions
     from dlmon.log.prune import is_link
     from dlmon.sweep.log import list_sweeps, removable
@@ -76,43 +78,43 @@ def _found(directory: Path, keep: int | None, before: float | None, named: bool)
     return removable(sessions, sweeps, keep=keep, before=before, named=named)
 
 
-def _row(entry: Recorded, size: int) -> str:
+def _row(recording: Recorded, size: int) -> str:
     from dlmon.figures import units
     from dlmon.figures.session.session_list import called, workload_of
 
-    when = units.day_and_time(entry.header.wall)
-    name = called(id_of(entry.path), entry.label)
-    return clean(f"{name}  {when}  {workload_of(entry)}  {entry.status}  {units.size(size)}")
+    when = units.day_and_time(recording.header.wall)
+    name = called(id_of(recording.path), recording.label)
+    status, workload = recording.status, workload_of(recording)
+    return clean(f"{name}  {when}  {workload}  {status}  {units.size(size)}")
 
 
-def _confirmed(deed: str) -> bool:
+def _confirmed(action: str) -> bool:
     if not shared.in_terminal():
-        raise shared.UserError(f"there is no terminal to ask in: say --yes to {deed}")
-    return click.confirm(f"{deed[0].upper()}{deed[1:]}?")
+        raise shared.UserError(f"there is no terminal to ask in: say --yes to {action}")
+    return click.confirm(f"{action[0].upper()}{action[1:]}?")
 
 
-def _remove(going: Sequence[Recorded], sizes: Sequence[int]) -> int:
-    """Remove what was shown, and report what could not be."""
+def _remove(sized: Sequence[tuple[Recorded, int]]) -> int:
+    """Remove the recordings, and report those that can't be removed."""
     from dlmon.log.prune import remove
 
-    gone = []
-    for each, size in zip(going, sizes, strict=True):
+    removed = []
+    for recording, size in sized:
         try:
-            remove(each.path)
+            remove(recording.path)
         except LogError as error:
             print(f"dlmon: {clean(str(error))}", file=sys.stderr)
         else:
-            gone.append((each, size))
-    removed = [each for each, _ in gone]
-    print(f"removed {_counted(removed, sum(size for _, size in gone))}")
-    return DONE if len(gone) == len(going) else FAILED
+            removed.append((recording, size))
+    print(f"removed {_count_text(removed)}")
+    return DONE if len(removed) == len(sized) else FAILED
 
 
-def _counted(recordings: Sequence[Recorded], size: int) -> str:
-    """Say how many sessions and sweeps these are, and how large: 3 sessions and 1 sweep, 5 MB."""
+def _count_text(sized: Sequence[tuple[Recorded, int]]) -> str:
+    """Return how many recordings there are and their size: 3 sessions and 1 sweep, 5 MB."""
     from dlmon.figures import units
 
-    sweeps = sum(each.path.name == "sweep.jsonl" for each in recordings)
-    numbers = {"session": len(recordings) - sweeps, "sweep": sweeps}
+    sweeps = sum(recording.path.name == "sweep.jsonl" for recording, _ in sized)
+    numbers = {"session": len(sized) - sweeps, "sweep": sweeps}
     parts = [units.counted(number, noun) for noun, number in numbers.items() if number]
-    return f"{' and '.join(parts) or 'nothing'}, {units.size(size)}"
+    return f"{' and '.join(parts) or 'nothing'}, {units.size(sum(size for _, size in sized))}"

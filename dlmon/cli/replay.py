@@ -1,4 +1,4 @@
-"""`dlmon replay`: the live screen of a recorded session, played; or several machines together."""
+"""`dlmon replay`: play a recorded session, or the recordings of several hosts together."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def replay(
     settings = shared.settings_of(ascii)
     names: tuple[str, ...] = ()
     if hosts:
-        found = [(path, host) for host in hosts for path in shared.logs_of(sessions, log_dir, host)]
-        logs, names = tuple(path for path, _ in found), tuple(host for _, host in found)
+        logs_by_host = {host: shared.logs_of(sessions, log_dir, host) for host in hosts}
+        logs = tuple(log for host in hosts for log in logs_by_host[host])
+        names = tuple(host for host in hosts for _ in logs_by_host[host])
     else:
         logs = tuple(shared.logs_of(sessions, log_dir))
         is_word = len(sessions) == 1 and "," not in sessions[0]
         if is_word and len(logs) > 1 and not all(map(_is_machine, logs)):
-            # It says which runs the word means: they are not played together.
+            # Runs are not played together: this reports which ones the word means.
             logs = (shared.log_of(sessions[0], log_dir),)
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")

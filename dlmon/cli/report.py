@@ -54,7 +54,7 @@ Other people's processes, user names, home folders, the host's name and command 
     "--output",
     "path",
     metavar="FILE",
-    type=click_options.Place(is_folder=False),
+    type=click_options.NamedPath(is_folder=False),
     help="Where to write it, in place of stdout.",
 )
 @click.option(
@@ -66,7 +66,7 @@ Other people's processes, user names, home folders, the host's name and command 
 @click.option(
     "--charts",
     metavar="DIR",
-    type=click_options.Place(is_folder=True),
+    type=click_options.NamedPath(is_folder=True),
     help="Write the charts as pictures into this folder too.",
 )
 @click.option(
@@ -109,7 +109,7 @@ def report(
     host: str | None,
     log_dir: Path | None,
 ) -> None:
-    """Report what was recorded."""
+    """Report sessions and sweeps."""
     from dlmon.render.files import refuse_unwritable, write_file
 
     if (base is None) != (new is None):
@@ -140,15 +140,17 @@ def report(
         of_base, (of_new, sweeps_of_new) = logs, _logs_of([new], host, log_dir)
         if sweeps or sweeps_of_new:
             raise shared.UserError("--base and --new take sessions, and no sweep")
-        both = [path for path in of_new if path in of_base]
-        if both:
-            raise shared.UserError(f"{id_of(both[0])} is on both sides: it is compared with others")
+        for log in of_new:
+            if log in of_base:
+                raise shared.UserError(f"{id_of(log)} is on both sides: it is compared with others")
         logs = [*of_base, *of_new]
     if path is not None:
         refuse_unwritable(path, [*logs, *sweeps])
     if suffix and suffix not in _SUFFIXES:
-        named = f"{', '.join(_SUFFIXES)}, or add --format"
-        raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
+        suffixes = ", ".join(_SUFFIXES)
+        raise shared.UserError(
+            f"no report is known as {quoted(suffix)}: end -o in {suffixes}, or add --format"
+        )
     kind = charts_as or PICTURES[0]
     parts = _parts(logs, sweeps, form, table, charts, kind, full, of_base)
     if path is not None:
@@ -160,7 +162,7 @@ def report(
 
 
 def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
-    """Add the time of a session to a person's own reference figures, and say where."""
+    """Add a session's time to the user's own reference figures, and print the file."""
     from dlmon.comparison.publish import write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.session.run_figures import figures_of_entry
@@ -172,28 +174,28 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
         raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
     workload = WORKLOADS.get(entry.result.workload)
     epochs = None if workload is None else workload.epochs
-    written = write_published_row(figures_of_entry(entry), name, epochs=epochs)
-    print(f"{clean(name)} is now among the published figures: {shown_path(written)}")
+    file = write_published_row(figures_of_entry(entry), name, epochs=epochs)
+    print(f"{clean(name)} is now among the published figures: {shown_path(file)}")
 
 
 def _logs_of(
     names: Sequence[str], host: str | None, log_dir: Path | None
 ) -> tuple[list[Path], list[Path]]:
-    """Return the logs of sessions, and those of sweeps, that are meant; each once.
+    """Return the logs of the named sessions and of the named sweeps, each once.
 
-    Another machine has sessions alone, which are copied first.
+    Of another host, only sessions can be named; copy them first.
     """
     if host is not None:
         return shared.logs_of(names, log_dir, host), []
     from dlmon.log.directory import NoSuchLog, find_log
     from dlmon.sweep.log import SWEEP_NAME
 
-    directory, where = shared.chosen_log_directory(log_dir), location_options(log_dir)
+    directory, location = shared.chosen_log_directory(log_dir), location_options(log_dir)
     logs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     for name in names:
         if name.endswith(SWEEP_NAME):
-            sweeps[find_log(SweepHeader, name, directory, where)] = None
+            sweeps[find_log(SweepHeader, name, directory, location)] = None
             continue
         try:
             logs |= dict.fromkeys(shared.logs_of([name], log_dir))
@@ -215,7 +217,7 @@ def _parts(
     full: bool,
     base: Sequence[Path],
 ) -> Iterable[str]:
-    """Return what is written, part by part; what can't be reported is refused before any."""
+    """Return the report in parts; refuse before the first part what can't be reported."""
     from dlmon.figures.report.report import make_report
     from dlmon.render.reading_progress import reading_progress
 
@@ -223,23 +225,23 @@ def _parts(
     if is_table and charts is None:
         return _table(logs, sweeps, form, table, full)
     with reading_progress() as on_read:
-        made = make_report(logs, sweeps, full, on_read, base)
+        report = make_report(logs, sweeps, full, on_read, base)
     if charts is not None:
         from dlmon.render.charts import write_charts
 
-        drawn = [one for sweep in made.sweeps for one in sweep.charts]
-        write_charts(charts, made.charts, made.metrics, made.marks, drawn, charts_as)
+        sweep_charts = [chart for sweep in report.sweeps for chart in sweep.charts]
+        write_charts(charts, report.charts, report.metrics, report.marks, sweep_charts, charts_as)
     if is_table:
         return _table(logs, sweeps, form, table, full)
     if form == "html":
         from dlmon.render.html import html_of
 
-        return [html_of(made)]
+        return [html_of(report)]
     if form == "md":
         from dlmon.render.markdown import markdown_of
 
-        return [markdown_of(made)]
-    return [json.dumps(made.as_json(), indent=1, allow_nan=False) + "\n"]
+        return [markdown_of(report)]
+    return [json.dumps(report.as_json(), indent=1, allow_nan=False) + "\n"]
 
 
 def _table(
@@ -257,6 +259,6 @@ def _table(
         lines = json_lines(logs, table, full)
     else:
         lines = csv_lines(logs, table, full)
-    # With its first line it is known whether there is anything to write.
+    # Making the first line raises the error if there is nothing to write.
     first = next(lines)
     return chain([first], lines)

@@ -1,4 +1,4 @@
-"""What is done with recorded sessions: `dlmon attach`, `stop`, `sessions` and `name`."""
+"""Commands for recorded sessions: `dlmon attach`, `stop`, `sessions` and `name`."""
 
 from __future__ import annotations
 
@@ -80,17 +80,16 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     if host is not None:
         from dlmon.remote.host_requests import stop_remote
 
-        stopped, said = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
-        said = said or f"is stopping{after_the_batch(stopped)}"
-        print(f"{stopped.id} of {host} {said}")
+        header, text = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
+        print(f"{header.id} of {host} {text or f'is stopping{after_the_batch(header)}'}")
         return
     entry = read_entry(shared.log_of(session, log_dir))
     if is_of_slurm(entry.path):
         from dlmon.slurm.standing import stop_submitted
 
-        said = stop_submitted(entry)
-        if said is not None:
-            print(f"{entry.header.id} {said}")
+        text = stop_submitted(entry)
+        if text is not None:
+            print(f"{entry.header.id} {text}")
             return
     else:
         stop_session(entry)
@@ -117,27 +116,27 @@ def name(
     if name is None and note is None:
         raise shared.UserError("say what to call it, or give it a --note")
 
-    def changed(before: Label) -> Label:
+    def changed(label: Label) -> Label:
         return Label(
-            before.name if name is None else name or None,
-            before.note if note is None else note or None,
+            label.name if name is None else name or None,
+            label.note if note is None else note or None,
         )
 
     if host is not None:
         from dlmon.remote.host_requests import name_remote
 
-        of_host = name_remote(host, session, changed, shared.on_host(log_dir))
-        id, after = shared.result_of(of_host)
+        request = name_remote(host, session, changed, shared.on_host(log_dir))
+        id, label = shared.result_of(request)
     else:
         path = _session_or_sweep(session, log_dir)
-        id, after = id_of(path), changed(read_label(path))
-        relabel(path, after)
-    called = "has no name" if after.name is None else f'is called "{after.name}"'
+        id, label = id_of(path), changed(read_label(path))
+        relabel(path, label)
+    called = "has no name" if label.name is None else f'is called "{label.name}"'
     print(f"{shown_path(id)} {called}{'; noted' if note else ''}")
 
 
 def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
-    """Return the log of the session that is meant, else that of the sweep."""
+    """Return the log of the session of this name or id, else of the sweep."""
     from dlmon.log.directory import NoSuchLog, SeveralLogs, find_log
 
     try:
@@ -152,7 +151,7 @@ def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
 
 
 def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
-    """Return the wall time that a length of time before now means, or a day."""
+    """Return the wall time of a day, or of a duration before now."""
     if text is None:
         return -math.inf
     try:
@@ -166,7 +165,7 @@ def _since(context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_Entry]:
-    """Return what began no earlier, and has such a name."""
+    """Return the entries that began since then, and whose name matches."""
     return [
         entry
         for entry in entries
@@ -200,7 +199,7 @@ def sessions(
         entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
         if as_json:
             runs = runs_of_sweeps(all_sweeps)
-            # Its log is on the host; here is none before it is copied.
+            # The log is on the host, and not here until it is copied.
             there = {} if host is None else {"ssh_host": host, "log": None}
             objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
             continue
@@ -225,7 +224,7 @@ _Recorded = tuple[str | None, Path, Sequence["SessionEntry"], Sequence["SweepEnt
 
 
 def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorded], int]:
-    """Return what was recorded here, or on each host that answers, and the exit code."""
+    """Return the sessions and sweeps here, or on each host that answers, and the exit code."""
     if not hosts:
         from dlmon.slurm.standing import list_with_queue
         from dlmon.sweep.log import list_sweeps

@@ -1,4 +1,4 @@
-"""What several commands do before they begin, and how they refuse what a user can fix."""
+"""Steps that several commands share, and the error of what a user can fix."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from workloads.catalog import Workload
 
 COMPLETE_VARIABLE = "_DLMON_COMPLETE"
-"""The environment variable with which a shell asks how to complete a word."""
+"""The environment variable by which a shell asks for the completions of a word."""
 
 Answer = TypeVar("Answer")
 
 
 class UserError(Exception):
-    """Something a user can fix: one sentence, and the exit code."""
+    """A problem that a user can fix: one sentence, and an exit code."""
 
     def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class UserError(Exception):
 
 
 def user_errors() -> tuple[type[Exception], ...]:
-    """Return the errors whose message is a sentence that says what a user can fix."""
+    """Return the errors whose message tells the user in one sentence what to fix."""
     from dlmon.comparison.published import PublishedError
     from dlmon.comparison.sides import NotComparable
     from dlmon.log.directory import NoSuchLog
@@ -62,12 +62,16 @@ def read_checked(
     workload: Workload | None = None,
     here: bool = True,
 ) -> RunOptions:
-    """Return the options that a command line gives, by their names, else those of the settings.
+    """Return the options of the command line, else those of the settings.
 
-    An option that was not typed is None. Without a workload, only what holds for any is checked.
+    Args:
+        texts: the text of each option by its name; None if it was not typed.
+        settings: the defaults.
+        workload: without one, only what holds for every workload is checked.
+        here: the session runs on this machine.
 
     Raises:
-        UnreadableOption: one of them can't be.
+        UnreadableOption: an option is wrong.
     """
     options = read_arguments(texts, settings.run)
     problem = options.problem(workload, here, texts)
@@ -77,23 +81,23 @@ def read_checked(
 
 
 def settings_of(ascii: bool | None) -> Settings:
-    """Return the user's settings, with what the command line says of plain characters."""
+    """Return the user's settings, with `ascii` as the command line or the terminal needs it."""
     settings = read_settings()
     if ascii is None:
-        # The console of Linux has no font for what is drawn otherwise.
+        # The Linux console has no font for the other characters.
         ascii = settings.ascii or os.environ.get("TERM") == "linux" or not _takes_utf_8()
     return replace(settings, ascii=ascii)
 
 
 def _takes_utf_8() -> bool:
-    """Return whether the terminal reads UTF-8, as far as the locale and our stream say.
+    """Return whether the terminal reads UTF-8, by the locale and the encoding of our stream.
 
-    Where LC_ALL is C, or names a locale that is not installed, Python writes UTF-8 all the same.
+    The stream is not enough: Python writes UTF-8 even if LC_ALL is C, or is not installed.
     """
-    chosen = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    named = next(filter(None, chosen), "").partition("@")[0]
-    _, has_codeset, codeset = named.partition(".")
-    if named in ("C", "POSIX") or (has_codeset and not _is_utf_8(codeset)):
+    values = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next(filter(None, values), "").partition("@")[0]
+    _, has_codeset, codeset = locale.partition(".")
+    if locale in ("C", "POSIX") or (has_codeset and not _is_utf_8(codeset)):
         return False
     # Textual draws on stderr.
     return sys.stderr is None or _is_utf_8(getattr(sys.stderr, "encoding", None) or "utf-8")
@@ -103,23 +107,23 @@ def _is_utf_8(encoding: str) -> bool:
     return encoding.lower().replace("-", "") == "utf8"
 
 
-def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) -> Path:
-    """Return where sessions live: as the command line says, else the settings, else as usual.
+def chosen_log_directory(typed: Path | None, settings: Settings | None = None) -> Path:
+    """Return the log directory: the typed one, else that of the settings, else the default.
 
     Raises:
-        LogError: no such place can be named.
+        LogError: the directory can't be determined.
     """
     settings = settings or read_settings()
-    if chosen is None and settings.log_dir is not None:
-        chosen = Path(settings.log_dir)
-    return log_directory(chosen)
+    if typed is None and settings.log_dir is not None:
+        typed = Path(settings.log_dir)
+    return log_directory(typed)
 
 
 def recorded_in(options: RunOptions, settings: Settings) -> Path:
-    """Return where a session with these options is recorded; another machine knows its own place.
+    """Return the log directory of a session with these options; empty if it runs on another host.
 
     Raises:
-        LogError: no such place can be named.
+        LogError: the directory can't be determined.
     """
     if options.host is not None:
         return Path()
@@ -127,26 +131,26 @@ def recorded_in(options: RunOptions, settings: Settings) -> Path:
 
 
 def in_terminal() -> bool:
-    """Return whether a screen can be drawn and keys be read; Textual draws on stderr."""
+    """Return whether a screen can be drawn, on stderr, and keys can be read."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def on_host(log_dir: Path | None) -> str | None:
-    """Return the log directory that is meant on another machine; None for its usual one."""
+    """Return the log directory on another host; None for its default."""
     return None if log_dir is None else str(log_dir)
 
 
-def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for what is asked of another process or machine."""
-    # Completion needs no asyncio.
+def result_of(request: Coroutine[Any, Any, Answer]) -> Answer:
+    """Wait for the answer of another process or host."""
+    # Imported here: completion needs no asyncio.
     import asyncio
 
-    return asyncio.run(asked)
+    return asyncio.run(request)
 
 
 def report_failures(answers: Mapping[str, object]) -> int:
-    """Say why hosts gave no answer, and return the exit code: of the first where none gave one."""
+    """Print why hosts did not answer; return the exit code, of the first failure if all failed."""
     failures = [answer for answer in answers.values() if isinstance(answer, Exception)]
     for failure in failures:
         print(f"dlmon: {clean(str(failure))}", file=sys.stderr)
@@ -155,25 +159,25 @@ def report_failures(answers: Mapping[str, object]) -> int:
     return FAILED if failures else DONE
 
 
-def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False) -> list[Path]:
-    """Return copies of the sessions of another machine that are meant, and say how it goes.
+def copies_of(host: str, sessions: str, log_dir: Path | None, traces: bool = False) -> list[Path]:
+    """Copy the named sessions of another host, show the progress, and return the logs.
 
-    With `traces`, those of their profiles lie beside them.
+    With `traces`, copy the traces of their profiles beside them.
 
     Raises:
         SshError: the host can't be reached.
-        HostRefusal: none is meant there.
-        LogError: the copies can't be kept.
+        HostRefusal: the host has no such session.
+        LogError: the copies can't be written.
     """
     from dlmon.remote.host_requests import copy_remote
     from dlmon.render.reading_progress import reading_progress
 
     with reading_progress() as on_read:
-        return result_of(copy_remote(host, meant, on_host(log_dir), on_read, traces))
+        return result_of(copy_remote(host, sessions, on_host(log_dir), on_read, traces))
 
 
 def open_terminal_ui(show: ShowScreen, ascii: bool | None) -> int:
-    """Do what `dlmon` alone does: open the home screen; return the exit code once it is left."""
+    """Open the home screen, and return the exit code."""
     if not in_terminal():
         raise UserError(
             "the terminal UI needs a terminal; use dlmon run WORKLOAD --plain, or dlmon --help"
@@ -185,10 +189,10 @@ def open_terminal_ui(show: ShowScreen, ascii: bool | None) -> int:
 
 
 def log_of(session: str, log_dir: Path | None) -> Path:
-    """Return the log of the session of this machine that is meant.
+    """Return the log of a session of this machine.
 
     Raises:
-        NoSuchLog: none is, or several are.
+        NoSuchLog: no session matches, or several do.
     """
     from dlmon.log.directory import find_session
 
@@ -196,18 +200,18 @@ def log_of(session: str, log_dir: Path | None) -> Path:
 
 
 def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = None) -> list[Path]:
-    """Return the logs of all sessions that are meant, each once; those of a host are copied first.
+    """Return the logs of all named sessions, each once; copy those of a host first.
 
     Raises:
-        NoSuchLog: none is meant by one of the texts.
+        NoSuchLog: a name matches no session.
         SshError: the host can't be reached.
-        HostRefusal: none is meant there.
+        HostRefusal: the host has no such session.
     """
     from dlmon.log.directory import find_sessions
 
-    def find(meant: str) -> list[Path]:
+    def find(names: str) -> list[Path]:
         if host is not None:
-            return copies_of(host, meant, log_dir)
-        return find_sessions(meant, chosen_log_directory(log_dir), location_options(log_dir))
+            return copies_of(host, names, log_dir)
+        return find_sessions(names, chosen_log_directory(log_dir), location_options(log_dir))
 
-    return list(dict.fromkeys(path for meant in sessions for path in find(meant)))
+    return list(dict.fromkeys(path for names in sessions for path in find(names)))

@@ -1,4 +1,4 @@
-"""Start a session or attach to one, then show it: on the live screen, in lines, or not at all."""
+"""Start a session or attach to one, then show it on the live screen, in lines, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
 
-# Help imports nothing that starts a session.
+# Help must not import what starts a session.
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
     from dlmon.launch.supervisor_process import SupervisorProcess
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class View:
-    """How sessions are to be shown.
+    """The options for showing sessions.
 
     Attributes:
-        settings: those of the user.
-        log_dir: where sessions are kept, as the command line says; None for the usual place.
-        plain: in lines, even in a terminal.
-        as_json: only the result, as JSON.
+        settings: the user's settings.
+        log_dir: the log directory of the command line; None for the default.
+        plain: print lines, even in a terminal.
+        as_json: print only the result, as JSON.
     """
 
     settings: Settings
@@ -47,19 +47,19 @@ class View:
 
     @property
     def on_screen(self) -> bool:
-        """Whether the live screen is to show them."""
+        """True if the live screen shows the session."""
         return not (self.plain or self.as_json) and in_terminal()
 
-    def open(self, directory: Path, **shown: Any) -> int:
-        """Open a screen of what is `shown` until it is left, and return the exit code."""
+    def open(self, directory: Path, **content: Any) -> int:
+        """Show a screen with this `content`, fields of `Start`, and return the exit code."""
         from dlmon.cli.start import Start
 
         show: ShowScreen = click.get_current_context().find_root().obj
-        return show(Start(directory, self.settings, **shown))
+        return show(Start(directory, self.settings, **content))
 
 
 def start_session(job: Job, view: View, host: str | None = None) -> int | None:
-    """Start a session, here or on another machine; show it unless it is to be left running.
+    """Start a session, here or on another host; show it unless it is detached.
 
     Returns:
         The exit code.
@@ -71,20 +71,20 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
     """
     if host is not None:
         return _start_on_host(job, view, host)
-    shown = view.on_screen and not job.outlives_viewer
-    if job.script and not shown and not job.outlives_viewer:
+    on_screen = view.on_screen and not job.outlives_viewer
+    if job.script and not on_screen and not job.outlives_viewer:
         from dlmon.render.script import run_script
 
-        # It has our own streams, so that the launch is part of it.
+        # The script shares our streams, so it is launched there.
         return run_script(job, view.as_json, view.log_dir, view.settings.alerts.desktop)
     from dlmon.launch.supervisor_process import launch
 
-    if job.script and shown:
+    if job.script and on_screen:
         from dlmon.options.jobs import output_size
 
         job = replace(job, terminal=output_size(*os.get_terminal_size(sys.stderr.fileno())))
-    if not shown:
-        _end_before_start("the run" if job.workload else "the recording")
+    if not on_screen:
+        _exit_on_signals("the run" if job.workload else "the recording")
     with not_started() if job.script else nullcontext():
         started = launch(job)
         if job.outlives_viewer:
@@ -97,9 +97,9 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
 
 
 def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> int | None:
-    """Have Slurm run a session, here or on another machine, with options as they were typed.
+    """Submit a session to Slurm, here or on another host; show it unless it is detached.
 
-    It is shown from the queue on, unless it is to be left alone.
+    `text` holds sbatch's options as typed.
 
     Returns:
         The exit code.
@@ -142,7 +142,12 @@ def show_session(
 ) -> int:
     """Show a session until it ends or the screen is left, and return the exit code.
 
-    It is known by its log, by its supervisor if it is ours and has yet to answer, or is `remote`.
+    Args:
+        view: the options for showing it.
+        directory: the log directory.
+        log: the log of the session.
+        started: the supervisor of a session that we started and that has no `log` yet.
+        remote: the session of another host.
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)
@@ -160,7 +165,7 @@ def show_session(
 
 
 def show_remote(start: RemoteStart, view: View) -> int:
-    """Show a session of another machine as `show_session` does."""
+    """Show a session of another host as `show_session` does."""
     from dlmon.remote.session_follower import copies_directory
 
     return show_session(view, copies_directory(start.host), remote=start)
@@ -173,9 +178,8 @@ def _start_on_host(job: Job, view: View, host: str, slurm: str | None = None) ->
     if not job.outlives_viewer:
         start = RemoteStart(host, log_dir=view.log_dir, job=job, slurm=slurm)
         return show_remote(start, view)
-    session = result_of(start_remote(host, job, slurm))
-    answer, is_queued = {"session": session, "host": host}, slurm is not None
-    say_running(answer, job.name, view, host, queued=is_queued)
+    answer = {"session": result_of(start_remote(host, job, slurm)), "host": host}
+    say_running(answer, job.name, view, host, queued=slurm is not None)
     return None
 
 
@@ -186,20 +190,20 @@ def say_running(
     host: str | None = None,
     queued: bool = False,
 ) -> None:
-    """Say that a session was started and is left to itself, and how to come back to it."""
+    """Print that a detached session was started, and how to attach to it and stop it."""
     if view.as_json:
         print(json.dumps({**answer, "name": name}))
         return
     session = answer["session"]
     called, on = f"{session} ({name})" if name else session, f" on {host}" if host else ""
-    meant = f"{location_options(view.log_dir, host)} {session}"
+    arguments = f"{location_options(view.log_dir, host)} {session}"
     state = f"is in Slurm's queue{on}" if queued else f"is running{on}"
-    print(f"{called} {state}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
+    print(f"{called} {state}; dlmon attach{arguments} shows it, dlmon stop{arguments} ends it")
 
 
 @contextmanager
 def not_started() -> Iterator[None]:
-    """Have whatever keeps a script from being started end with an exit code of its own."""
+    """Give every error that keeps a script from being started the exit code `NOT_STARTED`."""
     try:
         yield
     except click.UsageError as error:
@@ -211,10 +215,10 @@ def not_started() -> Iterator[None]:
 
 
 def _answer_of(started: SupervisorProcess) -> Started:
-    """Wait until a session has begun.
+    """Wait for a supervisor's answer.
 
     Raises:
-        UserError: its supervisor refused to start it.
+        UserError: the supervisor refused to start the session.
     """
     from dlmon.protocol.job import Refused
 
@@ -224,12 +228,12 @@ def _answer_of(started: SupervisorProcess) -> Started:
     return answer
 
 
-def _end_before_start(what: str) -> None:
-    """Have a signal that comes before a session is followed end us with a sentence."""
+def _exit_on_signals(subject: str) -> None:
+    """Exit with a sentence on a signal that comes before the session is followed."""
 
     def end(number: int, frame: object) -> None:
         # Once its pipe is closed, the supervisor starts nothing, or stops what has just begun.
-        raise UserError(f"{what} was ended by a signal as it started", FAILED)
+        raise UserError(f"{subject} was ended by a signal as it started", FAILED)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

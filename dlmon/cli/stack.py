@@ -1,4 +1,4 @@
-"""`dlmon stack` and `dlmon profile`: what the processes of a session that runs do now."""
+"""`dlmon stack` and `dlmon profile`: show what the processes of a running session do."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
     from dlmon.render.console import line_console
     from dlmon.session.gaps import in_order
 
-    _, records = ask_session_of(session, {"ask": "stack"}, host, log_dir)
+    _, records = _ask_session(session, {"ask": "stack"}, host, log_dir)
     stacks = in_order(record for record in records if isinstance(record, ProcessStack))
     if as_json:
-        print(json.dumps([to_json(each) for each in stacks], indent=2))
+        print(json.dumps([to_json(stack) for stack in stacks], indent=2))
         return
     console = line_console()
     for line, _ in stack_lines(stacks):
@@ -71,26 +71,27 @@ def profile(
     from dlmon.render.lines import print_sections
 
     request = {"ask": "profile", "steps": steps}
-    header, records = ask_session_of(session, request, host, log_dir)
-    [made] = [record for record in records if isinstance(record, Profile)]
+    header, records = _ask_session(session, request, host, log_dir)
+    [answer] = [record for record in records if isinstance(record, Profile)]
     if as_json:
-        print(json.dumps(to_json(made), indent=2))
+        print(json.dumps(to_json(answer), indent=2))
         return
-    print_sections(table_console(), describe_profile(made))
-    if made.file is not None:
-        if host is not None:
-            there = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"
-            fetch = f"dlmon fetch --traces --host {shlex.quote(host)}{there} {header.id}"
-            print(f"{made.file} is on {host}: {fetch} brings it here")
-            return
-        path = shared.log_of(header.id, log_dir).with_name(made.file)
+    print_sections(table_console(), describe_profile(answer))
+    if answer.file is None:
+        return
+    if host is None:
+        path = shared.log_of(header.id, log_dir).with_name(answer.file)
         print(f"{shown_path(path)} opens in ui.perfetto.dev")
+        return
+    from_dir = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"
+    fetch = f"dlmon fetch --traces --host {shlex.quote(host)}{from_dir} {header.id}"
+    print(f"{answer.file} is on {host}: {fetch} brings it here")
 
 
-def ask_session_of(
+def _ask_session(
     session: str, request: Mapping[str, Any], host: str | None, log_dir: Path | None
 ) -> tuple[SessionHeader, list[Record]]:
-    """Return how the session that is meant began, and what it answers to a request."""
+    """Send a request to a running session; return the session's header and its answer."""
     from dlmon.log.directory import ask_session, read_entry
 
     if host is not None:

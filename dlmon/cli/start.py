@@ -1,4 +1,4 @@
-"""What the screens are started with: what to show, and where they get it."""
+"""The content of the first screen, and the sources of all screens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlmon.options.settings import Settings
 from dlmon.records.record import record
 from dlmon.session.source import MachineSource
 
-# Each is imported when it is first asked for: a start pays for one only.
+# Each is imported when it is first used, to keep the start short.
 if TYPE_CHECKING:
     from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.protocol.job import Job, RemoteStart
@@ -24,62 +24,62 @@ if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
 
 
-def _later(module: str, name: str, **given: Any) -> Callable[..., Any]:
-    """Return what makes a source of a class, which is imported when one is first made."""
+def _lazy(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports `name` from a module and calls it."""
 
-    def make(*arguments: Any, **more: Any) -> Any:
-        return getattr(import_module(f"dlmon.{module}"), name)(*arguments, **given, **more)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return getattr(import_module(f"dlmon.{module}"), name)(*arguments, **keywords)
 
-    return make
+    return call
 
 
-def _follow(path: Path, **more: Any) -> SessionFollower:
-    """Return what follows the session of a log, in a job of Slurm's or not.
+def _follow(path: Path, **keywords: Any) -> SessionFollower:
+    """Return the follower of a session's log, in a Slurm job or not.
 
     Raises:
-        LogError: not a log that can be read.
+        LogError: the log can't be read.
     """
     from dlmon.log.submitted import is_of_slurm
 
-    # Other sessions need none of Slurm's modules.
+    # Only sessions of Slurm need its modules.
     if is_of_slurm(path):
         from dlmon.slurm.job_follower import follow_session as follow
     else:
         from dlmon.session.follower import SessionFollower as follow
-    return follow(path, by_index=True, **more)
+    return follow(path, by_index=True, **keywords)
 
 
 @record(frozen=True)
 class Sources:
-    """Where the screens get what they show, and what starts a run; a test hands in its own."""
+    """The functions that make the sources of the screens; a test passes its own."""
 
     follow: Callable[..., SessionFollower] = _follow
-    replay: Callable[[Path], ReplaySource] = _later("session.replay", "ReplaySource")
-    host_replay: Callable[[Sequence[Path], Sequence[str] | None], HostReplay] = _later(
+    replay: Callable[[Path], ReplaySource] = _lazy("session.replay", "ReplaySource")
+    host_replay: Callable[[Sequence[Path], Sequence[str] | None], HostReplay] = _lazy(
         "remote.host_replay", "HostReplay"
     )
-    machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
-    hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
-    launch: Callable[[Job], SupervisorProcess] = _later("launch.supervisor_process", "launch")
-    connection: Callable[[str], Connection] = _later("remote.connection", "Connection")
+    machine: Callable[..., MachineSource] = _lazy("session.local_machine", "LocalMachine")
+    hosts: Callable[..., WatchedHost] = _lazy("remote.host", "WatchedHost")
+    launch: Callable[[Job], SupervisorProcess] = _lazy("launch.supervisor_process", "launch")
+    connection: Callable[[str], Connection] = _lazy("remote.connection", "Connection")
 
 
 @record(frozen=True)
 class Start:
-    """What the app starts with; the home screen opens where nothing else is to be shown.
+    """The content of the first screen: the home screen if nothing else is given.
 
     Attributes:
-        directory: where sessions live.
-        settings: the user's own defaults.
-        log: a session to show.
-        replayed: a session to play; several, where each is of a machine alone.
-        replayed_hosts: the host that each of several is of, where it was named.
-        started: the supervisor of a session of ours; without `log` it has still to answer.
-        remote: a session of another machine to show.
-        watch_interval_s: watch the machine alone, sampling at this interval.
-        hosts: watch these, as ssh knows them, in place of this machine.
-        sweep: make the runs of a sweep, and show them.
-        sources: where the screens get what they show.
+        directory: the log directory.
+        settings: the user's settings.
+        log: the log of a session to show.
+        replayed: the log of a session to play, or the logs of several machine recordings.
+        replayed_hosts: the host of each log in `replayed`, if hosts were named.
+        started: the supervisor of a session that we started; without `log` it has not answered.
+        remote: a session of another host to show.
+        watch_interval_s: watch the machine alone, with this time between samples.
+        hosts: watch these hosts, by their names for ssh, instead of this machine.
+        sweep: a sweep to run and to show.
+        sources: the sources of all screens.
     """
 
     directory: Path
@@ -96,4 +96,4 @@ class Start:
 
 
 ShowScreen = Callable[[Start], int]
-"""Shows a screen until it is left, and returns the exit code."""
+"""A function that shows a screen until it is left, and returns the exit code."""

@@ -1,4 +1,4 @@
-"""`dlmon sweep`: its arguments, and what shows it."""
+"""`dlmon sweep`: run every combination of some options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dlmon.options.run_options import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VA
 from dlmon.options.settings import Settings
 from dlmon.records import SweepHeader
 
-# A start of any other command pays for none of what a sweep needs.
+# Other commands must not import what a sweep needs.
 if TYPE_CHECKING:
     from dlmon.alerts.alert_settings import AlertSettings
     from dlmon.sweep.runner import SweepRun
@@ -115,8 +115,7 @@ def sweep(
         slurm = f"{settings.slurm} {slurm}".strip()
         read_slurm_options(slurm)
     if resume is not None:
-        given = {**texts, "slurm": slurm}
-        _refuse_beside_resume(workload, vary, repeat, given)
+        _refuse_beside_resume(workload, vary, repeat, {**texts, "slurm": slurm})
         run = _resumed_sweep(resume, directory, log_dir, alerts)
     elif workload is None:
         raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
@@ -141,7 +140,7 @@ def _new_sweep(
     alerts: AlertSettings | None,
     in_slurm: tuple[str | None, int | None],
 ) -> SweepRun:
-    """Begin a sweep; nothing runs before it is shown."""
+    """Create a sweep; its runs start when it is shown."""
     from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
 
     seed = new_seed()
@@ -152,8 +151,9 @@ def _new_sweep(
     for key in plan.varied:
         if texts.get(key) is not None:
             flag = OPTIONS[key].flag
-            both = f"{flag} and --vary {key}= both say what {key} is: leave out one"
-            raise shared.UserError(both)
+            raise shared.UserError(
+                f"{flag} and --vary {key}= both say what {key} is: leave out one"
+            )
     if slurm is not None and plan.hosts != (None,):
         raise shared.UserError(
             "a sweep in Slurm is kept on the machine that submits it: type it on the login node, "
@@ -165,7 +165,7 @@ def _new_sweep(
 def _resumed_sweep(
     name: str, directory: Path, log_dir: Path | None, alerts: AlertSettings | None
 ) -> SweepRun:
-    """Take up a sweep again; nothing runs before it is shown."""
+    """Open a sweep again; its runs continue when it is shown."""
     from dlmon.log.directory import find_log
     from dlmon.options.sweep_options import check_plan, run_of
     from dlmon.sweep.log import SweepWriter, read_sweep
@@ -181,14 +181,14 @@ def _refuse_beside_resume(
     repeat: int | None,
     texts: Mapping[str, str | None],
 ) -> None:
-    """Refuse what would make another sweep of one that is resumed."""
+    """Refuse arguments that would change a sweep that is resumed."""
     names = [name for name, text in texts.items() if text is not None]
-    given = [OPTIONS[name].flag if name in OPTIONS else f"--{name}" for name in names]
-    given += ["--vary"] if vary else []
-    given += ["--repeat"] if repeat is not None else []
-    given += [workload] if workload is not None else []
-    if given:
+    words = [OPTIONS[name].flag if name in OPTIONS else f"--{name}" for name in names]
+    words += ["--vary"] if vary else []
+    words += ["--repeat"] if repeat is not None else []
+    words += [workload] if workload is not None else []
+    if words:
         raise shared.UserError(
-            f"a sweep is resumed as it was started: leave out {given[0]}, or start a new sweep "
+            f"a sweep is resumed as it was started: leave out {words[0]}, or start a new sweep "
             "without --resume"
         )

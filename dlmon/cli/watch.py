@@ -1,11 +1,10 @@
-"""`dlmon watch`: this machine alone, shown or recorded, or others over ssh."""
+"""`dlmon watch`: show or record this machine, or other hosts over ssh."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,8 +14,8 @@ from dlmon.cli.candidates import host_names, job_numbers
 from dlmon.cli.show import View, say_running, start_session
 from dlmon.options.run_options import OPTIONS, RunOptions
 
-_ALONE = ("interval", "pcie")
-_OF_A_RECORDING = ("detach", "name", "alert", "log_dir")
+_SAMPLING_OPTIONS = ("interval", "pcie")
+_RECORDING_OPTIONS = ("detach", "name", "alert", "log_dir")
 _DETACH = replace(OPTIONS["detach"], help="Record in the background, and print the session.")
 
 
@@ -45,7 +44,8 @@ _DETACH = replace(OPTIONS["detach"], help="Record in the background, and print t
     help="Record for so long: 90s, 10m, 2h or 1d. [default: until it is stopped]",
 )
 @click_options.options_of(
-    _DETACH if name == "detach" else OPTIONS[name] for name in (*_ALONE, *_OF_A_RECORDING)
+    _DETACH if name == "detach" else OPTIONS[name]
+    for name in (*_SAMPLING_OPTIONS, *_RECORDING_OPTIONS)
 )
 @click_options.no_alerts_option
 @click_options.plain_option
@@ -94,11 +94,12 @@ def watch(
             return _record_hosts(hosts, view, options, for_s)
         directory = shared.recorded_in(options, settings)
         return start_session(make_recording(directory, options, for_s, settings.alerts), view)
-    given = {"for": for_s, **{name: texts[name] for name in _OF_A_RECORDING}}
-    # Hosts that are watched send alerts too.
-    for name in [name for name, text in given.items() if text and not (hosts and name == "alert")]:
-        flag = f"--{name.replace('_', '-')}"
-        raise shared.UserError(f"{flag} is for a recording: use it with --record")
+    values = {"for": for_s, **texts}
+    for name in ("for", *_RECORDING_OPTIONS):
+        # Hosts that are watched send alerts too.
+        if values[name] and not (hosts and name == "alert"):
+            flag = f"--{name.replace('_', '-')}"
+            raise shared.UserError(f"{flag} is for a recording: use it with --record")
     if hosts:
         return _watch_hosts(hosts, view, options)
     if not view.on_screen:
@@ -113,7 +114,7 @@ def watch(
 def _record_hosts(
     words: tuple[str, ...], view: View, options: RunOptions, for_s: float | None
 ) -> int:
-    """Have each host record itself, which goes on without us; then show them, unless detached."""
+    """Start a recording on each host, which continues without us; show them unless detached."""
     from dlmon.options.jobs import make_recording
     from dlmon.remote.host_names import hosts_from
     from dlmon.remote.host_requests import ask_each, start_remote
@@ -121,23 +122,23 @@ def _record_hosts(
     hosts = hosts_from(words, view.settings.hosts)
     job = make_recording(Path(), options, for_s, view.settings.alerts)
     job = replace(job, log_dir=options.log_dir or "", outlives_viewer=True)
-    started = shared.result_of(ask_each(hosts, lambda host: start_remote(host, job)))
-    recording = {host: name for host, name in started.items() if not isinstance(name, Exception)}
-    for host, session in recording.items():
+    answers = shared.result_of(ask_each(hosts, lambda host: start_remote(host, job)))
+    sessions = {host: id for host, id in answers.items() if not isinstance(id, Exception)}
+    for host, session in sessions.items():
         say_running({"session": session}, job.name, view, host)
-    exit_code = shared.report_failures(started)
-    if not recording or options.detach or not view.on_screen:
+    exit_code = shared.report_failures(answers)
+    if not sessions or options.detach or not view.on_screen:
         return exit_code
     return _watch_hosts(words, view, options)
 
 
 def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
-    """Watch other machines, on the screen or line by line."""
+    """Watch other hosts, on the screen or in lines."""
     from dlmon.remote.host_names import hosts_from
     from dlmon.slurm.step import node_of
 
-    is_of_jobs = any(node_of(word) is not None for word in words)
-    hosts = tuple(words if is_of_jobs else hosts_from(words, view.settings.hosts))
+    are_job_nodes = any(node_of(word) is not None for word in words)
+    hosts = tuple(words if are_job_nodes else hosts_from(words, view.settings.hosts))
     alerts = view.settings.alerts.chosen(options.alert)
     if view.on_screen:
         settings = replace(view.settings, alerts=alerts or AlertSettings())
@@ -149,8 +150,8 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     return asyncio.run(watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts))
 
 
-def _open_watch(view: View, options: RunOptions, **shown: Any) -> int:
+def _open_watch(view: View, options: RunOptions, hosts: tuple[str, ...] = ()) -> int:
     settings = replace(view.settings, run=replace(view.settings.run, pcie=options.pcie))
     directory = shared.chosen_log_directory(None, settings)
-    shown["watch_interval_s"] = options.interval
-    return replace(view, settings=settings).open(directory, **shown)
+    view = replace(view, settings=settings)
+    return view.open(directory, watch_interval_s=options.interval, hosts=hosts)

@@ -66,7 +66,7 @@ def test_what_is_no_time_is_refused(sessions, since):
 def test_a_copy_is_put_among_the_sessions_of_this_machine(tmp_path):
     copied = write_log(tmp_path / "cache", recorded_session())
     here = tmp_path / "sessions"
-    assert fetch._keep(copied.parent, here) == copied.parent.name
+    assert fetch._import_session(copied.parent, here) == here / copied.parent.name
     assert (here / copied.parent.name / copied.name).read_bytes() == copied.read_bytes()
 
 
@@ -78,5 +78,5 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path, monkeypatch):
     copied = write_log(tmp_path / "cache", recorded_session())
     here = tmp_path / "sessions"
     with pytest.raises(OSError, match="No space left"):
-        fetch._keep(copied.parent, here)
+        fetch._import_session(copied.parent, here)
     assert list(here.iterdir()) == []

@@ -1,6 +1,6 @@
 """Train a neural network and watch its speed and the hardware on one time axis.
 
-A script may report its own loop; all of it does nothing where no monitor listens:
+A script may report its own loop; the calls do nothing if no monitor listens:
 
     with dlmon.training(samples=50_000, epochs=10):
         ...
@@ -8,7 +8,7 @@ A script may report its own loop; all of it does nothing where no monitor listen
         ...
         dlmon.epoch(loss=0.3)
 
-In a notebook, `dlmon.start()` begins a session for this very process.
+In a notebook, `dlmon.start()` starts a session for its process.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from dlmon.notebook import start as start
 
 _LOOPS = "instrument.loops"
-_PLACES = {"training": _LOOPS, "step": _LOOPS, "epoch": _LOOPS, "start": "notebook"}
+_MODULES = {"training": _LOOPS, "step": _LOOPS, "epoch": _LOOPS, "start": "notebook"}
 
 
 class _Nothing:
-    """Stands for all that a script may call where it can't be watched."""
+    """Replaces every function that a script may call if it can't be watched."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self
@@ -41,32 +41,32 @@ class _Nothing:
         return None
 
 
-def module_that_reports(place: str) -> Any:
-    """Return a module of ours for a script that reports itself.
+def module_that_reports(name: str) -> Any:
+    """Return the module `name` of dlmon, for a script that reports its own training.
 
-    Under `dlmon exec`, what watches the script is not this package: it may be another version, and
-    two would report everything twice.
+    Under `dlmon exec`, another copy of dlmon watches the script. Return that copy's module, because
+    two copies would report everything twice.
     """
     import sys
     from importlib import import_module
 
     for finder in sys.meta_path:
         load = getattr(finder, "load_of_dlmon", None)
-        if load is not None and place.startswith("instrument."):
+        if load is not None and name.startswith("instrument."):
             try:
-                return load(place)
-            except Exception:  # noqa: BLE001 - the log says why: the script goes on unwatched
-                finder.load_of_dlmon = lambda place: _Nothing()  # type: ignore[attr-defined]
+                return load(name)
+            except Exception:  # noqa: BLE001 - the log says why; the script continues
+                finder.load_of_dlmon = lambda name: _Nothing()  # type: ignore[attr-defined]
                 return _Nothing()
-    return import_module(f"dlmon.{place}")
+    return import_module(f"dlmon.{name}")
 
 
 def __getattr__(name: str) -> Any:
-    # Most of what imports dlmon needs none of these.
-    if name in _PLACES:
-        reporting = getattr(module_that_reports(_PLACES[name]), name)
-        if not reporting.__module__.startswith("dlmon."):
-            # What watches the script stays, and is found at once the next time.
-            globals()[name] = reporting
-        return reporting
+    # Imported on first use, because most importers of dlmon need none of these.
+    if name in _MODULES:
+        function = getattr(module_that_reports(_MODULES[name]), name)
+        if not function.__module__.startswith("dlmon."):
+            # The copy that watches the script does not change, so its function can be kept.
+            globals()[name] = function
+        return function
     raise AttributeError(f"dlmon has no {name}")

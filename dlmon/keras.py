@@ -1,7 +1,7 @@
 """A callback for scripts that name dlmon themselves: `from dlmon.keras import ThroughputCallback`.
 
-Under `dlmon exec` every `fit` is reported without it; it is for where a script can't be entered,
-such as `python -I`, and counts nothing twice.
+Under `dlmon exec` every `fit` is reported without it. It is for interpreters that ignore
+`dlmon exec`, such as `python -I`, and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dlmon import module_that_reports
 _REPORTER = module_that_reports("instrument.reporter").REPORTER
 _fits = module_that_reports("instrument.fits")
 
-# It is found by this name where it is copied or pickled.
+# Copying and pickling import it by this name.
 ThroughputCallback = _fits.callback_class(keras.callbacks.Callback, _REPORTER)
 ThroughputCallback.__module__, ThroughputCallback.__qualname__ = __name__, "ThroughputCallback"
 ThroughputCallback.__name__ = "ThroughputCallback"

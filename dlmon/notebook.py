@@ -1,4 +1,4 @@
-"""Begin a session for the process that runs already: a notebook, or an interpreter by hand."""
+"""Start a session for the running process: a notebook, or an interactive interpreter."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from dlmon.launch.supervisor_process import launch
 from dlmon.log.folder import log_directory
 from dlmon.protocol.job import Job, Refused
 
-# The supervisor listens a moment after it has answered.
-_LISTENS_WITHIN_S = 5.0
+# The supervisor makes its socket a moment after its answer.
+_SOCKET_TIMEOUT_S = 5.0
 
 
 def start(name: str | None = None, *, interval: float = 1.0) -> str:
-    """Record every later `fit`, or loop, of this process, and return the session's id.
+    """Record every later `fit` and loop of this process, and return the session's id.
 
     `dlmon attach last` in a terminal shows it live. The session ends with the process, or by
-    `dlmon stop`, which leaves the process alone. Called again, it returns the same session.
+    `dlmon stop`, which leaves the process alone. Later calls return the same session.
 
     Args:
-        name: what to call it.
+        name: the session's name.
         interval: seconds between readings of the hardware.
 
     Raises:
-        RuntimeError: no session could be begun; the message says why.
+        RuntimeError: no session could be started; the message says why.
     """
     global _session
     if _session is not None:
@@ -41,7 +41,7 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
     if os.environ.get(reporter.SOCKET):
         raise RuntimeError("this process is watched by dlmon exec already")
     folder = Path(tempfile.mkdtemp(prefix="dlmon-"))
-    place = folder / "socket"
+    socket_path = folder / "socket"
     job = Job(
         workload="notebook" if "ipykernel" in sys.modules else Path(sys.argv[0] or "python").name,
         command=(sys.executable, *sys.argv[:1]),
@@ -49,7 +49,7 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
         log_dir=str(log_directory(None)),
         interval_s=interval,
         outlives_viewer=True,
-        environment={reporter.SOCKET: str(place)},
+        environment={reporter.SOCKET: str(socket_path)},
         name=name,
         script=True,
         process=os.getpid(),
@@ -66,19 +66,19 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
         raise RuntimeError(answer.reason)
     supervisor.send("detach")
     supervisor.release()
-    deadline = time.monotonic() + _LISTENS_WITHIN_S
-    while not place.exists() and time.monotonic() < deadline:
+    deadline = time.monotonic() + _SOCKET_TIMEOUT_S
+    while not socket_path.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    os.environ[reporter.SOCKET] = str(place)
+    os.environ[reporter.SOCKET] = str(socket_path)
     try:
         watch: Callable[[str, str], Any] = sitecustomize.watch
-        watcher = watch(str(place), str(script_folder() / "packages"))
-        # It looks for the monitor when it is imported.
+        watcher = watch(str(socket_path), str(script_folder() / "packages"))
+        # On import, it looks for the monitor.
         watcher.load_of_dlmon("instrument.reporter")
     except BundleError as error:
         raise RuntimeError(str(error)) from None
     finally:
-        # Programs that this process starts are not it.
+        # Child processes must not report to this session.
         del os.environ[reporter.SOCKET]
     _session = answer.session
     print(f"dlmon records this process as {_session}; dlmon attach {_session} shows it")

@@ -1,4 +1,4 @@
-"""Notifications of the desktop."""
+"""Notify the desktop of alerts."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ if TYPE_CHECKING:
     from dlmon.records import Alert
     from dlmon.session.source import SessionSource
 
-TEXT_LENGTH = 200
-ASK_S = 5.0
+_MAX_LENGTH = 200
+_TIMEOUT_S = 5.0
 
 
 def desktop_notification(text: str) -> str:
     """Return the escape sequence (OSC 9) that lets a terminal notify the desktop.
 
-    Known to iTerm2, kitty, WezTerm, Ghostty, foot and Windows Terminal; others ignore it.
-    The name in front keeps it from being read as ConEmu's progress report, `OSC 9 ; 4`.
+    iTerm2, kitty, WezTerm, Ghostty, foot and Windows Terminal know it; others ignore it. The
+    prefix `dlmon` keeps a text from being read as ConEmu's progress report, `OSC 9 ; 4`.
     """
-    return f"\x1b]9;dlmon: {clean(text, TEXT_LENGTH)}\x07"
+    return f"\x1b]9;dlmon: {clean(text, _MAX_LENGTH)}\x07"
 
 
 def notify_send(text: str) -> bool:
-    """Have the desktop that the terminal is on show a text; return whether it is ours to ask."""
+    """Show a text on this host's desktop by notify-send; return False if that can't be done."""
     program = shutil.which("notify-send")
     if program is None or not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
-    command = [program, "--app-name=dlmon", "--", "dlmon", clean(text, TEXT_LENGTH)]
-
+    command = [program, "--app-name=dlmon", "--", "dlmon", clean(text, _MAX_LENGTH)]
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
@@ -42,7 +41,7 @@ def notify_send(text: str) -> bool:
 
     def wait() -> None:
         try:
-            process.wait(ASK_S)
+            process.wait(_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -52,17 +51,17 @@ def notify_send(text: str) -> bool:
 
 
 class NewAlerts:
-    """Finds each alert of a session that came after it was first shown."""
+    """Finds the alerts of a session that are raised after its log was first read to the end."""
 
     def __init__(self) -> None:
-        self._seen: Alert | None = None
-        self._has_looked = False
+        self._last: Alert | None = None
+        self._has_read_log = False
 
     def take(self, source: SessionSource) -> Alert | None:
-        """Return the newest alert, where it is new and all that there was before is read."""
+        """Return the newest alert if it is new; None before the log was read to the end."""
         newest = source.session.newest_alert
-        is_new = self._has_looked and newest != self._seen
-        self._seen, self._has_looked = newest, source.read_share is None
+        is_new = self._has_read_log and newest != self._last
+        self._last, self._has_read_log = newest, source.read_share is None
         return newest if is_new else None
 
 
@@ -70,8 +69,8 @@ class DesktopAlerts:
     """Notifies the desktop of the alerts of a session that is shown without a screen.
 
     Args:
-        is_wanted: whether to do so.
-        terminal: takes the escape sequence where there is no notify-send.
+        is_wanted: the user asked for notifications.
+        terminal: gets the escape sequence if there is no notify-send.
     """
 
     def __init__(self, is_wanted: bool, terminal: TextIO | None = None) -> None:
@@ -79,7 +78,7 @@ class DesktopAlerts:
         self._new = NewAlerts()
 
     def look(self, source: SessionSource) -> None:
-        """Notify it of what is new."""
+        """Notify the desktop of a new alert."""
         alert = self._new.take(source) if self._is_wanted else None
         if alert is None or notify_send(alert.text):
             return

@@ -1,7 +1,7 @@
-"""Read numbers as people type them: one rule for every option, sweep, price and interval. Pure.
+"""Read numbers that people type: options, values of a sweep, prices and intervals.
 
-ASCII digits and no blanks around them. Python's own `int` and `float` take Arabic-Indic
-digits, underscores, blanks, infinities and "nan" as well.
+Only ASCII digits are read, without spaces. Python's own `int` and `float` also take Arabic-Indic
+digits, underscores, spaces, infinities and "nan".
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def whole_number(text: str) -> int:
     """Return a whole number such as 64, +2 or 1,024.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a whole number.
         OverflowError: it has more than `MAX_DIGITS` digits.
     """
     if not re.fullmatch(_WHOLE, text):
@@ -30,10 +30,10 @@ def whole_number(text: str) -> int:
 
 
 def decimal_number(text: str) -> float:
-    """Return a number such as 0.5, 3. or 1e-05; infinite where it is too large.
+    """Return a number such as 0.5, 3. or 1e-05; infinity if it is too large.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a number.
     """
     if not re.fullmatch(_DECIMAL, text):
         raise ValueError("not a number")

@@ -1,7 +1,7 @@
-"""The quantities of a session: their names and units, and how two sessions compare by them.
+"""The table of the quantities of a session: names, units, and how two sessions are compared.
 
-This is the one table of them. A new quantity is a field of `Snapshot` and `Result`, or a reading
-of a GPU, and a row here: then it is in summaries, lists, comparisons, reports and `--json`.
+A new quantity is a field of `Snapshot` and `Result`, or a reading of a GPU, and a row here: then
+it is in summaries, lists, comparisons, reports and `--json`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
 TOKENS_PER_SECOND = "tokens_per_second"
 STEP_MS = "step_ms"
 MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
-"""Shares of the peak that was measured, and of the maker's: one is no measure of the other."""
+"""Shares of the measured peak and of the maker's peak; they can't be compared with each other."""
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
-"""How many cores the run took during steady training, and how many other programs did."""
+"""The mean numbers of cores that the run, and that other programs, used in steady training."""
 
 
 Place = Literal["summary", "details", "live"]
@@ -27,27 +27,26 @@ Place = Literal["summary", "details", "live"]
 
 @record(frozen=True)
 class Quantity:
-    """One quantity.
+    """A quantity of a session.
 
     Attributes:
-        key: what it is called in logs and JSON: where its value is in a snapshot or a result, such
-            as `step_ms.median`; dots are underscores in the names of columns.
-        name: what people call it; empty if its unit says it.
-        unit: the unit that it is written in; empty for a plain number.
-        less_is_better: None if neither side of a comparison is the better one by it.
-        per: what its value is of, and grows with: an epoch, a run or a batch.
-        has_ratio: whether it is compared by its ratio. Of next to nothing, a change in percent
-            says nothing.
-        is_compared: whether two sides of runs are compared by it.
-        is_reported: whether it is a column of the table of sessions, and a figure of JSON.
-        is_listed: whether it has a column in the list of sessions.
-        told_in: where its name and its value stand, without other words.
-        parts: what more of its value is reported, such as its band.
-        readings: for what is read of the machine in steady training, the mean or the most of it.
-        gpu: for a reading of the GPUs that train, its field in `Gpu`, and what those of several
-            come to.
-        label: for what a GPU does while it is busy, its name among all readings of that GPU.
-        written: how its number is written, if not as its unit says.
+        key: its name in logs and JSON, and its path in a snapshot or a result, such as
+            `step_ms.median`; column names have underscores in place of dots.
+        name: its name for people; empty if the unit says it.
+        unit: the unit of its text; empty for a plain number.
+        less_is_better: None if neither more nor less is better.
+        per: the unit of work that its value grows with: an epoch, a run or a batch.
+        has_ratio: compare it by its ratio; False for values near 0, whose ratio says little.
+        is_compared: compare two sides of runs by it.
+        is_reported: make it a column of the table of sessions, and a figure of JSON.
+        is_listed: make it a column in the list of sessions.
+        told_in: the places that show its name and its value without other words.
+        parts: further values that are reported, such as its band.
+        readings: the statistic of a reading of the machine in steady training.
+        gpu: for a reading of the GPUs that train, its field in `Gpu` and the statistic over
+            several GPUs.
+        label: for an activity of a busy GPU, its name among all readings of that GPU.
+        number_format: the format of its number, if not that of its unit.
     """
 
     key: str
@@ -64,11 +63,11 @@ class Quantity:
     readings: Literal["", "mean", "max"] = ""
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
     label: str = ""
-    written: str = ""
+    number_format: str = ""
 
     @property
     def title(self) -> str:
-        """The name with its unit: GPU busy, %."""
+        """The name with the unit, such as "GPU busy, %"."""
         return ", ".join(filter(None, (self.name, self.unit)))
 
 
@@ -81,7 +80,7 @@ def _of_machine(
     is_compared: bool = True,
     label: str = "",
 ) -> Quantity:
-    """Return a reading of the machine; how much of it a run uses is neither better nor worse."""
+    """Return a reading of the machine; of means, neither more nor less is better."""
     less = True if readings == "max" else None
     return Quantity(
         key, name, unit, less, readings=readings, gpu=gpu, is_compared=is_compared, label=label
@@ -89,7 +88,7 @@ def _of_machine(
 
 
 def _activity(key: str, label: str, name: str = "", is_compared: bool = True) -> Quantity:
-    """Return what a GPU does while it is busy; the key is that of its reading, too."""
+    """Return an activity of a busy GPU; `key` is also the name of its reading."""
     return _of_machine(key, name or label, gpu=(key, "mean"), is_compared=is_compared, label=label)
 
 
@@ -114,8 +113,8 @@ QUANTITIES = (
     Quantity(
         TOKENS_PER_SECOND, unit="tokens/s", less_is_better=False, is_reported=True, parts=("band",)
     ),
-    Quantity(MEASURED_PEAK_PCT, "of the measured peak", "%", False, written="share"),
-    Quantity(PRINTED_PEAK_PCT, "of the maker's peak", "%", False, written="share"),
+    Quantity(MEASURED_PEAK_PCT, "of the measured peak", "%", False, number_format="share"),
+    Quantity(PRINTED_PEAK_PCT, "of the maker's peak", "%", False, number_format="share"),
     Quantity(
         "seconds_per_epoch",
         unit="seconds per epoch",
@@ -154,8 +153,10 @@ QUANTITIES = (
     Quantity("trained_on", "trained on", "share", is_compared=False, is_reported=True),
 )
 BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
-GPU_ACTIVITY = tuple(one.key for one in QUANTITIES if one.label and one.is_compared)
-"""What a GPU really does while it is busy, over time; most are known from Hopper on."""
+GPU_ACTIVITY = tuple(
+    quantity.key for quantity in QUANTITIES if quantity.label and quantity.is_compared
+)
+"""Keys of the activities of a busy GPU; most GPUs before Hopper don't report them."""
 
 
 @record(frozen=True)
@@ -180,7 +181,7 @@ class Throughputs(Protocol):
 
 
 def rate_unit(figures: object) -> str:
-    """Return the unit of a throughput: steps where the size of a script's batches isn't known.
+    """Return the unit of a throughput: steps if the size of a script's batches isn't known.
 
     Args:
         figures: a snapshot, a result, a loop or a session.
@@ -190,7 +191,7 @@ def rate_unit(figures: object) -> str:
 
 
 def throughputs_of(figures: Throughputs) -> tuple[Throughput, ...]:
-    """Return the steady throughputs that are known: in samples or steps, and then in tokens."""
+    """Return the known steady throughputs: in samples or steps, and then in tokens."""
     measured = (
         (figures.samples_per_second, rate_unit(figures)),
         (figures.tokens_per_second, BY_KEY[TOKENS_PER_SECOND].unit),
@@ -211,7 +212,7 @@ def number_in(held: Any) -> float | None:
 
 
 def held_by(figures: object, key: str) -> Any:
-    """Return what a snapshot or a result holds of a quantity: a number, or one with its band."""
+    """Return a quantity's value in a snapshot or a result: a number, or one with its band."""
     held: Any = figures
     for name in key.split("."):
         held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)

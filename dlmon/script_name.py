@@ -1,4 +1,4 @@
-"""A command: which of its words is the script that it runs, its name, and whether it is there."""
+"""Find the script in a command, its name, and whether the command exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _FILE_TYPES = (".py", ".sh", ".ipynb")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-# Packages of which a module runs a script that follows.
+# Packages whose modules run the script that follows them.
 _LAUNCHERS = {"torch", "accelerate", "deepspeed"}
 
 
@@ -22,7 +22,7 @@ class NamedScript(NamedTuple):
 
 
 def named_script(command: tuple[str, ...]) -> NamedScript | None:
-    """Return the script or module that a command names; None where it names none."""
+    """Return the script or module that a command names; None if it names none."""
     for word, following in zip(command, (*command[1:], ""), strict=False):
         if word == "-m" and _MODULE.fullmatch(following):
             if following.partition(".")[0] not in _LAUNCHERS:
@@ -33,22 +33,22 @@ def named_script(command: tuple[str, ...]) -> NamedScript | None:
 
 
 def script_name(command: tuple[str, ...]) -> str:
-    """Return what a command is called: its script or module, else the command itself."""
-    named = named_script(command)
-    if named is not None:
-        return named.word if named.is_module else PurePath(named.word).name
+    """Return a command's display name: its script or module, else the program."""
+    script = named_script(command)
+    if script is not None:
+        return script.word if script.is_module else PurePath(script.word).name
     return PurePath(command[0]).name or command[0]
 
 
 def missing_command(name: str, directory: Path, path: str | None = None) -> str | None:
-    """Say that a command is not there, or can't be run; None where it can.
+    """Return a sentence if a command does not exist or can't be run; None if it can.
 
     Args:
         name: the command.
-        directory: where it runs; one with a folder in its name is looked for from there.
-        path: where others are; None for those of our own PATH.
+        directory: its working directory; a name with a folder is relative to it.
+        path: the search path for other names; None for our own PATH.
     """
     if shutil.which(str(directory / name) if os.sep in name else name, path=path) is not None:
         return None
-    step = f": for a Python script, say python {name}" if name.endswith(".py") else ""
-    return f"there is no command {name}{step}"
+    hint = f": for a Python script, say python {name}" if name.endswith(".py") else ""
+    return f"there is no command {name}{hint}"

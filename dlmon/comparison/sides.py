@@ -67,7 +67,7 @@ def quantity_of(key: str) -> Quantity:
     if key.startswith(METRIC):
         name = key.removeprefix(METRIC)
         return Quantity(
-            key, name, less_is_better=lower_is_better(name), per="run", written="metric"
+            key, name, less_is_better=lower_is_better(name), per="run", number_format="metric"
         )
     return BY_KEY[key]
 

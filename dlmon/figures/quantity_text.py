@@ -25,7 +25,7 @@ def number_of(quantity: Quantity, value: float, other: float | None = None) -> s
 
     It has the digits of the `other` side of a comparison, if both are small.
     """
-    write = _WRITTEN.get(quantity.written or quantity.unit)
+    write = _WRITTEN.get(quantity.number_format or quantity.unit)
     if write is not None:
         return write(value)
     if abs(value) >= 99.95:

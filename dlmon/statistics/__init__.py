@@ -1,1 +1,1 @@
-"""What times mean. Pure; the standard library only."""
+"""Steady state, means and intervals of durations. Pure; the standard library only."""

@@ -1,4 +1,4 @@
-"""Durations counted in buckets, and quantiles of what was counted."""
+"""Durations counted in buckets, and their quantiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 _WIDEST = math.log(1.01)
 _FINEST = _WIDEST / 1024
 _MAX_BUCKETS = 128
-# Many come again and again: it is worked out once for each in what bucket it lies.
+# The bucket of a duration that occurs many times is computed once.
 _MAX_NEW = 1024
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -20,32 +20,32 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 def step_quantiles(dt_us: Sequence[int]) -> tuple[int, ...]:
     """Return the `QUANTILES` of durations (nearest rank)."""
     ranked, total = sorted(dt_us), len(dt_us)
-    return tuple(ranked[max(1, min(total, round(one * total))) - 1] for one in QUANTILES)
+    return tuple(ranked[max(1, min(total, round(share * total))) - 1] for share in QUANTILES)
 
 
 @dataclass(eq=False)
 class StepHistogram:
     """Durations in buckets, so that memory stays flat however long the run.
 
-    Their width grows with the duration: it is the finest share of it that needs no more than
-    128 buckets, and never above 1 %. So a quantile is right to 0.5 %, and durations that
-    hardly differ stay apart.
+    The width of a bucket is a share of its duration: the smallest that needs no more than 128
+    buckets, and at most 1 %. So a quantile is right to 0.5 %, and durations that hardly differ
+    stay apart.
     """
 
     count: int = 0
     _width: float = _FINEST
     _buckets: Counter[int] = field(default_factory=Counter)
-    # How many there are of each duration that is in no bucket yet.
+    # Durations that are in no bucket yet, with their counts.
     _new: Counter[int] = field(default_factory=Counter)
     _ranked: list[tuple[float, int]] = field(default_factory=list, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave nothing out of the buckets: these are small."""
+        """Put all durations into buckets first: these are small."""
         self._put_into_buckets()
         return vars(self)
 
     def add(self, durations_us: Counter[int] | Sequence[int]) -> None:
-        """Count durations; a counter says how many of each."""
+        """Count durations, or add those that a counter has counted."""
         self._new.update(durations_us)
         if isinstance(durations_us, Counter):
             self.count += durations_us.total()
@@ -79,11 +79,10 @@ class StepHistogram:
             return 0.0
         low, high = (math.exp((bucket - 1 + edge) * self._width) for edge in (0, 1))
         # Durations are whole microseconds.
-        only = round(high - 0.5)
-        return float(only) if high - low < 1 else (low + high) / 2
+        return float(round(high - 0.5)) if high - low < 1 else (low + high) / 2
 
     def _widen(self) -> None:
-        """Merge neighbouring buckets in pairs, as far as they may be so wide."""
+        """Merge neighbouring buckets in pairs until they are few enough, or as wide as allowed."""
         while len(self._buckets) > _MAX_BUCKETS and self._width < _WIDEST:
             self._width *= 2
             merged: Counter[int] = Counter()

@@ -30,21 +30,21 @@ def mean_half_width(values: Sequence[float]) -> float:
 
 
 def student_p(t: float, degrees: float) -> float:
-    """Return how likely Student's t is at least as far from zero as `t`, on either side."""
+    """Return the two-sided p-value of `t`."""
     whole = degrees + t * t
     return _incomplete_beta(degrees / whole, t * t / whole, degrees / 2, 0.5)
 
 
-# A screen asks for the same ones with every row of a comparison, each second.
+# A screen asks for the same degrees for every row of a comparison, each second.
 @lru_cache(maxsize=256)
 def student_95_of(degrees: float) -> float:
-    """Return the two-sided 95 % quantile for degrees that needn't be whole, as Welch's are."""
+    """Return the two-sided 95 % quantile for fractional degrees of freedom, such as Welch's."""
     degrees = max(1.0, degrees)
 
     def error(t: float) -> float:
         return math.log(student_p(t, degrees) / 0.05)
 
-    # Regula falsi, as Illinois has it: the logarithms are nearly a line in each other.
+    # Regula falsi (Illinois): the logarithm of p is nearly linear in t.
     low, high = 1.9, 12.8
     error_low, error_high = error(low), error(high)
     for _ in range(50):
@@ -65,7 +65,7 @@ def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
 
     Args:
         x: from 0 to 1.
-        rest: 1 - x, which may have digits that are lost where it is taken from a float next to 1.
+        rest: 1 - x, given apart because a subtraction from a float near 1 would lose digits.
         a: above 0.
         b: above 0.
     """

@@ -1,10 +1,10 @@
-"""The floating-point operations that a token takes in training, of what a network consists of.
+"""Floating-point operations per token in training, from the weights and attention of a network.
 
-A weight of a matrix is multiplied with each token once on the way forward, and twice on the way
-back: for the gradient of its input and for its own. A product of two numbers and its sum are two
-operations, so a weight takes 6 (Chowdhery et al., PaLM, appendix B). In a layer of attention each
-token meets all tokens of its sequence, twice: 12 · width · sequence operations. As in PaLM,
-attention that looks back only counts in full.
+A weight of a matrix is multiplied with each token once in the forward pass and twice in the
+backward pass: for the gradient of its input and for its own. A multiplication and an addition are
+two operations, so a weight takes 6 (Chowdhery et al., PaLM, appendix B). In an attention layer
+each token meets all tokens of its sequence twice: 12 · width · sequence operations. As in PaLM,
+causal attention counts in full.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 WHOLE = "all"
-"""A span of attention: the whole sequence."""
+"""The attention span of a layer that looks at the whole sequence."""
 WEIGHTS_AND_ATTENTION, WEIGHTS, COUNTED = "weights and attention", "weights", "counted"
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A matrix of weights that tokens are multiplied with, in the order of the layers.
+    """A weight matrix that tokens are multiplied with.
 
     Attributes:
-        elements: its numbers, all of them where ranks share them.
+        elements: the number of its elements over all ranks.
         trains: whether it has a gradient.
         active: the share of it that a token is multiplied with; below 1 in a mixture of experts.
-        is_recomputed: whether its product is computed again for the way back.
+        is_recomputed: whether the backward pass computes its product again.
     """
 
     elements: int
@@ -36,12 +36,12 @@ class Weight:
 
 @dataclass(frozen=True)
 class Operations:
-    """What a token takes.
+    """The operations of one token.
 
     Attributes:
         per_token: without attention between tokens.
-        attention: for each token that it meets, by how many tokens back its layers look, or WHOLE.
-        recomputed: further operations for the way back that add nothing; of attention, a third.
+        attention: operations for each token in the span, by the span: a number of tokens or WHOLE.
+        recomputed: operations that the backward pass repeats; of attention it repeats a third.
     """
 
     per_token: int
@@ -54,29 +54,29 @@ class Operations:
 
 
 def operations_of(weights: Iterable[Weight], attention: Mapping[str, int]) -> Operations:
-    """Return what a token takes.
+    """Return the operations of one token.
 
-    A frozen weight behind one that trains takes 4: the gradient goes through it. Nothing goes back
-    before the first that trains, which then has no gradient of its input to compute either.
+    A frozen weight after a trained one takes 4: the gradient passes through it. The backward pass
+    ends at the first trained weight, which needs no gradient of its input.
 
     Args:
         weights: in the order in which tokens reach them.
-        attention: layers · width, by how many tokens back they look.
+        attention: layers · width by attention span.
     """
     forward = total = recomputed = passed = 0.0
     has_gradient = is_first = True
     for weight in weights:
         if is_first:
             has_gradient, is_first = weight.trains, False
-        each = weight.elements * weight.active
-        forward += 2 * each
-        total += 4 * each if weight.trains else 2 * each
+        active = weight.elements * weight.active
+        forward += 2 * active
+        total += 4 * active if weight.trains else 2 * active
         if has_gradient:
-            total += 2 * each
-            passed += 2 * each
-            recomputed += 2 * each if weight.is_recomputed else 0
+            total += 2 * active
+            passed += 2 * active
+            recomputed += 2 * active if weight.is_recomputed else 0
         has_gradient |= weight.trains
-    # Of attention in layers that nothing goes back through, a third is left.
+    # Attention in layers without a backward pass takes a third.
     share = passed / forward if forward else 0.0
     return Operations(
         round(total),
@@ -93,10 +93,12 @@ def per_token(
         return operations
     if sequence is None:
         return None
-    return operations + sum(each * _met(span, sequence) for span, each in attention.items())
+    return operations + sum(
+        per_pair * _tokens_in(span, sequence) for span, per_pair in attention.items()
+    )
 
 
-def _met(span: str, sequence: float) -> float:
-    # A log may say anything.
+def _tokens_in(span: str, sequence: float) -> float:
+    # The span comes from a log, which may hold anything.
     is_number = span.isascii() and span.isdecimal() and len(span) < 12
     return min(sequence, int(span)) if is_number else sequence

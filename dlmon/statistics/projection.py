@@ -1,4 +1,4 @@
-"""What a whole epoch takes: measured, or projected from its parts."""
+"""The time of a whole epoch: measured, or projected from its parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dlmon.statistics.intervals import mean_half_width
 from dlmon.statistics.steady_state import SteadyState
 
 SLOW = 1.5
-"""An epoch that takes so often the median is none of the usual ones."""
+"""An epoch is slow from this many times the median on."""
 MIN_PASSES = 3
-"""So many validation passes besides the first show how much passes differ."""
+"""The number of validation passes, besides the first, that shows how much passes differ."""
 
 
 def epoch_interval(
@@ -23,54 +23,54 @@ def epoch_interval(
     steady: SteadyState,
     compile_s: float = 0.0,
 ) -> SecondsPerEpoch | None:
-    """Return the mean of the wall times of whole epochs, with the 95 % interval of that mean.
+    """Return the mean wall time of whole epochs and its 95 % interval.
 
-    Epochs that compile are left out as soon as there is another. How far the mean of one or two
-    can be off is known from how the windows of the run differ. That of three or more is the
-    t-interval over epochs. Two that lie apart have that of three, as if a third lay between them:
-    otherwise a third one there would widen it.
+    Epochs that compile are left out as soon as there is one that doesn't. The interval of one or
+    two epochs follows from how much the windows of the run differ; that of three or more is the
+    t-interval over epochs. Two epochs that differ much get the t-interval as if a third lay
+    between them: otherwise a third epoch would widen the interval.
 
     Args:
-        compiled_s: the wall times of those that compile, such as the first.
-        others_s: the wall times of the others.
+        compiled_s: the wall times of epochs that compile, such as the first.
+        others_s: the wall times of the other epochs.
         steady: the run's batches.
-        compile_s: how much of `compiled_s` went into compilation.
+        compile_s: how much of `compiled_s` was compilation.
     """
-    counted = others_s or compiled_s
-    if not counted:
+    wall_s = others_s or compiled_s
+    if not wall_s:
         return None
-    value = math.fsum(counted) / len(counted)
+    value = math.fsum(wall_s) / len(wall_s)
     compiling_s = 0.0 if others_s else compile_s
-    half = steady.band_of_span_s(max(0.0, math.fsum(counted) - compiling_s))
-    if len(counted) > 2 or (len(counted) == 2 and half is None):
-        half = mean_half_width(counted)
-    elif len(counted) == 2 and half is not None:
-        half = max(half / 2, mean_half_width([*counted, value]))
+    half = steady.band_of_span_s(max(0.0, math.fsum(wall_s) - compiling_s))
+    if len(wall_s) > 2 or (len(wall_s) == 2 and half is None):
+        half = mean_half_width(wall_s)
+    elif len(wall_s) == 2 and half is not None:
+        half = max(half / 2, mean_half_width([*wall_s, value]))
     return SecondsPerEpoch(
         value=value,
         low=None if half is None else max(0.0, value - half),
         high=None if half is None else value + half,
-        epochs=len(counted),
+        epochs=len(wall_s),
         projected=False,
         first_left_out=bool(compiled_s and others_s),
         left_out=len(compiled_s) if others_s and len(compiled_s) > 1 else None,
-        **_usual(counted),
+        **_usual(wall_s),
     )
 
 
-def _usual(took_s: Sequence[float]) -> dict[str, Any]:
-    """Return what of three epochs or more is usual, and what isn't; nothing of fewer."""
-    if len(took_s) < 3:
+def _usual(wall_s: Sequence[float]) -> dict[str, Any]:
+    """Return the median, the number of slow epochs and the longest; nothing below three epochs."""
+    if len(wall_s) < 3:
         return {}
-    usual_s = median(took_s)
-    slow = sum(one_s > SLOW * usual_s for one_s in took_s)
-    return {"median": usual_s, "slow": slow, "longest": max(took_s)}
+    usual_s = median(wall_s)
+    slow = sum(epoch_s > SLOW * usual_s for epoch_s in wall_s)
+    return {"median": usual_s, "slow": slow, "longest": max(wall_s)}
 
 
 class _Times(NamedTuple):
-    """What one validation pass took: to open and to close it, and each of its batches.
+    """The times of one validation pass: to open it, to close it, and per batch.
 
-    `timed` says how many batches that is known of, beside the first.
+    `timed` is the number of batches behind `step_s`, without the first.
     """
 
     opening_s: float
@@ -91,19 +91,19 @@ def _times_of(validation: Validation) -> _Times:
 
 
 class ValidationPasses:
-    """Validation passes in their order, and what a whole one takes.
+    """Validation passes in their order, and the time of a whole one.
 
-    Of the first pass only its later batches count, for the first compiles; once there is another
+    The first batch of the first pass doesn't count, because it compiles; once there is another
     pass, nothing of the first counts.
     """
 
-    def __init__(self, passes: Iterable[Validation | None]) -> None:
-        self._passes = [each for each in passes if each is not None and each.steps > 0]
-        self._times = [_times_of(each) for each in self._passes]
+    def __init__(self, validations: Iterable[Validation | None]) -> None:
+        self._passes = [v for v in validations if v is not None and v.steps > 0]
+        self._times = [_times_of(validation) for validation in self._passes]
 
     @property
     def compile_s(self) -> float:
-        """What the first batch of the first pass took beyond another."""
+        """The time of the first batch of the first pass beyond a later batch."""
         if not self._passes:
             return 0.0
         first = self._passes[0]
@@ -111,15 +111,15 @@ class ValidationPasses:
         return times.opening_s if times.timed else max(0.0, (first.first_end - first.begin) / 1e9)
 
     def _took_s(self, steps: int | None) -> list[float]:
-        """Return what each pass that counts takes with so many batches; None for its own."""
+        """Return the time of each pass that counts, if it had `steps` batches; None: its own."""
         if len(self._passes) == 1:
             _, closing_s, step_s, timed = self._times[0]
-            # One batch alone, which compiled, says nothing of another.
+            # A single batch compiled, so it tells nothing about others.
             return [closing_s + step_s * steps if steps else step_s * timed] if timed else []
         pairs = zip(self._times[1:], self._passes[1:], strict=True)
         return [
-            times.opening_s + times.closing_s + times.step_s * (steps or each.steps)
-            for times, each in pairs
+            times.opening_s + times.closing_s + times.step_s * (steps or validation.steps)
+            for times, validation in pairs
         ]
 
     def seconds(self, steps: int) -> float | None:
@@ -128,10 +128,10 @@ class ValidationPasses:
         return math.fsum(took_s) / len(took_s) if took_s else None
 
     def half_s(self, steps: int, steady: SteadyState) -> float:
-        """Return the half-width of that mean's 95 % interval.
+        """Return the half-width of the 95 % interval of `seconds(steps)`.
 
-        It goes by how much passes differed where there are three or more besides the first,
-        else validation counts as just as uneven as the run's steady training.
+        It follows from how much passes differ if there are three or more besides the first;
+        otherwise validation counts as just as uneven as the run's steady training.
         """
         mean_s = self.seconds(steps)
         if not mean_s:
@@ -149,17 +149,16 @@ def project_epoch(
     validation_s: float,
     validation_half_s: float = 0.0,
 ) -> SecondsPerEpoch | None:
-    """Project the wall time of the mean whole epoch: its opening, its batches, its validation.
+    """Project the mean wall time of a whole epoch: its opening, its batches, its validation.
 
-    The band is the 95 % interval of that mean, from what is known of each part; a single epoch
-    may lie further off. There is no projection before the throughput has a band. What it takes
-    to open the epoch is in value and band from three openings on.
+    The band is the 95 % interval of that mean; a single epoch may lie further off. There is no
+    projection before the throughput has a band. The opening counts from three openings on.
 
     Args:
         steady: the run's batches.
-        samples: of a whole epoch.
+        samples: in a whole epoch.
         validation_s: the mean time of its validation.
-        validation_half_s: the half-width of that mean's 95 % interval.
+        validation_half_s: the half-width of the 95 % interval of `validation_s`.
     """
     steps_s = steady.seconds_of(samples)
     band = steady.relative_band()

@@ -1,9 +1,9 @@
-"""How much more one side of a comparison has than the other, and how sure that is. Pure.
+"""The ratio of two sides of a comparison, with its interval. Pure.
 
 Figures are compared by their ratio, so on a log scale: a side's figure is the geometric mean of
-its runs. A run is the unit. Its steps, and its seconds, are not independent of each other, and
-runs differ by more than their steps show (caches, neighbours, clocks), so that no number of steps
-can show that one side is faster.
+its runs. The unit is the run: steps of a run are not independent of each other, and runs differ
+by more than their steps show (caches, neighbours, clocks), so no number of steps can show that
+one side is faster.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95, student_95_of, student_p
 
 NOTICEABLE_CHANGE = 0.0005
-"""A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
-# Of more, the factor of a band is nearly the same.
+"""A smaller change would read 0.0 %, and helps nobody even if it is certain."""
+# With more degrees of freedom, Student's t hardly changes.
 _MOST_DEGREES = 32
 
 
 class Claim(Word):
-    """What may be said of one thing beside another."""
+    """The verdict of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -32,14 +32,14 @@ class Claim(Word):
 
 
 class Basis(Word):
-    """What an interval rests on."""
+    """The spread that an interval is computed from."""
 
     RUNS = "runs"
     """Several runs a side (Welch)."""
     LIKE_RUNS = "like_runs"
-    """One run on a side, and how other runs of the same conditions differ."""
+    """One run on a side; the spread of other runs under the same conditions."""
     WITHIN_RUNS = "within_runs"
-    """One run on a side, and how its seconds differ: nothing is known of how runs do."""
+    """One run on a side; the spread within it. How much runs differ is unknown."""
 
 
 @record(frozen=True)
@@ -56,10 +56,10 @@ class Ratio:
 
     Attributes:
         value: the ratio of the geometric means.
-        low, high: its 95 % interval; None where nothing is known of how sure it is.
-        p: how likely it is to be at least as far from 1 by chance; None where it isn't known how
-            runs differ.
-        basis: what the interval rests on.
+        low, high: its 95 % interval; None if no spread is known.
+        p: the chance of a ratio at least as far from 1 if the sides are alike; None if it isn't
+            known how much runs differ.
+        basis: the spread that the interval is computed from.
     """
 
     value: float
@@ -70,14 +70,14 @@ class Ratio:
 
     @property
     def is_significant(self) -> bool:
-        """Whether its interval, which allows for how runs differ, holds no 1."""
+        """True if 1 is outside the interval, which allows for differences between runs."""
         if self.p is None or self.low is None or self.high is None:
             return False
         return not self.low <= 1 <= self.high
 
     @property
     def claim(self) -> Claim:
-        """What may be said of new beside base: of a rate that more is faster."""
+        """The verdict on new against base, for a rate: more is faster."""
         if self.p is None:
             return Claim.UNKNOWN
         if not self.is_significant:
@@ -93,10 +93,10 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def run_spread(groups: Iterable[Sequence[float]]) -> Error | None:
-    """Return how far a single run lies from the mean of its like, None where no two are alike.
+    """Return the standard deviation of runs under the same conditions; None without two such runs.
 
     Args:
-        groups: figures of runs, each group of the same conditions.
+        groups: figures of runs, each group under the same conditions.
     """
     squares, degrees = 0.0, 0
     for group in groups:
@@ -107,10 +107,10 @@ def run_spread(groups: Iterable[Sequence[float]]) -> Error | None:
 
 
 def throughput_error(rate: SamplesPerSecond | None) -> Error | None:
-    """Return the error of a run's throughput; None where its 95 % half-width, the band, is unknown.
+    """Return the error of a run's throughput; None if its 95 % half-width, the band, is unknown.
 
-    How many times the standard error the band is says with how many degrees of freedom.
-    A band of no width is none: logs of earlier versions have it where nothing was known.
+    The degrees of freedom follow from the ratio of the band to the standard error. A band of 0 is
+    an unknown one: earlier versions logged it so.
     """
     if rate is None or not rate.standard_error or not rate.band:
         return None
@@ -125,13 +125,13 @@ def ratio_of(
     spread: Error | None = None,
     within: Sequence[Error | None] = (),
 ) -> Ratio | None:
-    """Return new over base with its interval; None where a figure is missing or is not positive.
+    """Return new over base with its interval; None if a figure is missing or isn't positive.
 
     Args:
         base: the figure of each run of that side.
         new: the same.
-        spread: what `run_spread` says of like runs; it counts where a side has one run.
-        within: the error within each run of the sides that have one.
+        spread: from `run_spread`; used if a side has only one run.
+        within: the error within each run of the sides that have only one.
     """
     if not base or not new or not all(0 < value < math.inf for value in (*base, *new)):
         return None
@@ -139,20 +139,20 @@ def ratio_of(
     off = _mean(logs[1]) - _mean(logs[0])
     if len(base) > 1 and len(new) > 1:
         return _ratio(off, _welch(*logs), Basis.RUNS)
-    known = [error for error in within if error is not None]
+    errors = [error for error in within if error is not None]
     if spread is not None:
         between = spread.of_log * math.sqrt(1 / len(base) + 1 / len(new))
-        error = math.hypot(between, *(one.of_log for one in known))
-        return _ratio(off, Error(error, spread.degrees), Basis.LIKE_RUNS)
-    if not known or len(known) < len(within):
+        total = math.hypot(between, *(error.of_log for error in errors))
+        return _ratio(off, Error(total, spread.degrees), Basis.LIKE_RUNS)
+    if not errors or len(errors) < len(within):
         return Ratio(_exp(off))
-    error = math.hypot(*(one.of_log for one in known))
-    return _ratio(off, Error(error, min(one.degrees for one in known)), Basis.WITHIN_RUNS)
+    total = math.hypot(*(error.of_log for error in errors))
+    return _ratio(off, Error(total, min(error.degrees for error in errors)), Basis.WITHIN_RUNS)
 
 
 def _ratio(off: float, error: Error, basis: Basis) -> Ratio:
     if error.of_log <= 0:
-        # Runs that agree to the last digit say nothing of how runs differ.
+        # Runs that agree to the last digit don't show how much runs differ.
         return Ratio(_exp(off))
     half = student_95_of(error.degrees) * error.of_log
     p = student_p(off / error.of_log, max(1.0, error.degrees))
@@ -166,7 +166,7 @@ def _ratio(off: float, error: Error, basis: Basis) -> Ratio:
 
 
 def _welch(base: Sequence[float], new: Sequence[float]) -> Error:
-    """Return Welch's error of the difference of two means, and his degrees of freedom."""
+    """Return Welch's error of the difference of two means, with its degrees of freedom."""
     shares = [_squares(logs) / (len(logs) - 1) / len(logs) for logs in (base, new)]
     variance = sum(shares)
     pairs = zip(shares, (base, new), strict=True)
@@ -175,7 +175,7 @@ def _welch(base: Sequence[float], new: Sequence[float]) -> Error:
 
 
 def _exp(value: float) -> float:
-    """Return the exponential; of what nothing that is measured comes to, still a number."""
+    """Return the exponential, of values beyond anything measured too."""
     return math.exp(min(value, 700.0))
 
 

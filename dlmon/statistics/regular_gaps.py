@@ -1,4 +1,4 @@
-"""Which long steps of a loop come every so many steps, as with an evaluation in them. Pure."""
+"""Long steps that come at a regular distance, such as those with an evaluation in them. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from dlmon.statistics.histogram import StepHistogram
 
-# Long steps that come regularly take about as long, within this factor.
+# The durations of regular long steps differ at most by this factor.
 _ALIKE = 2.0
-# How many in a row make a period: a short one takes more, as chance makes it sooner.
+# Long steps in a row that make a period. Chance makes a short period sooner: it takes one more.
 _IN_A_ROW, _IN_A_ROW_OF_SHORT = 3, 4
 _SHORT_PERIOD = 10
-# A step that takes this many times as long as those before it does not come regularly.
+# A step that takes this many times as long as the regular ones before it isn't one of them.
 _TOO_LONG = 5.0
 _RECENT = 16
 _MOST_SERIES = 512
@@ -25,9 +25,9 @@ class RegularSteps(NamedTuple):
     """Long steps that come regularly.
 
     Attributes:
-        every: how many steps apart they are.
-        times: how many there were.
-        seconds: how long they took beyond usual steps.
+        every: the distance between two of them, in steps.
+        times: their number.
+        seconds: their time beyond that of usual steps.
     """
 
     every: int
@@ -37,33 +37,33 @@ class RegularSteps(NamedTuple):
 
 @dataclass(eq=False)
 class RegularGaps:
-    """Folds the long steps of a loop in order, and finds those that are equally far apart.
+    """The long steps of a loop that are equally far apart, found as steps are added in order.
 
-    The beginning of a loop, or of an epoch, counts as one: what comes every 100 steps comes 100
-    steps after it for the first time.
+    The beginning of a loop or an epoch counts as a long step: an evaluation every 100 steps comes
+    100 steps after it for the first time.
     """
 
     histogram: StepHistogram = field(default_factory=StepHistogram)
-    """How long those steps took."""
+    """The durations of regular long steps."""
     summarised: int = 0
-    """How many there were among batches whose single times are not known."""
+    """The number of regular long steps in summaries, which lack the times of single batches."""
     summarised_us: int = 0
-    """What these took beyond usual ones."""
+    """The time of these beyond that of usual steps."""
     _begin: int = 0
     _recent: list[tuple[int, int, int]] = field(default_factory=list)
     """The newest long steps that are in no series: number, duration, batches that share it."""
     _series: list[tuple[int, int, int]] = field(default_factory=list)
-    """Each series: the number of its first step, how far apart they are, that of its last."""
+    """The series: number of the first step, distance between steps, number of the last step."""
     _residue: int = 0
     _mean_us: float = 0.0
 
     @property
     def every(self) -> int | None:
-        """How many steps apart the newest ones are; None before there are any."""
+        """The distance between the newest regular steps; None before there are any."""
         return self._series[-1][1] if self._series else None
 
     def period_at(self, number: int) -> int | None:
-        """Return how many steps apart the series is that a step belongs to; None for no series."""
+        """Return the distance between the steps of a step's series; None if it is in none."""
         at = bisect_right(self._series, (number, 2**63, 0)) - 1
         if at < 0:
             return None
@@ -71,19 +71,19 @@ class RegularGaps:
         return every if number <= last and (number - first) % every == 0 else None
 
     def begin_at(self, number: int) -> None:
-        """Take the number of the step with which a loop, or an epoch, begins."""
+        """Set the number of the step with which a loop, or an epoch, begins."""
         self._begin = number
 
     def add(self, number: int, took_us: int, batches: int = 1) -> None:
-        """Take a long step.
+        """Add a long step.
 
         Args:
-            number: of the step among all of the session.
-            took_us: how long each of its batches took.
-            batches: how many of them ended together, and share their time.
+            number: of the step in the session.
+            took_us: the time of each of its batches.
+            batches: the number of batches that ended together and share their time.
         """
         if self.is_expected(number, took_us * batches):
-            self._take(number, took_us, batches)
+            self._add_regular(number, took_us, batches)
             return
         alike = [
             step
@@ -91,30 +91,30 @@ class RegularGaps:
             if took_us / _ALIKE <= step[1] <= took_us * _ALIKE and step[0] >= self._begin
         ]
         self._recent = [*self._recent, (number, took_us, batches)][-_RECENT:]
-        places = [self._begin, *(step[0] for step in alike if step[0] != self._begin), number]
-        every = places[-1] - places[-2]
+        numbers = [self._begin, *(step[0] for step in alike if step[0] != self._begin), number]
+        every = numbers[-1] - numbers[-2]
         least = _IN_A_ROW if every >= _SHORT_PERIOD else _IN_A_ROW_OF_SHORT
-        in_a_row = places[-least:]
+        in_a_row = numbers[-least:]
         if every < 2 or len(in_a_row) < least:
             return
         if any(after - before != every for before, after in pairwise(in_a_row)):
             return
-        found = [step for step in self._recent if step[0] in in_a_row]
-        self._recent = [step for step in self._recent if step not in found]
-        first = found[0][0]
+        regular = [step for step in self._recent if step[0] in in_a_row]
+        self._recent = [step for step in self._recent if step not in regular]
+        first = regular[0][0]
         self._series = [*self._series, (first, every, first)][-_MOST_SERIES:]
         self._mean_us = 0.0
-        for step in found:
-            self._take(*step)
+        for step in regular:
+            self._add_regular(*step)
 
     def add_summary(self, first: int, count: int, stalls: int, stalled_us: int) -> int:
-        """Take batches of which it is only known how many were long; return how many were regular.
+        """Add summarised batches, and return how many of the long ones were regular.
 
         Args:
-            first: the number of the first of them.
-            count: how many there are.
-            stalls: how many were long.
-            stalled_us: what those took beyond usual ones.
+            first: the number of the first batch.
+            count: the number of batches.
+            stalls: the number of long ones among them.
+            stalled_us: the time of the long ones beyond that of usual steps.
         """
         if not self._series or not stalls:
             return 0
@@ -128,7 +128,7 @@ class RegularGaps:
         return expected
 
     def is_expected(self, number: int, took_us: int) -> bool:
-        """Return whether a step that took so long is the next of those that come regularly."""
+        """Return whether a step of this duration is the next regular one."""
         if not self._series or took_us > _TOO_LONG * self._mean_us:
             return False
         _, every, last = self._series[-1]
@@ -136,10 +136,10 @@ class RegularGaps:
             return number - last == every
         return (number - self._begin) % every == self._residue
 
-    def _take(self, number: int, took_us: int, batches: int) -> None:
+    def _add_regular(self, number: int, took_us: int, batches: int) -> None:
         first, every, last = self._series[-1]
         if last < self._begin <= number:
-            # It goes on in another epoch.
+            # The series goes on in another epoch.
             self._series = [*self._series, (number, every, number)][-_MOST_SERIES:]
         else:
             self._series[-1] = first, every, number

@@ -1,8 +1,7 @@
 """Values over time, ready to be drawn as columns.
 
-Pure. Times are CLOCK_MONOTONIC nanoseconds. A series holds its mean in buckets, as numbers one
-after another; where there get very many, two become one. A time that nothing covered is a gap
-(None), never zero.
+Pure. Times are CLOCK_MONOTONIC nanoseconds. A series holds means in buckets; when there are too
+many, neighbours are merged in pairs. A time without a value is a gap (None), never zero.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from operator import add, truediv
 from typing import Any
 
 MOST_BUCKETS = 1 << 17
-"""A day and a half of seconds: of longer times all buckets are twice as wide, and so on."""
+"""A day and a half of seconds. A longer series doubles the width of its buckets."""
 MOST_AT_ONCE = 4096
 LARGEST, SMALLEST = 1e100, 1e-100
-"""Nothing has a value as large as the one, whatever its sign; one as small as the other is 0."""
+"""Absolute values from LARGEST on are ignored; values up to SMALLEST are drawn as 0."""
 
 
 class Series:
@@ -33,7 +32,7 @@ class Series:
         self.width_ns = bucket_ns
         self.first = 0
         """The number of the first bucket, from the clock's 0."""
-        # Of each bucket: value × time, and how much of its time is covered.
+        # For each bucket: value × time, and the time with a value.
         self.sums: array[float] = array("d")
         self.covered_ns: array[float] = array("d")
         self._has_others = False
@@ -41,25 +40,25 @@ class Series:
 
     @property
     def mean(self) -> float | None:
-        """The mean over all time that is covered; None where none is."""
+        """The mean over all time with a value; None without any."""
         covered_ns = sum(self.covered_ns)
         return sum(self.sums) / covered_ns if covered_ns else None
 
     @property
     def newest(self) -> float | None:
-        """The mean of the last bucket; None where nothing covers it."""
+        """The mean of the last bucket; None if it has no value."""
         covered_ns = self.covered_ns[-1] if self.sums else 0.0
         return self.sums[-1] / covered_ns if covered_ns else None
 
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
-        """Say that the quantity had `value` from `start_ns` to `end_ns`."""
+        """Set the quantity to `value` from `start_ns` to `end_ns`."""
         if self._add(start_ns, end_ns, value, 1.0):
             self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
     def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
-        """Add what another source of the quantity had meanwhile: together they are the value.
+        """Add the value of another source of the quantity to the value of the first.
 
-        It counts where `add` says that there was a value at all.
+        It counts only for times to which `add` gave a value.
         """
         self._has_others = True
         self._add(start_ns, end_ns, value, 0.0)
@@ -88,7 +87,7 @@ class Series:
         width_ns, total_us = self.width_ns, sum(dt_us)
         end_ns = start_ns + total_us * 1000
         if total_us and start_ns // width_ns == (end_ns - 1) // width_ns:
-            # Most lie within one bucket.
+            # The usual case: all lie within one bucket.
             self.add(start_ns, end_ns, sum(samples) / (total_us / 1e6))
             return
         ends = list(accumulate(dt_us, initial=0))
@@ -106,110 +105,109 @@ class Series:
             at_us, before = next_us, by_then
 
     def __getstate__(self) -> dict[str, Any]:
-        """Four bytes each are enough to be drawn, where they hold it."""
+        """Keep four bytes of each number if they can hold it: enough for a chart."""
         sums, covered_ns = array("f", self.sums), array("f", self.covered_ns)
         small = {"sums": sums, "covered_ns": covered_ns} if isfinite(sum(sums)) else {}
         return vars(self) | small
 
     def until(self, end_ns: int | None) -> Series:
-        """Return the series as it was when it had come to a moment, but for the bucket of that."""
+        """Return the series up to the bucket before `end_ns`."""
         series = Series(self.width_ns)
         if end_ns is not None:
-            held = max(0, end_ns // self.width_ns - self.first)
+            count = max(0, end_ns // self.width_ns - self.first)
             series.first, series.end_ns, series._has_others = self.first, end_ns, True
-            series.sums, series.covered_ns = self.sums[:held], self.covered_ns[:held]
+            series.sums, series.covered_ns = self.sums[:count], self.covered_ns[:count]
         return series
 
     def double(self) -> None:
         """Make each bucket twice as wide."""
         for name in ("sums", "covered_ns"):
-            held = getattr(self, name)
-            held[:0] = array(held.typecode, (0.0,) * (self.first % 2))
-            held.extend((0.0,) * (len(held) % 2))
-            setattr(self, name, array(held.typecode, map(add, held[::2], held[1::2])))
+            buckets = getattr(self, name)
+            buckets[:0] = array(buckets.typecode, (0.0,) * (self.first % 2))
+            buckets.extend((0.0,) * (len(buckets) % 2))
+            setattr(self, name, array(buckets.typecode, map(add, buckets[::2], buckets[1::2])))
         self.first, self.width_ns = self.first // 2, 2 * self.width_ns
 
     def _reach(self, start_ns: int, end_ns: int) -> int:
-        """Have buckets between two moments; return the place of the first of them."""
-        at, behind = self._places(start_ns, end_ns)
+        """Create missing buckets between two moments; return the index of the first one."""
+        at, behind = self._indexes(start_ns, end_ns)
         if at >= 0 and behind <= len(self.sums):
             return at
         if not self.sums:
             self.first, at, behind = self.first + at, 0, behind - at
         while max(behind, len(self.sums)) - min(at, 0) > MOST_BUCKETS:
             self.double()
-            at, behind = self._places(start_ns, end_ns)
-        for held in (self.sums, self.covered_ns):
-            held.extend((0.0,) * (behind - len(held)))
+            at, behind = self._indexes(start_ns, end_ns)
+        for buckets in (self.sums, self.covered_ns):
+            buckets.extend((0.0,) * (behind - len(buckets)))
             if at < 0:
-                held[:0] = array(held.typecode, (0.0,) * -at)
+                buckets[:0] = array(buckets.typecode, (0.0,) * -at)
         self.first += min(at, 0)
         return max(at, 0)
 
-    def _places(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """Return where the buckets between two moments begin and end, be they held or not."""
+    def _indexes(self, start_ns: int, end_ns: int) -> tuple[int, int]:
+        """Return the indexes of the first bucket and behind the last; they may be out of range."""
         return start_ns // self.width_ns - self.first, -(-end_ns // self.width_ns) - self.first
 
     def _within(self, start_ns: int, end_ns: int) -> tuple[float, float]:
-        """Return what is held between two moments: value × time, and the time that is covered."""
-        at, behind = self._places(start_ns, end_ns)
+        """Return value × time and the time with a value, between two moments."""
+        at, behind = self._indexes(start_ns, end_ns)
         count = len(self.sums)
         within = slice(max(at, 0), max(behind, 0))
         sums, covered_ns = self.sums[within], self.covered_ns[within]
         if not sums:
             return 0.0, 0.0
         origin_ns = self.first * self.width_ns
-        # Of the first bucket and the last only a part may lie within.
+        # Only a part of the first and the last bucket may lie within.
         for edge, outside_ns in (
             (0, start_ns - origin_ns - at * self.width_ns if at >= 0 else 0),
             (-1, behind * self.width_ns - end_ns + origin_ns if behind <= count else 0),
         ):
             if outside_ns:
-                left = 1 - outside_ns / self.width_ns
-                sums[edge] *= left
-                covered_ns[edge] *= left
+                share = 1 - outside_ns / self.width_ns
+                sums[edge] *= share
+                covered_ns[edge] *= share
         return sum(compress(sums, covered_ns) if self._has_others else sums), sum(covered_ns)
 
     def columns(self, start_ns: int, column_ns: int, count: int) -> list[float | None]:
-        """Return the mean over each of `count` columns from `start_ns` on; None where unknown.
+        """Return the mean of each of `count` columns from `start_ns` on; None if it has no value.
 
-        Where the last value ends within a column, that column is the mean of a
-        whole one up to there, as far as the one before it is known: else a slow
-        batch at the end would look like a drop.
+        If the last value ends within a column, the mean of the column before fills the rest of
+        it: otherwise a slow batch at the end would look like a drop.
         """
         column_ns = max(1, column_ns)
         edges = range(start_ns, start_ns + column_ns * count, column_ns)
-        held = [self._within(edge, edge + column_ns) for edge in edges]
-        means = [total / covered if covered else None for total, covered in held]
+        sums = [self._within(edge, edge + column_ns) for edge in edges]
+        means = [total / covered_ns if covered_ns else None for total, covered_ns in sums]
         if self.end_ns is None:
             return means
         last = (self.end_ns - 1 - start_ns) // column_ns
-        # A bucket may reach further than what it covers.
+        # A bucket may reach beyond the end of its value.
         first_after = min(count, max(0, last + 1))
         means[first_after:] = [None] * (count - first_after)
         if 0 < last < count:
             before, mean = means[last - 1], means[last]
             if before is not None and mean is not None:
                 open_ns = edges[last] + column_ns - self.end_ns
-                covered_ns = held[last][1]
+                covered_ns = sums[last][1]
                 means[last] = (mean * covered_ns + before * open_ns) / (covered_ns + open_ns)
         return means
 
     def extremes(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
-        """Return the least and the greatest mean of the buckets that lie between two moments."""
-        at, behind = (max(0, place) for place in self._places(start_ns, end_ns))
+        """Return the least and the greatest mean of the buckets between two moments."""
+        at, behind = (max(0, index) for index in self._indexes(start_ns, end_ns))
         sums, covered_ns = self.sums[at:behind], self.covered_ns[at:behind]
         values = list(map(truediv, compress(sums, covered_ns), filter(None, covered_ns)))
         return (min(values), max(values)) if values else None
 
     @property
     def start_ns(self) -> int | None:
-        """Where the first bucket begins; None without one."""
+        """The begin of the first bucket; None without one."""
         return self.first * self.width_ns if self.sums else None
 
 
 def _interpolate(ends: list[int], done: list[int], at_us: float) -> float:
-    """Return how many samples were done at a time, linear within a batch."""
+    """Return the number of samples done by `at_us`, linear within a batch."""
     after = bisect_right(ends, at_us)
     if after >= len(ends):
         return done[-1]

@@ -1,4 +1,4 @@
-"""Which batches of a run belong to its steady state, and what it took to open its epochs.
+"""The batches of a run that belong to its steady state, and the time to open its epochs.
 
 Pure. Durations of batches are whole microseconds.
 """
@@ -16,15 +16,14 @@ from dlmon.statistics.intervals import student_95
 
 WARM_UP_BATCHES = 10
 WARM_UP_US = 1_000_000
-# So many epochs must have been opened before their openings are used.
 MIN_OPENINGS = 3
-# Where sizes vary: the first batch of a size compiles if it takes so often what is to be expected.
+# If sizes vary: the first batch of a size compiled if it took this many times the expected time.
 COMPILE_FACTOR = 5
 
 
 @dataclass(eq=False)
 class Openings:
-    """How long the openings of later epochs took, with the first steps that were left out."""
+    """The times to open the epochs after the first, with the first steps that were left out."""
 
     histogram: StepHistogram = field(default_factory=StepHistogram)
     _mean_us: float = 0.0
@@ -32,7 +31,7 @@ class Openings:
     _steps: int = 0
 
     def add(self, took_us: int, steps: int) -> None:
-        """Take one opening; `steps` of its time are first steps of an epoch."""
+        """Add one opening, whose time includes the first `steps` steps of the epoch."""
         self.histogram.add(Counter((took_us,)))
         self._steps += steps
         beyond = took_us - self._mean_us
@@ -40,9 +39,9 @@ class Openings:
         self._squares += beyond * (took_us - self._mean_us)
 
     def mean_us(self, step_us: float | None) -> tuple[float | None, float]:
-        """Return the mean beyond usual steps of `step_us`, and the half-width of its 95 % interval.
+        """Return the mean beyond steps of `step_us`, and the half-width of its 95 % interval.
 
-        None and 0 where usual steps, or three openings, are not known.
+        None and 0 without `step_us` or below three openings.
         """
         count = self.histogram.count
         if count < MIN_OPENINGS or step_us is None:
@@ -53,7 +52,7 @@ class Openings:
 
 
 class PickedBatches(NamedTuple):
-    """Batches of the steady state: how long each took, and its samples."""
+    """Batches of the steady state: the time and the samples of each."""
 
     dt_us: Sequence[int]
     samples: Sequence[int]
@@ -61,35 +60,35 @@ class PickedBatches(NamedTuple):
 
 @dataclass(eq=False)
 class SteadyBatches:
-    """Picks the batches of the steady state out of all of them, in order.
+    """Picks the batches of the steady state out of all batches, in order.
 
-    The first batch compiles, and so may the first of every other size (a short
-    last batch). Those, and at least 10 batches and one second after the first,
-    are left out. Only batches of the usual size are counted from then on.
+    The first batch compiles, and so may the first of every other size (a short last batch). These,
+    and at least 10 batches and one second after the first, are left out. From then on only batches
+    of the usual size count.
 
-    That is so as long as nothing but the last batch of an epoch is smaller than the first of all.
-    Once others have another size, batches of every size count; the first of one is left out only
-    before the warm-up is over, or where it took far longer than its size lets expect.
+    This holds as long as only last batches of epochs are smaller than the first batch. Once others
+    differ in size, batches of every size count; the first of a size is left out only during the
+    warm-up, or if it took far longer than expected for its size.
     """
 
     batch_size: int | None = None
-    """The size of the first batch; 1 where sizes aren't known."""
+    """The size of the first batch; 1 if sizes aren't known."""
     sizes_vary: bool = False
-    """Whether others than the last batch of an epoch have another size."""
+    """True once a batch that isn't the last of an epoch has another size."""
     _first: list[tuple[int, float]] = field(default_factory=list)
-    """How long each execution took that held the first batch of a size and was left out, and
-    how many batches of the first size its samples would be."""
+    """The left-out executions with the first batch of a size: the time, and the samples as a
+    multiple of the first batch's."""
     warm_up_batches: int = 0
     warm_up_us: int = 0
     opened: Openings = field(default_factory=Openings)
     """Openings of later epochs."""
     _sizes: set[int] = field(default_factory=set)
     counts_steps: bool = False
-    """Whether each batch counts as one: the size of the first, or of most, is not known."""
+    """True if each batch counts as one sample: the size of the first, or of most, isn't known."""
     _sized: int = 0
     _unsized: int = 0
     ends_short: bool = False
-    # Of all batches but those that were left out; those of the warm-up are among them.
+    # Of all batches that were not left out, with the warm-up.
     _batches: int = 0
     _samples: int = 0
     _us: int = 0
@@ -100,10 +99,10 @@ class SteadyBatches:
 
     @property
     def first_batches(self) -> list[tuple[int, float]]:
-        """How long each left-out execution took, and as how many usual batches it counts.
+        """The time of each left-out execution, and the number of usual batches it counts as.
 
-        A short batch counts as its share of one. Where sizes vary, a usual batch has the mean size,
-        and a larger one takes as much longer: else it would seem to compile what it only computes.
+        A short batch counts as its share of one. If sizes vary, a usual batch has the mean size,
+        and a larger one may take longer in proportion: that part isn't compilation.
         """
         if not self.sizes_vary or not self._batches:
             return self._first
@@ -112,7 +111,7 @@ class SteadyBatches:
 
     @property
     def warm_up_left_us(self) -> int:
-        """How long the warm-up goes on for, by the time of its batches so far."""
+        """An estimate of the rest of the warm-up, from its batches so far."""
         batches_left = max(0, WARM_UP_BATCHES - self.warm_up_batches)
         step_us = self.warm_up_us // self.warm_up_batches if self.warm_up_batches else 0
         return max(WARM_UP_US - self.warm_up_us, batches_left * step_us, 0)
@@ -126,18 +125,18 @@ class SteadyBatches:
         per_execution: int = 1,
         first: int = 0,
     ) -> PickedBatches:
-        """Return those of consecutive batches of an epoch that belong to the steady state.
+        """Pick the batches of the steady state from consecutive batches of an epoch.
 
         Args:
-            samples: of each batch; one number when all hold as many. None where that is not
-                known: each counts as one, unless the sizes of most before it were known.
+            samples: of each batch; one number if all have the same. If None (unknown), each
+                counts as one, unless most batches before had known sizes.
             dt_us: the duration of each.
-            opening: leave out the first: an epoch that was cut short begins with it, and what
-                it takes to open an epoch would weigh more than in a whole one.
-            opening_us: the time before the first of them in which an epoch was opened; None
-                where they open none, or where that is not known apart from the first batch.
-            per_execution: so many of them ended together, and one of those may have compiled.
-            first: the number of the first of them in its epoch.
+            opening: leave out the first: it begins an epoch that was cut short, in which the
+                opening would weigh more than in a whole one.
+            opening_us: the time to open the epoch before the first batch; None if it opens none,
+                or if that time is part of the first batch.
+            per_execution: the number of batches that end together; one of them may have compiled.
+            first: the number of the first batch in its epoch.
         """
         sizes = (samples,) * len(dt_us) if isinstance(samples, int) else samples
         if self.batch_size is None:
@@ -164,7 +163,7 @@ class SteadyBatches:
         return self._after_warm_up(dt_us, sizes)
 
     def take_sizes(self, are_known: bool, count: int) -> None:
-        """Count steps from then on that most batches have no known size."""
+        """Count batches of known and unknown size; switch to steps once most are unknown."""
         if are_known:
             self._sized += count
             return
@@ -176,7 +175,7 @@ class SteadyBatches:
             self._samples = self._batches
 
     def count_plain(self, count: int, time_us: int) -> None:
-        """Count batches that come after the warm-up and have the usual size."""
+        """Count batches of the usual size after the warm-up."""
         self.take_sizes(not self.counts_steps, count)
         self._batches += count
         self._us += time_us
@@ -188,11 +187,11 @@ class SteadyBatches:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether the next batch is the first of its size, whatever that is."""
+        """True if the next batch is the first of its size, whatever its size."""
         return not self._sizes
 
     def _compare_sizes(self, sizes: Sequence[int], first: int) -> None:
-        """Find out whether sizes vary, by batches that are larger, or smaller and not the last."""
+        """Note whether sizes vary: a batch is larger, or is smaller and not the last."""
         usual = self.batch_size or 0
         goes_on_after_short = self.ends_short and first > 0
         is_other = max(sizes) > usual or min(sizes[:-1], default=usual) < usual
@@ -202,27 +201,27 @@ class SteadyBatches:
     def _take_firsts(
         self, sizes: Sequence[int], dt_us: Sequence[int], per_execution: int
     ) -> set[int]:
-        """Take each execution with the first batch of a size; return the batches to leave out."""
-        taken: set[int] = set()
+        """Note executions with the first batch of a size; return the batches to leave out."""
+        left_out: set[int] = set()
         new = set(sizes) - self._sizes
         if not new:
-            return taken
+            return left_out
         self._sizes |= new
         for start in sorted({sizes.index(size) // per_execution * per_execution for size in new}):
             end = min(start + per_execution, len(dt_us))
-            took_us, held = sum(dt_us[start:end]), sizes[start:end]
-            if self.sizes_vary and not self._compiles(took_us, held):
+            took_us, executed = sum(dt_us[start:end]), sizes[start:end]
+            if self.sizes_vary and not self._compiles(took_us, executed):
                 continue
             usual = self.batch_size or 1
-            self._first.append((took_us, sum(size / usual for size in held)))
-            taken.update(range(start, end))
-        return taken
+            self._first.append((took_us, sum(size / usual for size in executed)))
+            left_out.update(range(start, end))
+        return left_out
 
     def _compiles(self, took_us: int, sizes: Sequence[int]) -> bool:
         """Return whether an execution with the first batch of a size may have compiled.
 
-        As long as little is known, the first ones are taken to; but every batch may have a size of
-        its own, and a run of those has a steady state too.
+        During the warm-up the first ones are assumed to. Not all are: every batch of a run may
+        have a size of its own, and such a run has a steady state too.
         """
         if not self.warm and len(self._first) < WARM_UP_BATCHES:
             return True
@@ -233,7 +232,7 @@ class SteadyBatches:
         return took_us > COMPILE_FACTOR * usual * self._us / self._batches
 
     def _after_warm_up(self, dt_us: Sequence[int], sizes: Sequence[int]) -> PickedBatches:
-        """Count batches, and return those that come after the warm-up."""
+        """Count batches, and return those after the warm-up."""
         self._batches += len(dt_us)
         self._us += sum(dt_us)
         self._samples += sum(sizes)

@@ -1,10 +1,9 @@
-"""Steady state and throughput: what the times of a run's batches say, honestly.
+"""Steady state and throughput of a run, from the times of its batches.
 
-Pure. Durations of batches are whole microseconds. Nothing is clipped: stalls
-are in every mean and are counted beside it. Warm-up and compilation are left
-out of the steady state and reported as `compile_s`. Long steps that come every so
-many steps, as those with an evaluation in them, are no stalls; they are in the mean
-too, for a GPU may work off in them what earlier steps have queued.
+Pure. Durations of batches are whole microseconds. Nothing is clipped: stalls are in every mean and
+are counted apart. Warm-up and compilation are left out of the steady state and reported as
+`compile_s`. Long steps that come regularly, such as those with an evaluation in them, are not
+stalls; they are in the mean too, because a GPU may finish in them what earlier steps have queued.
 """
 
 from __future__ import annotations
@@ -23,30 +22,27 @@ from dlmon.statistics.regular_gaps import RegularGaps, RegularSteps
 from dlmon.statistics.steady_batches import PickedBatches, SteadyBatches
 
 BLOCK_US = 1_000_000
-"""How long a block is at first; see `docs/measuring.md`."""
+"""The length of a block at first; see `docs/measuring.md`."""
 MAX_BLOCKS = 20
 MAX_AUTOCORRELATION = 0.9
 MIN_BLOCKS_OF_HALF = 5
-# Of fewer batches the 95 % quantile is the longest.
+# With fewer batches the 95 % quantile is the longest one.
 LEAST_FOR_P95 = 20
 STALL_FACTOR = 10
 MAD_TO_SIGMA = 1.4826
 
 
 def _rounded(value: float) -> float:
-    """Round what a bucket's middle says to four digits, the first finer than the bucket.
-
-    Three would be off by up to 0.5 % once more.
-    """
+    """Round the middle of a bucket to four digits; three would add an error of up to 0.5 %."""
     return float(f"{value:.4g}")
 
 
 @dataclass(eq=False)
 class Blocks:
-    """Samples and time of consecutive blocks, from which the error of the throughput follows.
+    """Samples and time of consecutive blocks, for the error of the throughput.
 
     Neighbouring batches aren't independent, nor are neighbouring seconds: noise may last for
-    seconds. The blocks get longer with the run, so that at any time 10 to 19 remain.
+    seconds. The blocks grow with the run, so that there are always 10 to 19.
     """
 
     _length_us: int = BLOCK_US
@@ -67,17 +63,16 @@ class Blocks:
             self._length_us *= 2
 
     def count_steps(self, samples: float) -> None:
-        """Count steps of so many samples each, in place of their samples."""
-        steps = max(1.0, samples)
-        self.done = [(round(done / steps), time_us) for done, time_us in self.done]
-        self._open_samples = round(self._open_samples / steps)
+        """Turn samples into steps of `samples` each."""
+        samples = max(1.0, samples)
+        self.done = [(round(done / samples), time_us) for done, time_us in self.done]
+        self._open_samples = round(self._open_samples / samples)
 
     def relative_error(self) -> tuple[float, int] | None:
         """Return the relative standard error of samples over time, with its degrees of freedom.
 
-        None below two blocks. Blocks don't last equally long, so it is the error of a ratio.
-        Under noise that lasts longer than a block, blocks are like those before them, and say as
-        much as fewer independent ones.
+        None below two blocks. Blocks differ in length, so it is the error of a ratio. Noise that
+        lasts longer than a block makes neighbours alike: they count as fewer independent blocks.
         """
         count = len(self.done)
         samples = sum(block[0] for block in self.done)
@@ -90,10 +85,10 @@ class Blocks:
         return error, max(1, int(independent) - 1)
 
     def drift(self) -> float | None:
-        """Return by what share the second half was faster than the first, below 0 where slower.
+        """Return the relative change of the rate from the first half to the second.
 
-        None below ten blocks, and where chance may have done it: the halves differ by no more
-        than the blocks of each do, apart from a trend within the half.
+        None below ten blocks, or if chance may explain it: the halves differ by no more than the
+        blocks within them do, apart from a trend within each half.
         """
         middle = len(self.done) // 2
         if middle < MIN_BLOCKS_OF_HALF:
@@ -115,13 +110,11 @@ def _ratio(blocks: Sequence[tuple[int, int]]) -> float:
 def _error_beside_trend(blocks: Sequence[tuple[int, int]]) -> tuple[float, int]:
     """Return the relative standard error of samples over time, apart from a trend in them."""
     count, rate = len(blocks), _ratio(blocks)
-    places = [number - (count - 1) / 2 for number in range(count)]
+    times = [number - (count - 1) / 2 for number in range(count)]
     changes = [done / time_us / rate - 1 for done, time_us in blocks]
-    mean, square = math.fsum(changes) / count, math.fsum(place**2 for place in places)
-    slope = math.fsum(map(mul, places, changes)) / square
-    residuals = [
-        change - mean - slope * place for place, change in zip(places, changes, strict=True)
-    ]
+    mean, square = math.fsum(changes) / count, math.fsum(time**2 for time in times)
+    slope = math.fsum(map(mul, times, changes)) / square
+    residuals = [change - mean - slope * time for time, change in zip(times, changes, strict=True)]
     squares, independent = _spread(residuals)
     return math.sqrt(squares / (count - 2) / independent), max(1, int(independent) - 2)
 
@@ -135,7 +128,7 @@ def _spread(residuals: Sequence[float]) -> tuple[float, float]:
 
 
 def _stalled_us(summary: BatchSummary) -> int:
-    """Estimate how much longer the stalls among batches took than as many usual batches."""
+    """Estimate the time of the stalls of a summary beyond that of usual batches."""
     usual_us, longest_us = summary.step_us[len(summary.step_us) // 2], summary.step_us[-1]
     stalls = summary.stalls or 0
     beyond_us = summary.time_us - (summary.first_us or 0) - usual_us * summary.count
@@ -144,21 +137,21 @@ def _stalled_us(summary: BatchSummary) -> int:
 
 @dataclass(eq=False)
 class SteadyState(SteadyBatches):
-    """Folds batches in order and says how fast the run is once it is steady."""
+    """The throughput and step time of a run, from its batches in order."""
 
     batches: int = 0
     time_us: int = 0
-    """How long all batches took together."""
+    """The time of all batches."""
     _histogram: StepHistogram = field(default_factory=StepHistogram)
-    # Of batches whose own times are not known.
+    # Of batches whose single times are not known.
     _summarised: StepHistogram = field(default_factory=StepHistogram)
     _summarised_stalls: int | None = 0
     _summarised_stalled_us: int = 0
-    # Where sizes vary: what a batch of the first one's size would have taken in proportion.
+    # If sizes vary: durations scaled to the size of the first batch.
     _in_proportion: StepHistogram = field(default_factory=StepHistogram)
     blocks: Blocks = field(default_factory=Blocks)
     regular: RegularGaps = field(default_factory=RegularGaps)
-    # About the median, as of the last long batch.
+    # The median when the last long batch came.
     _usual_us: float = 0.0
     _steady_samples: int = 0
     _steady_us: int = 0
@@ -169,7 +162,7 @@ class SteadyState(SteadyBatches):
 
     @property
     def seconds(self) -> float:
-        """How long the batches of the steady state took together."""
+        """The time of all batches of the steady state."""
         return self._steady_us / 1e6
 
     @property
@@ -189,21 +182,21 @@ class SteadyState(SteadyBatches):
 
     @property
     def opening_us(self) -> tuple[float | None, float]:
-        """What it takes to open an epoch, beyond its steps, and the half-width of its interval."""
+        """The time to open an epoch, beyond its steps, and the half-width of its interval."""
         return self.opened.mean_us(self.mean_step_us)
 
     @property
     def rough_step_us(self) -> float | None:
-        """Return the mean duration of a batch, warm-up and all but the first of each size.
+        """Return the mean duration of a batch, with the warm-up, without the first of each size.
 
-        It is no figure to compare by, but all there is of a run that was too short for one.
+        Too rough to compare by, but a very short run has nothing better.
         """
         count = self.warm_up_batches + self._steady_batches
         return (self.warm_up_us + self._steady_us) / count if count else None
 
     @property
     def usual_step_us(self) -> float | None:
-        """Return the median duration of a batch, the mean of the warm-up until that is known."""
+        """Return the median duration of a batch; during the warm-up the mean."""
         return self._median_us if self.steady else self.rough_step_us
 
     @property
@@ -222,9 +215,9 @@ class SteadyState(SteadyBatches):
         first: int = 0,
         wait_us: int | None = None,
     ) -> None:
-        """Fold consecutive batches of an epoch, as `SteadyBatches.pick` takes them.
+        """Add consecutive batches of an epoch; the arguments are those of `SteadyBatches.pick`.
 
-        `wait_us` is how long they waited for data, where that was measured.
+        `wait_us` is the time they waited for data, if measured.
         """
         number = self.batches
         self.batches += len(dt_us)
@@ -233,7 +226,7 @@ class SteadyState(SteadyBatches):
         picked = self.pick(samples, dt_us, opening, opening_us, per_execution, first)
         self.regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
-        steady_us, held = picked
+        steady_us, sizes = picked
         if not steady_us or not self.batch_size:
             return
         if self.sizes_vary:
@@ -241,34 +234,34 @@ class SteadyState(SteadyBatches):
         self._histogram.add(steady_us)
         time_us = sum(steady_us)
         self._steady_us += time_us
-        self._steady_samples += sum(held)
+        self._steady_samples += sum(sizes)
         if max(steady_us) > STALL_FACTOR / 2 * self._usual_us:
             self._find_regular(number, dt_us, steady_us, per_execution, wait_us or 0)
-        self._add_to_blocks(held, steady_us, time_us)
+        self._add_to_blocks(sizes, steady_us, time_us)
 
     @property
     def is_even(self) -> bool:
-        """Whether it is steady, and all batches that count have had one size so far."""
+        """True if the run is steady and all counted batches have one size."""
         is_of_one_size = not self.sizes_vary and not self.ends_short
         has_size = bool(self.batch_size) and self.batch_size in self._sizes
         return self.steady and is_of_one_size and has_size
 
     @property
     def plain_limit_us(self) -> float:
-        """How long a batch may take that is surely none of those that may come regularly."""
+        """The duration up to which a batch can't be one of the long regular ones."""
         return STALL_FACTOR / 2 * self._usual_us
 
     def add_plain(
         self, dt_us: Sequence[Sequence[int]], times_us: Sequence[int], first: int
     ) -> None:
-        """Fold steady batches, many records at once: `add` comes to the same for each of them.
+        """Add the steady batches of many records at once, with the same result as `add`.
 
-        It takes that they are of one epoch, but don't begin it, that all have the size that others
-        had, and that none takes longer than `plain_limit_us`.
+        They must be of one epoch, but not its first, all of the usual size, and none longer than
+        `plain_limit_us`.
 
         Args:
             dt_us: the duration of each batch, record by record.
-            times_us: how long those of each record took together.
+            times_us: the time of all batches of each record.
             first: the number in its epoch of the first batch of the last record.
         """
         count, time_us, size = sum(map(len, dt_us)), sum(times_us), self.batch_size or 1
@@ -297,22 +290,22 @@ class SteadyState(SteadyBatches):
         per_execution: int,
         wait_us: int,
     ) -> None:
-        """Take those of the batches from `number` on that are long, and count as steady."""
+        """Add the long steady batches among those from `number` on to the regular gaps."""
         self._usual_us = self._median_us
         limit_us = STALL_FACTOR * self._usual_us
-        counted = Counter(took_us for took_us in steady_us if took_us > limit_us)
-        if wait_us > sum(counted.elements()) / 2:
-            # They waited for data: however regularly, that is no part of the loop.
+        long = Counter(took_us for took_us in steady_us if took_us > limit_us)
+        if wait_us > sum(long.elements()) / 2:
+            # They waited for data: that isn't part of the loop, however regular it is.
             return
         for at in range(0, len(dt_us), per_execution):
             took_us = dt_us[at]
-            if counted[took_us] > 0:
+            if long[took_us] > 0:
                 together = min(per_execution, len(dt_us) - at)
-                counted[took_us] -= together
+                long[took_us] -= together
                 self.regular.add(number + at, took_us, together)
 
     def _count_steps_since(self, counted_steps: bool) -> None:
-        """Count each batch so far as one step, if it is only now that steps are counted."""
+        """Count each batch so far as one step, if steps are counted only from now on."""
         if counted_steps or not self.counts_steps:
             return
         self.blocks.count_steps(self._steady_samples / max(1, self._steady_batches))
@@ -320,9 +313,9 @@ class SteadyState(SteadyBatches):
         self._in_proportion = StepHistogram()
 
     def _add_in_proportion(self, picked: PickedBatches) -> None:
-        """Count the rates of batches, before they are in the histogram of all."""
+        """Add durations scaled to the usual size; call it before `_histogram` gets the batches."""
         if not self._in_proportion.count:
-            # All so far had one size.
+            # All batches so far had one size.
             self._in_proportion.add(
                 Counter({round(took): count for took, count in self._histogram.ranked()})
             )
@@ -331,7 +324,7 @@ class SteadyState(SteadyBatches):
         self._in_proportion.add(Counter(round(took * usual / size) for took, size in pairs if size))
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
-        """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
+        """Add batches of which only the quantiles are known; `opening` is as for `add`."""
         count, time_us, number = summary.count, summary.time_us, self.batches
         counted_steps = self.counts_steps
         self.take_sizes(summary.samples is not None, count)
@@ -359,12 +352,12 @@ class SteadyState(SteadyBatches):
             return
         shares = (0.025, 0.125, 0.225, 0.25, 0.225, 0.125, 0.025)
         durations: Counter[int] = Counter()
-        left = count
+        remaining = count
         for duration, share in zip(summary.step_us, shares, strict=True):
-            part = min(left, round(count * share))
+            part = min(remaining, round(count * share))
             durations[duration] += part
-            left -= part
-        durations[summary.step_us[len(shares) // 2]] += left
+            remaining -= part
+        durations[summary.step_us[len(shares) // 2]] += remaining
         self._summarised.add(durations)
         self._steady_us += time_us
         self._steady_samples += samples
@@ -391,7 +384,7 @@ class SteadyState(SteadyBatches):
         )
 
     def seconds_of(self, samples: int) -> float | None:
-        """Return what the steps of so many samples take at the mean; None before that is known."""
+        """Return the mean time of steps with `samples` in total; None before it is known."""
         mean_us = self.mean_step_us
         if mean_us is None or not self.batch_size:
             return None
@@ -413,16 +406,16 @@ class SteadyState(SteadyBatches):
         )
 
     def _ranked(self) -> Sequence[tuple[float, int]]:
-        """Return (duration in µs, count) of all steady batches, shortest first."""
+        """Return (duration in µs, count) pairs of all steady batches, shortest first."""
         if not self._summarised.count:
             return self._histogram.ranked()
         return sorted([*self._histogram.ranked(), *self._summarised.ranked()])
 
     def stalls(self) -> int | None:
-        """Count steady batches, and openings of epochs, that took over ten times the median.
+        """Count steady batches and openings of epochs that took over ten times the median.
 
-        Those that come regularly are none. None before there are any, and where some batches are
-        only summarised without the count.
+        Batches that come regularly are not stalls. None before the steady state, or if a summary
+        of batches lacks the count.
         """
         at_openings, limit_us = self.opening_stalls(), self.stall_limit_us()
         if at_openings is None or limit_us is None or self._summarised_stalls is None:
@@ -436,14 +429,14 @@ class SteadyState(SteadyBatches):
         return None if limit_us is None else self.opened.histogram.count_over(limit_us)
 
     def stalled_us(self) -> float:
-        """Return how much longer the stalls of steady batches took than as many usual batches."""
+        """Return the time of the stalls of steady batches beyond that of usual batches."""
         if self.stalls() == self.opening_stalls():
             return 0.0
         long_us = self._beyond_us(self._histogram) + self._summarised_stalled_us
         return max(0.0, long_us - self._regular_us)
 
     def regular_steps(self) -> RegularSteps | None:
-        """Return the long steady batches that come every so many steps; None for none."""
+        """Return the long steady batches that come regularly; None if there are none."""
         limit_us, every = self.stall_limit_us(), self.regular.every
         if limit_us is None or every is None:
             return None
@@ -451,7 +444,7 @@ class SteadyState(SteadyBatches):
         return RegularSteps(every, count, self._regular_us / 1e6) if count else None
 
     def is_expected(self, number: int, took_us: int) -> bool:
-        """Return whether a step that took so long would be one that comes regularly."""
+        """Return whether a step of this duration would be a regular long one."""
         limit_us = self.stall_limit_us()
         is_long = limit_us is not None and took_us > limit_us
         return is_long and self.regular.is_expected(number, took_us)
@@ -461,7 +454,7 @@ class SteadyState(SteadyBatches):
         return self._beyond_us(self.regular.histogram) + self.regular.summarised_us
 
     def _beyond_us(self, histogram: StepHistogram) -> float:
-        """Return how much longer the long batches of a histogram took than as many usual ones."""
+        """Return the time of the long batches of a histogram beyond that of usual batches."""
         limit_us = self.stall_limit_us()
         if limit_us is None:
             return 0.0
@@ -473,7 +466,7 @@ class SteadyState(SteadyBatches):
         return STALL_FACTOR * self._median_us if self.steady else None
 
     def compile_us(self) -> int | None:
-        """Return what the first batch of each size took beyond a usual one."""
+        """Return the time of the first batch of each size beyond that of a usual one."""
         if not self.batch_size:
             return None
         usual = self.warm_up_us / max(1, self.warm_up_batches)
@@ -483,17 +476,17 @@ class SteadyState(SteadyBatches):
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""
-        found = self.blocks.relative_error()
-        if found is None:
+        error_and_degrees = self.blocks.relative_error()
+        if error_and_degrees is None:
             return None
-        error, degrees = found
+        error, degrees = error_and_degrees
         return student_95(degrees) * error
 
     def band_of_span_s(self, span_s: float) -> float | None:
-        """Return the 95 % half-width of a time of training, as far as that varies by chance.
+        """Return the 95 % half-width of a training time of `span_s`, from chance alone.
 
-        It goes by how the run's own steady windows differ: training as long as all of them has
-        their band, a shorter one a relatively wider one. None below two blocks.
+        It follows from how much the run's steady windows differ: a span as long as all of them
+        has their relative band, a shorter one a wider one. None below two blocks.
         """
         band = self.relative_band()
         if band is None:

@@ -70,6 +70,8 @@ class LoaderIteration:
         # None if no call was seen.
         self.is_in_training_mode: bool | None = None
         self.fetched_at_call: int | None = None
+        # If another thread reads it: the calls of the network without gradients meanwhile.
+        self.calls = self.called_ns = self.longest_call_ns = 0
         self.epoch = 0
         self.skipped = loader.skipped
         """The number of batches skipped at its beginning, as by a resumed run."""
@@ -93,6 +95,14 @@ class LoaderIteration:
             self.first_end_ns = now
         self.longest_ns = max(self.longest_ns, now - self.last_end_ns)
         self.last_end_ns = now
+
+    def call(self, now: int) -> None:
+        """Note a call of the network without gradients, while another thread reads."""
+        if self.calls:
+            self.longest_call_ns = max(self.longest_call_ns, now - self.called_ns)
+        if self.calls == 1:
+            self.first_end_ns = now
+        self.calls, self.called_ns = self.calls + 1, now
 
     @property
     def has_all(self) -> bool:

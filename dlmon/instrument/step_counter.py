@@ -1080,6 +1080,11 @@ class StepCounter:
         iteration = self._open[-1] if self._open else None
         if iteration is None or iteration.state not in (VALIDATING, READ):
             return
+        if iteration.state == READ and iteration.thread is not (self._thread or iteration.thread):
+            if self.thread() is self._thread:
+                iteration.call(self._clock())
+            self.outermost.evaluated = self._evaluated
+            return
         iteration.fetched_at_call = iteration.fetched
         if iteration.state == READ:
             return
@@ -1105,10 +1110,26 @@ class StepCounter:
 
     def _settle(self, now: int) -> None:
         """End a validation that was read ahead when something else begins."""
+        iteration = self._open[-1] if self._open else None
+        if iteration is not None and self._was_evaluated(iteration):
+            latest_ns = iteration.called_ns + iteration.longest_call_ns
+            iteration.last_end_ns = min(now, latest_ns)
+            self._end_without_training(iteration, iteration.last_end_ns, whole=True)
         if self._unsettled is not None:
             (iteration, latest_ns), self._unsettled = self._unsettled, None
             iteration.last_end_ns = end_ns = min(now, latest_ns)
             self._finish_validation(iteration, end_ns, whole=True)
+
+    def _was_evaluated(self, iteration: LoaderIteration) -> bool:
+        """Return whether the network was evaluated on all that another thread has read.
+
+        The script may still hold the last batch of a validation, but all of what it trains on next.
+        """
+        if iteration.state != READ or not (iteration.is_exhausted and iteration.fetched > 1):
+            return False
+        waiting = self.waiting.of(iteration)
+        are_gone = all(batch.is_held is False for batch in waiting[:-1])
+        return len(waiting) == iteration.fetched <= iteration.calls and are_gone
 
     def _is_within(self) -> bool:
         """Return whether a step, an epoch or a loop is under way."""

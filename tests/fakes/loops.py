@@ -81,10 +81,19 @@ class Optimizer:
 
 class FakeLoader:
     def __init__(
-        self, script, samples, batch_size, *, says=True, wait_ms=2, opens_ms=0, length=None
+        self,
+        script,
+        samples,
+        batch_size,
+        *,
+        says=True,
+        wait_ms=2,
+        opens_ms=0,
+        length=None,
+        kept=None,
     ):
-        """Make one whose samples have so many tokens each."""
-        self.script, self.length = script, length
+        """Make one whose samples have so many tokens each, and whose batches go into `kept`."""
+        self.script, self.length, self.kept = script, length, kept
         self.sizes = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
         self.wait_ms, self.opens_ms = wait_ms, opens_ms
         self.facts = Loader(batch_size, samples, len(self.sizes)) if says else Loader()
@@ -112,7 +121,7 @@ class FakeIterator:
         script.took(loader.opens_ms)
         self.iteration = script.steps.new(loader.facts, created, weakref.ref(loader))
         self.sizes, self.wait_ms = iter(loader.sizes), loader.wait_ms
-        self.length = loader.length
+        self.length, self.kept = loader.length, loader.kept
 
     def __iter__(self):
         return self
@@ -126,7 +135,10 @@ class FakeIterator:
         except StopIteration:
             steps.exhausted(self.iteration)
             raise
-        steps.fetched(self.iteration, size, self.length and self.length * size)
+        batch = None
+        if self.kept is not None:
+            self.kept.append(batch := set())
+        steps.fetched(self.iteration, size, self.length and self.length * size, batch)
         return size
 
     def __del__(self):

@@ -119,11 +119,14 @@ class Background(threading.Thread):
 
 
 def in_background():
-    loop, batches = Loop(), loader(205)
+    loop, batches, checks = Loop(), loader(205), loader(95)
     for _ in range(4):
         for x, y in Background(batches):
             loop.train(x, y)
-    loop.say(4)
+        with torch.no_grad():
+            for x, _ in Background(checks):
+                loop.network(x)
+    loop.say(4, validations=[10] * 4)
 
 
 def adversaries_in_background():

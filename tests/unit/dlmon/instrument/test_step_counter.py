@@ -258,15 +258,64 @@ def test_the_last_step_that_is_read_ahead_lasts_as_long_as_the_others(script):
     assert reported.wait_ms == 2 * 5 * 2
 
 
+def read_in_a_thread(loader):
+    thread = threading.Thread(target=lambda: sum(loader))
+    thread.start()
+    thread.join()
+
+
+class Evaluated:
+    """A network in evaluation mode."""
+
+    training = False
+
+
+def evaluate(script, batches, ms=3):
+    for _ in range(batches):
+        script.steps.outermost.evaluated(Evaluated())
+        script.took(ms)
+
+
+def test_a_validation_that_another_thread_reads_belongs_to_the_epoch_before_it(script):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    kept, ends = [], []
+    loader, checks = script.loader(30, 10), script.loader(40, 10, kept=kept)
+    script.step(optimizer)
+    for _ in range(3):
+        read_in_a_thread(loader)
+        for _ in range(3):
+            script.backward(ms=5)
+            script.step(optimizer)
+        read_in_a_thread(checks)
+        evaluate(script, 4)
+        del kept[:-1]
+        ends.append(script.now)
+    script.took(500)
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)] * 3
+    assert [epoch.validation.steps for epoch in reported.epochs] == [4] * 3
+    assert [epoch.end for epoch in reported.epochs] == ends
+    assert reported.phases.count("validating") == 3
+
+
+def test_what_another_thread_has_read_is_trained_on_though_the_network_is_evaluated_before(script):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    script.step(optimizer)
+    kept = []
+    read_in_a_thread(script.loader(30, 10, kept=kept))
+    evaluate(script, 3)
+    read_in_a_thread(script.loader(10, 10))
+    for _ in range(3):
+        script.backward(ms=5)
+        script.step(optimizer)
+        kept.pop(0)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
 def test_what_another_thread_has_read_counts_once_it_is_trained_on(script):
     """It reads all of an epoch before the first step, and of the next epoch before the last one."""
     optimizer, script.steps.reports.has_optimizers = Optimizer(), True
     loader = script.loader(30, 10, wait_ms=2)
-
-    def read():
-        thread = threading.Thread(target=lambda: sum(loader))
-        thread.start()
-        thread.join()
 
     def train(steps):
         for _ in range(steps):
@@ -275,9 +324,9 @@ def test_what_another_thread_has_read_counts_once_it_is_trained_on(script):
 
     # Which thread trains is known by its first step.
     train(1)
-    read()
+    read_in_a_thread(loader)
     train(2)
-    read()
+    read_in_a_thread(loader)
     train(4)
     reported = script.reported()
     assert reported.counts == [(30, 3, 3)] * 2

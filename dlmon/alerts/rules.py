@@ -29,7 +29,7 @@ from dlmon.records.record import record
 from dlmon.records.xid import xid_text
 from dlmon.session.framework_memory import amount
 from dlmon.session.limits.rules import HEAT, gpu_lost
-from dlmon.session.limits.seen import is_below
+from dlmon.session.limits.run_samples import is_below
 from dlmon.session.loops import Loop
 from dlmon.session.session import STEADY_PHASES, Session
 
@@ -229,7 +229,7 @@ def _nan(inputs: RuleInputs) -> Iterator[Cause]:
     session = inputs.session
     if not session.learning.metrics:
         return
-    bad = session.bad_loss(ended=False)
+    bad = session.bad_loss(is_over=False)
     text = "" if bad is None else bad.text
     batches = f"{session.steady.batches:,} batches so far"
     figures = (_position(session), batches)
@@ -377,7 +377,7 @@ def _error(row: Gpu, inputs: RuleInputs) -> Cause:
 
 def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings) -> Cause:
     state = latest.gpus_state if row is None else row.state
-    evidence = None if state is GpuState.ASLEEP else gpu_lost((), latest, (index,), ended=False)
+    evidence = None if state is GpuState.ASLEEP else gpu_lost((), latest, (index,), is_over=False)
     text = "" if evidence is None else evidence.text
     again = f"GPU {index} gives readings again"
     lasts_s = settings.gpu_lost_s

@@ -153,7 +153,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
         redaction = Redaction(full)
         redaction.learn_names(header.host, header.options)
         session = read_session(path)
-        snapshot = session.snapshot(ended=entry.status == Status.INTERRUPTED)
+        snapshot = session.snapshot(is_over=entry.status == Status.INTERRUPTED)
         model = snapshot.model
         options = header.options | _settings_seen(session, model)
         cpu = header.machine.cpu_model if model and model.device == "cpu" else None

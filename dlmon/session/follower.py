@@ -207,7 +207,7 @@ class SessionFollower(SessionSource):
         return self.session.last_t
 
     def snapshot(self) -> Snapshot:
-        return self.session.snapshot(self.now(), ended=self.status == Status.INTERRUPTED)
+        return self.session.snapshot(self.now(), is_over=self.status == Status.INTERRUPTED)
 
     def close(self) -> None:
         self._is_closed = True

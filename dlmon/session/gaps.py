@@ -16,7 +16,7 @@ from typing import Any
 
 from dlmon.records import Alert, Batches, BatchSummary, NamedPause, Notice, ProcessStack, Stack
 from dlmon.records.record import record
-from dlmon.session.limits.seen import settled_after_ns
+from dlmon.session.limits.run_samples import settled_after_ns
 from dlmon.session.readings import Means, Reading
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 

@@ -35,7 +35,7 @@ from dlmon.records import (
 )
 from dlmon.session.epoch_comparison import EpochUse
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.find import looked_back_s
+from dlmon.session.limits.find import history_s
 from dlmon.session.machine_history import EnergyPoints
 from dlmon.session.marks import Mark, Marks
 from dlmon.session.session import Session, time_of
@@ -113,7 +113,7 @@ class Index:
         self.session = session
         self._log, self._every_ns, self._apart = log, every_ns, apart
         # What limits a run is seen in its last samples.
-        self._margin_ns = int(looked_back_s(session.machine.interval_s) * 1e9)
+        self._margin_ns = int(history_s(session.machine.interval_s) * 1e9)
         self._entries: list[Entry] = []
         self._parts: list[Any] = []
         self._numbers: dict[int, int] = {}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dlmon.quantities import OTHER_CORES, QUANTITIES, RUN_CORES
 from dlmon.records import Machine
 from dlmon.session.limits.rules import SHARED_GPU_MIB
-from dlmon.session.limits.seen import MIN_SAMPLES, program_name
+from dlmon.session.limits.run_samples import MIN_SAMPLES, program_name
 
 WITHIN = 0.8
 """So much of a reading's time lies in a stretch that it counts for."""

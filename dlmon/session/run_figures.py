@@ -110,7 +110,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     entry = read_entry(log)
     session = read_session(log, on_read)
     over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
-    snapshot, result = session.snapshot(ended=over), session.result
+    snapshot, result = session.snapshot(is_over=over), session.result
     values = {} if result is None else _values_of(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
     curve = None

@@ -56,20 +56,21 @@ from dlmon.session.epoch_comparison import EpochUses, slow_epochs
 from dlmon.session.framework_memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.gaps import MIN_GAP_NS, NEWEST_PAUSES, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
+from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
     WINDOW_S,
-    Look,
-    Looks,
+    RuleCheck,
+    RuleChecks,
+    check_rules,
+    history_s,
     limit_of,
-    look,
-    looked_back_s,
     loss_is_no_number,
     unmeasured_wait,
 )
 from dlmon.session.limits.ranks import rank_holds_up
 from dlmon.session.limits.rules import gpu_lost
-from dlmon.session.limits.seen import Evidence, Limit, Seen
+from dlmon.session.limits.run_samples import RunSamples
 from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
@@ -145,13 +146,13 @@ class Session:
         self._evaluation: Evaluation | None = None
         self.readings = TrainingReadings()
         interval_s = self.machine.interval_s
-        self.data_wait = DataWait(looked_back_s(interval_s))
-        self.step_parts = StepPartSums(looked_back_s(interval_s))
+        self.data_wait = DataWait(history_s(interval_s))
+        self.step_parts = StepPartSums(history_s(interval_s))
         self.epoch_uses = EpochUses()
         self.trainers = Trainers()
-        self._first_looks = Looks(header.t, interval_s)
-        """What is seen before it trains steadily."""
-        self._looks = Looks(header.t, interval_s)
+        self._start_checks = RuleChecks(header.t, interval_s)
+        """The checks before steady training."""
+        self._checks = RuleChecks(header.t, interval_s)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
         self._pauses: list[NamedPause] = []
@@ -535,17 +536,17 @@ class Session:
                 self.learning.fold(record)
                 return
 
-    def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
+    def snapshot(self, now_ns: int | None = None, is_over: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
 
-        Without a time, or after the end, the moment of the last record counts. `ended` says that
+        Without a time, or after the end, the moment of the last record counts. `is_over` says that
         the session is over though it has no result yet.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
-        ended = ended or self.result is not None
+        is_over = is_over or self.result is not None
         why: dict[str, str] = {}
         loop, seen = self.loops.longest, self.loops.seen
-        seconds_per_epoch = self._seconds_per_epoch(loop, ended, why)
+        seconds_per_epoch = self._seconds_per_epoch(loop, is_over, why)
         own_rate = loop.steady.samples_per_second()
         samples_per_second = self.trainers.together(loop)
         trainers = self.trainers.rates(own_rate, loop, self.data_wait, self.step_parts)
@@ -565,21 +566,21 @@ class Session:
         if samples_per_second is not None and stalls is None:
             why["stalls"] = reasons.SUMMARISED
         if compile_s is None:
-            why["compile_s"] = reasons.NO_BATCH if ended else reasons.NO_BATCH_YET
+            why["compile_s"] = reasons.NO_BATCH if is_over else reasons.NO_BATCH_YET
         run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
         lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
-        not_steady = reasons.NEVER_STEADY if ended else reasons.NOT_STEADY
-        if ended and not any(one.steady.batches for one in seen):
+        not_steady = reasons.NEVER_STEADY if is_over else reasons.NOT_STEADY
+        if is_over and not any(one.steady.batches for one in seen):
             not_steady = reasons.NOTHING_RECORDED
         for name, lack in lacking.items():
-            not_built = reasons.NEVER_BUILT if ended else reasons.NOT_BUILT
+            not_built = reasons.NEVER_BUILT if is_over else reasons.NOT_BUILT
             if self.header.is_script:
-                not_built = reasons.NOTHING_SEEN if ended else reasons.NOTHING_SEEN_YET
+                not_built = reasons.NOTHING_SEEN if is_over else reasons.NOTHING_SEEN_YET
             why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
             why, lacking = dict.fromkeys(why, reasons.NO_WORKLOAD), {}
         overdue_s = None
-        if not ended:
+        if not is_over:
             since = self.account.overdue_since(min(self.last_t, now), self.steady)
             overdue_s = None if since is None else (now - since) / 1e9
         sample = self.machine.latest
@@ -588,7 +589,7 @@ class Session:
             waited_us = self.data_wait.waited_us
             steady = [one.steady for one in seen]
             account = self.account.parts(
-                *(now, self.last_t, steady, self.steady, ended, waited_us, self._was_stopped)
+                *(now, self.last_t, steady, self.steady, is_over, waited_us, self._was_stopped)
             )
         return Snapshot(
             header=self.header,
@@ -615,7 +616,7 @@ class Session:
             epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
             trainers=trainers,
             counts_steps=self.counts_steps,
-            loops=tuple(self._loop_result(one, loop, ended) for one in seen),
+            loops=tuple(self._loop_result(one, loop, is_over) for one in seen),
             measured_model=loop.model
             and replace(loop.model, samples_per_epoch=self.trainers.samples_of_all(loop)),
             effective=effective_of(
@@ -631,12 +632,12 @@ class Session:
             output=tuple(self._output),
             notices=tuple(self._notices),
             pauses=tuple(self._pauses),
-            limit=self._limit(ended, trainers, is_overdue=overdue_s is not None),
+            limit=self._limit(is_over, trainers, is_overdue=overdue_s is not None),
             account=account,
-            validity=self._validity(account, ended),
+            validity=self._validity(account, is_over),
             gaps=self.gaps.found([one.steady for one in self.loops.all]),
             stacks=self.stacks.of_pauses,
-            pause=None if ended else self._pause(now),
+            pause=None if is_over else self._pause(now),
             regular_steps=loop.steady.regular_steps(),
             memory=self.memory_use,
             result=self.result,
@@ -666,13 +667,15 @@ class Session:
         known = epoch if self.gaps.has_epochs else None
         return self.gaps.explained(Gap(stack.begin, now, kind, known, step))
 
-    def _validity(self, account: dict[AccountPart, float], ended: bool) -> Validity | None:
+    def _validity(self, account: dict[AccountPart, float], is_over: bool) -> Validity | None:
         if self.header.is_machine_recording:
             return None
         loop, facts = self.loops.longest, self.header.machine
-        return find_doubts(loop.steady, account, self.readings, facts, loop.model, self.gpus, ended)
+        return find_doubts(
+            loop.steady, account, self.readings, facts, loop.model, self.gpus, is_over
+        )
 
-    def _loop_result(self, loop: Loop, longest: Loop, ended: bool) -> LoopResult:
+    def _loop_result(self, loop: Loop, longest: Loop, is_over: bool) -> LoopResult:
         """Return what loops that are alike came to."""
         model, steady = loop.model or Model(None, None, None, None, None, None), loop.steady
         return LoopResult(
@@ -684,7 +687,7 @@ class Session:
             epochs=len(loop.epochs),
             batches=steady.batches,
             train_s=steady.time_us / 1e6,
-            seconds_per_epoch=self._seconds_per_epoch(loop, ended, {}),
+            seconds_per_epoch=self._seconds_per_epoch(loop, is_over, {}),
             samples_per_second=self.trainers.together(loop),
             tokens_per_second=self.trainers.together(loop, Loop.tokens_per_second),
             step_ms=steady.step_time(),
@@ -711,68 +714,71 @@ class Session:
         self.epoch_uses.fold_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
             self.readings.add(reading.values, sample, self.gpus)
-            self._looks.add(sample)
-        if not self._looks.are_enough and not self.header.is_machine_recording:
-            self._first_looks.add(sample)
+            self._checks.add(sample)
+        if not self._checks.are_enough and not self.header.is_machine_recording:
+            self._start_checks.add(sample)
 
     def _limit(
-        self, ended: bool, trainers: Sequence[TrainerRate], is_overdue: bool = False
+        self, is_over: bool, trainers: Sequence[TrainerRate], is_overdue: bool = False
     ) -> Limit | None:
-        loss, latest = self.bad_loss(ended), self.machine.latest
-        known = (self.facts, self.model, ended)
-        if loss is None and not ended and not self._looks.are_enough:
-            limit = limit_of(self._first_looks.take(known, self._look_at_start), ended)
+        loss, latest = self.bad_loss(is_over), self.machine.latest
+        inputs = (self.facts, self.model, is_over)
+        if loss is None and not is_over and not self._checks.are_enough:
+            checks = self._start_checks.newest_checks(inputs, self._check_start)
+            limit = limit_of(checks, is_over)
             return limit if limit is not None and limit.evidence else None
         lost = None
-        if latest is not None and self._looks.are_enough:
-            lost = gpu_lost(self._looks.newest, latest, self.gpus, ended)
+        if latest is not None and self._checks.are_enough:
+            lost = gpu_lost(self._checks.newest, latest, self.gpus, is_over)
 
-        def look_at(samples: tuple[Machine, ...], at_ns: int) -> Look:
-            return self._look(samples, at_ns, ended, is_lost=lost is not None)
+        def check(samples: tuple[Machine, ...], at_ns: int) -> RuleCheck:
+            return self._check_training(samples, at_ns, is_over, is_lost=lost is not None)
 
         if is_overdue:
-            # What limited the steps before says nothing of now.
-            return limit_of((), ended, (loss, lost))
-        looks = self._looks.take((*known, lost is not None), look_at)
-        return limit_of(looks, ended, (loss, lost, rank_holds_up(trainers, ended)))
+            # The limit of the steps before says nothing of now.
+            return limit_of((), is_over, (loss, lost))
+        checks = self._checks.newest_checks((*inputs, lost is not None), check)
+        return limit_of(checks, is_over, (loss, lost, rank_holds_up(trainers, is_over)))
 
-    def _look_at_start(self, samples: tuple[Machine, ...], at_ns: int) -> Look:
+    def _check_start(self, samples: tuple[Machine, ...], at_ns: int) -> RuleCheck:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
-        seen = Seen(samples, self.facts, cpus=cpus, interval_s=interval_s)
-        return look(seen, RULES_OF_THE_START)
+        run = RunSamples(samples, self.facts, cpus=cpus, interval_s=interval_s)
+        return check_rules(run, RULES_OF_THE_START)
 
-    def _look(self, samples: tuple[Machine, ...], at_ns: int, ended: bool, is_lost: bool) -> Look:
-        """Return what is seen of steady training in samples that end at a moment."""
-        model, waited = self.model, self.data_wait.before(at_ns)
+    def _check_training(
+        self, samples: tuple[Machine, ...], at_ns: int, is_over: bool, is_lost: bool
+    ) -> RuleCheck:
+        """Check the rules for samples of steady training that end at a moment."""
+        model, wait = self.model, self.data_wait.before(at_ns)
         backend = model.backend if model is not None else None
-        seen = Seen(
+        run = RunSamples(
             samples,
             self.facts,
             self.gpus,
             cpus=self.header.options.get("cpus"),
             threads=self.header.options.get("threads"),
-            waited_share=None if waited is None else waited.share,
-            waited_of_s=WINDOW_S if waited is None else waited.of_s,
+            waited_share=None if wait is None else wait.share,
+            waited_window_s=WINDOW_S if wait is None else wait.of_s,
             workers=model.workers if model is not None else None,
-            unmeasured=unmeasured_wait(backend) if waited is None else None,
+            unmeasured=unmeasured_wait(backend) if wait is None else None,
             parts=self.step_parts.before(at_ns),
             model=model,
-            ended=ended,
+            is_over=is_over,
             on_cpu=model is not None and model.device == "cpu",
             is_lost=is_lost,
             interval_s=self.machine.interval_s,
             retries=self.memory.retries_between(samples[0].t, at_ns),
         )
-        return look(seen)
+        return check_rules(run)
 
-    def bad_loss(self, ended: bool) -> Evidence | None:
+    def bad_loss(self, is_over: bool) -> Evidence | None:
         return loss_is_no_number(
             self.learning.metrics,
             self._epochs,
             self._epoch_now if self.has_epochs else None,
             self.model.precision if self.model is not None else None,
             self.header.is_script,
-            ended,
+            is_over,
         )
 
     @property
@@ -808,13 +814,13 @@ class Session:
         return self.phase_spans[-1].phase if self.phase_spans else None
 
     def _seconds_per_epoch(
-        self, loop: Loop, ended: bool, why: dict[str, str]
+        self, loop: Loop, is_over: bool, why: dict[str, str]
     ) -> SecondsPerEpoch | None:
         model = loop.model
         if model is not None and model.why_no_epochs is not None:
             why["seconds_per_epoch"] = model.why_no_epochs
             return None
-        whole_s = loop.whole_s(self._without_validation(ended))
+        whole_s = loop.whole_s(self._without_validation(is_over))
         measured = epoch_interval(*whole_s, loop.steady, loop.compile_s or 0.0)
         if measured is not None:
             if measured.low is None:
@@ -839,7 +845,7 @@ class Session:
             why["openings"] = FEW_OPENINGS
         return projected
 
-    def _without_validation(self, ended: bool) -> Epoch | None:
+    def _without_validation(self, is_over: bool) -> Epoch | None:
         """Return the last epoch, if its validation is still to come.
 
         Of a loop of PyTorch an epoch is recorded before its validation, and again after it.
@@ -850,7 +856,7 @@ class Session:
         epochs = self.loops.of(last).epochs.values()
         has_validated = len(epochs) == 1 or any(one.validation is not None for one in epochs)
         is_expected = self.header.is_script and has_validated
-        is_to_come = self.phase == "validating" or (is_expected and not ended)
+        is_to_come = self.phase == "validating" or (is_expected and not is_over)
         return last if is_to_come else None
 
     def _epochs_shown(self) -> list[Epoch]:

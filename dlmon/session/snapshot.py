@@ -35,7 +35,8 @@ from dlmon.records.words import gpu_name
 from dlmon.session.effective import Effective
 from dlmon.session.framework_memory import MemoryUse
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.seen import WAITED_FOR_CPU, Limit
+from dlmon.session.limits.evidence import Limit
+from dlmon.session.limits.run_samples import WAITED_FOR_CPU
 from dlmon.session.loops import Shares, TrainerRate
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.regular_gaps import RegularSteps

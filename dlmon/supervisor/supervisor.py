@@ -755,7 +755,7 @@ class Supervisor:
                 now_ns=now,
                 wall=time.time(),
             )
-        snapshot = self._session.snapshot(now, ended=True)
+        snapshot = self._session.snapshot(now, is_over=True)
         energy = self._session.machine.energy
         nodes = {host: node.history.energy for host, node in self._session.nodes.items()}
         return make_result(self._job, log, snapshot, energy, ending, now, time.time(), nodes)

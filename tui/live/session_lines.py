@@ -43,7 +43,7 @@ from dlmon.figures.session.time_breakdown import (
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, Status
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.seen import LimitKind
+from dlmon.session.limits.evidence import LimitKind
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import (
     ACCENT,

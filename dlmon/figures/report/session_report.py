@@ -147,7 +147,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         metric_curves = MetricCurves(follower.header)
         kept = map(redaction.record, records_of(follower, on_read))
         session.fold_all(metric_curves.folding(kept))
-    snapshot = session.snapshot(ended=status == Status.INTERRUPTED)
+    snapshot = session.snapshot(is_over=status == Status.INTERRUPTED)
     if snapshot.header.is_machine_recording:
         # Nothing ran whose time or whose figures there is anything to say of.
         snapshot = replace(snapshot, account={}, validity=None)

@@ -8,7 +8,7 @@ from dlmon.figures import units
 from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Result
 from dlmon.records.memory import read_out_of_memory
 from dlmon.session.framework_memory import MemoryGrowth, amount
-from dlmon.session.limits.seen import program_name
+from dlmon.session.limits.run_samples import program_name
 from dlmon.session.snapshot import Snapshot
 
 # An error is looked for in this many of the last lines.

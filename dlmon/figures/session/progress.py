@@ -8,7 +8,7 @@ from dlmon.figures.session.framework_memory import against_failure
 from dlmon.figures.session.phases import overdue_text, phase_text
 from dlmon.figures.session.time_breakdown import gap_of_session
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
-from dlmon.session.limits.seen import MIN_SAMPLES
+from dlmon.session.limits.run_samples import MIN_SAMPLES
 from dlmon.session.reasons import (
     NOTHING_SEEN,
     NOTHING_SEEN_YET,

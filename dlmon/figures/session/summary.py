@@ -222,7 +222,7 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         against = "; ".join(snapshot.validity.against.values())
         yield VALID if valid else IN_DOUBT, against or "nothing casts doubt on the figures"
     if snapshot.limit is not None:
-        yield "what limited it" if snapshot.limit.ended else "what limits it", snapshot.limit.text
+        yield "what limited it" if snapshot.limit.is_over else "what limits it", snapshot.limit.text
         if snapshot.limit.advice:
             yield "try", snapshot.limit.advice
     workload = WORKLOADS.get(snapshot.header.workload)

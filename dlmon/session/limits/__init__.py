@@ -1,1 +1,1 @@
-"""What limits a run: its rules, what shows each, and what to try."""
+"""The limit of a run: the rules that find it, their evidence, and advice."""

@@ -1,4 +1,4 @@
-"""The rules of what limits a run that look at the CPUs, at the GPU, and at who uses them. Pure."""
+"""The rules about CPUs, GPUs and the parts of a step that find the limit of a run."""
 
 from __future__ import annotations
 
@@ -11,76 +11,78 @@ from dlmon.records import Gpu, Machine, Process, StepParts
 from dlmon.records.sanitize import clean
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
-from dlmon.session.limits.seen import (
+from dlmon.session.limits.evidence import NETWORK, Evidence
+from dlmon.session.limits.run_samples import (
     BUSY_PCT,
     CPU_THROTTLED_PCT,
     IDLE_CORES,
     MIN_SAMPLES,
     MOSTLY,
-    NETWORK,
-    Evidence,
-    Seen,
+    RunSamples,
     count_of,
     program_name,
 )
 
-# How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
+# The CPU time of a run whose threads are busy, per thread: it has more threads, such as Python's.
 THREADS_TIME = (0.9, 1.25)
-# A GPU that does no more than this is hardly what a run waits for.
+# A run hardly waits for a GPU below this utilisation.
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
 IDLE_PCT = 10.0
 
 
-def other_programs(seen: Seen) -> Evidence | None:
-    """Hold when the run wants more, and the others take what it could have."""
-    use = seen.use
-    if use is None or use.own is None or use.others is None or use.idle is None:
+def other_programs(run: RunSamples) -> Evidence | None:
+    """Return evidence if other programs use CPU time that the run wants."""
+    use = run.cpu_use
+    if use is None or use.run_cores is None or use.other_cores is None or use.idle_cores is None:
         return None
-    if not seen.wants_cpu:
+    if not run.wants_cpu:
         return None
-    take, takes = seen.verb("take", "took"), seen.verb("takes", "took")
-    busy_pct, spare = 100 - 100 * use.idle / use.cores, use.cores - BUSY_PCT / 100 * use.allowed
-    if not seen.is_busy(busy_pct) or not seen.reaches(use.others, spare):
+    take, takes = run.verb("take", "took"), run.verb("takes", "took")
+    busy_pct, spare = (
+        100 - 100 * use.idle_cores / use.cores,
+        use.cores - BUSY_PCT / 100 * use.allowed_cores,
+    )
+    if not run.is_busy(busy_pct) or not run.reaches(use.other_cores, spare):
         return None
-    took = f"{use.others:.1f} of {cores(use.cores)}"
-    own = f"this run {use.own:.1f}"
-    waited = "" if use.waited is None else f"{100 * use.waited:.0f} % of the time"
-    waits = seen.verb("waits", "waited")
-    busiest = _busiest_other(seen.samples)
-    if busiest is not None and busiest.cores < use.others * _WORTH_NAMING:
-        # Who takes most of it can't be seen from here, as from within a container.
+    took = f"{use.other_cores:.1f} of {cores(use.cores)}"
+    run_text = f"this run {use.run_cores:.1f}"
+    waited = "" if use.waited_share is None else f"{100 * use.waited_share:.0f} % of the time"
+    waits = run.verb("waits", "waited")
+    busiest = _busiest_other(run.samples)
+    if busiest is not None and busiest.cores < use.other_cores * _WORTH_NAMING:
+        # The busiest program can't be seen from here, as from within a container.
         busiest = None
     named = ""
     if busiest is not None:
-        # Others may not be seen from here: only what has half of it has the most for certain.
-        share = "most" if busiest.cores >= use.others / 2 else f"{busiest.cores:.1f}"
+        # Some programs may be hidden from us: only one with half of the time surely has the most.
+        share = "most" if busiest.cores >= use.other_cores / 2 else f"{busiest.cores:.1f}"
         named = f" ({share}: {busiest.name}, pid {busiest.pid})"
-    advised = ""
+    advice = ""
     if busiest is not None and busiest.cores >= IDLE_CORES:
-        its = f"{busiest.name} (pid {busiest.pid})"
-        what = seen.verb(f"end or pause {its}", f"train without {its} beside it")
-        advised = f"{what}: it {takes} {busiest.cores:.1f} cores"
+        program = f"{busiest.name} (pid {busiest.pid})"
+        action = run.verb(f"end or pause {program}", f"train without {program} beside it")
+        advice = f"{action}: it {takes} {busiest.cores:.1f} cores"
     elif use.knows_steal:
-        advised = fewer_others(seen, use.others)
+        advice = stop_other_programs(run, use.other_cores)
     return Evidence(
         "other-programs",
         f"others on {took}",
         f"Other programs {take} the CPU"
         if use.knows_steal
-        else f"The CPU {seen.verb('is', 'was')} taken by others",
-        (took + named, f"{own}, {waits} for a CPU {waited}" if waited else own),
-        advised,
-        use.waited,
+        else f"The CPU {run.verb('is', 'was')} taken by others",
+        (took + named, f"{run_text}, {waits} for a CPU {waited}" if waited else run_text),
+        advice,
+        use.waited_share,
     )
 
 
 _WORTH_NAMING = 0.25
-"""From this share of what others take, a program is named."""
+"""A program that takes this share of the CPU time of all other programs is named."""
 
 
 class _Busiest(NamedTuple):
-    """A program that isn't the run's, and the cores that it takes."""
+    """The busiest other program, and the cores that it uses."""
 
     pid: int
     name: str
@@ -88,7 +90,7 @@ class _Busiest(NamedTuple):
 
 
 def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
-    """Return the busiest program that isn't the run's, as far as the process table knows one."""
+    """Return the busiest program outside the run; None if the process table has none."""
     took: dict[int, float] = {}
     rows: dict[int, Process] = {}
     for sample in samples:
@@ -105,20 +107,20 @@ def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
     return _Busiest(pid, name, took[pid])
 
 
-def fewer_others(seen: Seen, others: float) -> str:
-    """Return that other programs take so many cores that the run wants."""
-    return f"stop other programs: they {seen.verb('take', 'took')} {others:.1f} cores"
+def stop_other_programs(run: RunSamples, other_cores: float) -> str:
+    """Return the advice to stop other programs."""
+    return f"stop other programs: they {run.verb('take', 'took')} {other_cores:.1f} cores"
 
 
 def _raise_cpu_limit(limit: float | None) -> str:
-    """Return that a container may be given more of the CPUs."""
+    """Return the advice to raise a container's CPU limit."""
     return f"raise the container's CPU limit{'' if limit is None else f' of {cores(limit)}'}"
 
 
-def _use_a_gpu(seen: Seen) -> str:
-    """Return the GPU that nobody uses, for a run that trains on the CPU."""
+def _use_a_gpu(run: RunSamples) -> str:
+    """Return the advice to train on an idle GPU; empty if there is none."""
     busy: dict[int, list[int]] = {}
-    for gpu in (gpu for sample in seen.samples for gpu in sample.gpus or ()):
+    for gpu in (gpu for sample in run.samples for gpu in sample.gpus or ()):
         if gpu.utilization_pct is not None:
             busy.setdefault(gpu.index, []).append(gpu.utilization_pct)
     idle = [(index, max(pcts)) for index, pcts in sorted(busy.items()) if max(pcts) < IDLE_PCT]
@@ -127,66 +129,73 @@ def _use_a_gpu(seen: Seen) -> str:
     return ""
 
 
-def own_cpus(seen: Seen) -> Evidence | None:
-    """Hold when the run itself takes what it may use of the CPUs.
+def own_cpus(run: RunSamples) -> Evidence | None:
+    """Return evidence if the run uses all CPUs that it may use.
 
-    What of its time did not wait for data, and was not its own code, was computing.
+    Its share of the time is that of computing: neither waiting for data nor other code.
     """
-    use = seen.use
-    if use is None or use.own is None:
+    use = run.cpu_use
+    if use is None or use.run_cores is None:
         return None
-    pct = min(100.0, 100 * use.own / use.allowed)
-    if not seen.is_busy(pct):
+    pct = min(100.0, 100 * use.run_cores / use.allowed_cores)
+    if not run.is_busy(pct):
         return None
-    limit = seen.facts.cpu_limit
-    idle = 0.0 if use.idle is None else use.idle
-    advised = ""
-    if use.allowed < use.cores and idle >= 1:
-        advised = f"give the run more CPUs: {use.allowed:.0f} used, {cores(int(idle))} idle"
-        if use.allowed == limit:
-            advised = f"{_raise_cpu_limit(use.allowed)}: {cores(int(idle))} idle"
-    if not advised and seen.on_cpu:
-        advised = _use_a_gpu(seen)
-    figures = (use.own_text, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
-    uses = seen.verb("uses", "used")
-    headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
+    limit = run.facts.cpu_limit
+    idle = 0.0 if use.idle_cores is None else use.idle_cores
+    advice = ""
+    if use.allowed_cores < use.cores and idle >= 1:
+        advice = f"give the run more CPUs: {use.allowed_cores:.0f} used, {cores(int(idle))} idle"
+        if use.allowed_cores == limit:
+            advice = f"{_raise_cpu_limit(use.allowed_cores)}: {cores(int(idle))} idle"
+    if not advice and run.on_cpu:
+        advice = _use_a_gpu(run)
+    figures = (use.run_text, *(() if use.idle_cores is None else (f"{use.idle_cores:.1f} idle",)))
+    uses = run.verb("uses", "used")
+    headline = f"The run {uses} all of its CPU" + ("" if use.allowed_cores == 1 else "s")
     brief = f"the run's CPUs {pct:.0f} % busy"
-    share = _computing_share(seen)
-    if share is None and seen.waited_share is not None:
-        share = 1 - seen.waited_share
-    return Evidence("cpu", brief, headline, figures, advised, share)
+    share = _computing_share(run)
+    if share is None and run.waited_share is not None:
+        share = 1 - run.waited_share
+    return Evidence("cpu", brief, headline, figures, advice, share)
 
 
-def own_threads(seen: Seen) -> Evidence | None:
-    """Hold when the run takes the time of its threads, and more cores are there for it."""
-    use, threads = seen.use, count_of(seen.threads)
-    if use is None or use.own is None or use.idle is None or threads is None:
+def own_threads(run: RunSamples) -> Evidence | None:
+    """Return evidence if the run's threads are busy and more cores are idle."""
+    use, threads = run.cpu_use, count_of(run.threads)
+    if use is None or use.run_cores is None or use.idle_cores is None or threads is None:
         return None
-    free = min(use.idle, use.allowed - use.own)
+    free_cores = min(use.idle_cores, use.allowed_cores - use.run_cores)
     least, most = (share * threads for share in THREADS_TIME)
-    if not seen.reaches(use.own, least) or use.own > most or not seen.reaches(free, IDLE_CORES):
+    if (
+        not run.reaches(use.run_cores, least)
+        or use.run_cores > most
+        or not run.reaches(free_cores, IDLE_CORES)
+    ):
         return None
-    figures = (f"{use.own:.1f} cores of CPU time", f"{use.idle:.1f} of {cores(use.cores)} idle")
-    are, its_one = seen.verb("are", "were"), seen.verb("is", "was")
-    headline = (
-        f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {its_one} busy"
+    figures = (
+        f"{use.run_cores:.1f} cores of CPU time",
+        f"{use.idle_cores:.1f} of {cores(use.cores)} idle",
     )
-    advised = f"use more than --threads {threads}: {free:.1f} cores {are} idle"
-    brief = f"--threads {threads} at {use.own:.1f} cores"
-    return Evidence("threads", brief, headline, figures, advised)
+    are, is_busy = run.verb("are", "were"), run.verb("is", "was")
+    headline = (
+        f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {is_busy} busy"
+    )
+    advice = f"use more than --threads {threads}: {free_cores:.1f} cores {are} idle"
+    brief = f"--threads {threads} at {use.run_cores:.1f} cores"
+    return Evidence("threads", brief, headline, figures, advice)
 
 
-def one_thread_of_the_cpu(seen: Seen) -> Evidence | None:
-    """Hold when one thread of a run on the CPU has a core, and others are left to the run."""
-    use, thread_pct = seen.use, seen.thread_pct
-    if use is None or use.free is None or thread_pct is None:
+def one_thread_of_the_cpu(run: RunSamples) -> Evidence | None:
+    """Return evidence if one thread of a run on the CPU is busy and cores are free for the run."""
+    use, thread_pct = run.cpu_use, run.thread_pct
+    if use is None or use.free_cores is None or thread_pct is None:
         return None
-    if not seen.is_busy(thread_pct) or not seen.reaches(use.free, IDLE_CORES):
+    if not run.is_busy(thread_pct) or not run.reaches(use.free_cores, IDLE_CORES):
         return None
-    was = seen.verb("is", "was")
+    was = run.verb("is", "was")
     at = f"at {thread_pct:.0f} % of a core"
-    left = f"{use.free:.1f} of {cores(use.allowed)}"
-    idle = f"{left} {'is' if not seen.ended and use.free <= 1 else seen.verb('are', 'were')} idle"
+    are = "is" if not run.is_over and use.free_cores <= 1 else run.verb("are", "were")
+    idle = f"{use.free_cores:.1f} of {cores(use.allowed_cores)} {are} idle"
     return Evidence(
         "thread",
         f"one thread {at}",
@@ -195,83 +204,82 @@ def one_thread_of_the_cpu(seen: Seen) -> Evidence | None:
     )
 
 
-def mostly_idle(seen: Seen) -> Evidence | None:
-    """Hold when the run neither computes nor wants a CPU: it waits for something else.
+def mostly_idle(run: RunSamples) -> Evidence | None:
+    """Return evidence if the run neither computes nor wants a CPU: it waits for something else.
 
-    What an unread GPU does isn't known: then this holds only of a run that is known to train on
-    the CPU.
+    Without GPU readings, return it only for a run that is known to train on the CPU.
     """
-    use = seen.use
-    if use is None or use.own is None or not seen.is_below(use.own, IDLE_CORES):
+    use = run.cpu_use
+    if use is None or use.run_cores is None or not run.is_below(use.run_cores, IDLE_CORES):
         return None
-    gpu_pct = seen.gpu_pct
-    if not seen.on_cpu and (gpu_pct is None or not seen.is_below(gpu_pct, IDLE_GPU_PCT)):
+    gpu_pct = run.gpu_pct
+    if not run.on_cpu and (gpu_pct is None or not run.is_below(gpu_pct, IDLE_GPU_PCT)):
         return None
-    if use.waited is not None:
-        wanted = use.own + use.waited
-    elif use.idle is not None and seen.reaches(use.idle, IDLE_CORES):
-        wanted = use.own
+    if use.waited_share is not None:
+        wanted = use.run_cores + use.waited_share
+    elif use.idle_cores is not None and run.reaches(use.idle_cores, IDLE_CORES):
+        wanted = use.run_cores
     else:
         return None
-    if not seen.is_below(wanted, MOSTLY):
+    if not run.is_below(wanted, MOSTLY):
         return None
-    waits = seen.verb("waits", "waited")
-    own = f"this run {use.own:.1f} of {cores(use.allowed)}"
-    figures = (own,) if seen.unmeasured is None else (own, seen.unmeasured)
+    waits = run.verb("waits", "waited")
+    run_text = f"this run {use.run_cores:.1f} of {cores(use.allowed_cores)}"
+    figures = (run_text,) if run.unmeasured is None else (run_text, run.unmeasured)
     return Evidence(
         "idle",
-        own,
+        run_text,
         f"The run {waits} for something other than a CPU",
         figures,
         advice=f"find what it {waits} for: data, a disk, the network, or a pause in the script",
     )
 
 
-def all_cores_busy(seen: Seen) -> Evidence | None:
-    """Hold when all cores are busy, and nobody knows by whom."""
-    use = seen.use
-    if use is None or use.own is not None:
+def all_cores_busy(run: RunSamples) -> Evidence | None:
+    """Return evidence if all cores are busy and the run's share of them is unknown."""
+    use = run.cpu_use
+    if use is None or use.run_cores is not None:
         return None
-    pct = seen.mean(lambda s: s.cpu.pct if s.cpu else None)
-    if pct is None or not seen.is_busy(pct):
+    pct = run.mean(lambda s: s.cpu.pct if s.cpu else None)
+    if pct is None or not run.is_busy(pct):
         return None
-    are = seen.verb("are", "were")
+    are = run.verb("are", "were")
     unknown = "the run's share of it isn't known"
     figures = (f"{pct:.0f} % of {cores(use.cores)}", unknown)
     brief = f"CPU {pct:.0f} %"
     return Evidence("cores", brief, f"All cores {are} busy", figures)
 
 
-def quota(seen: Seen) -> Evidence | None:
-    """Hold when the limit of a container stops the run."""
-    pct, limit = seen.stopped_pct, seen.facts.cpu_limit
-    if pct is None or not seen.reaches(pct, CPU_THROTTLED_PCT):
+def quota(run: RunSamples) -> Evidence | None:
+    """Return evidence if a container's CPU limit stops the run."""
+    pct, limit = run.stopped_pct, run.facts.cpu_limit
+    if pct is None or not run.reaches(pct, CPU_THROTTLED_PCT):
         return None
     return Evidence(
         "cpu-quota",
         f"stopped by the CPU limit in {pct:.0f} % of periods",
-        f"The container's CPU limit {seen.verb('stops', 'stopped')} it",
+        f"The container's CPU limit {run.verb('stops', 'stopped')} it",
         (f"in {pct:.0f} % of periods", *([] if limit is None else [f"limit {cores(limit)}"])),
         _raise_cpu_limit(limit),
     )
 
 
-# Below this share of the time a GPU is said to wait, above it its clock matters.
+# Below this utilisation a GPU waits; above it, its clock matters.
 WORKING_GPU_PCT = 60.0
-NEAR_POWER_LIMIT, NEARLY_SO = 0.95, 0.92
+NEAR_POWER_LIMIT, LENIENT_POWER_LIMIT = 0.95, 0.92
 SHARED_GPU_MIB = 512
 LONGEST_REASON = 80
-# What runs its threads in turn takes little more.
+# The most CPU time of a process that runs its threads in turn.
 ONE_CORE_PCT = 125.0
 FREE_SHARE = 0.5
-"""A memory with so much of it free has room for a larger batch."""
+"""A GPU with this share of its memory free has room for a larger batch."""
 LOW_POWER, AT_POWER_LIMIT = 0.5, 0.9
-# What a copy reaches is some 90 % of the bandwidth, and a large matrix product of the tensor cores.
+# A copy reaches about 90 % of the bandwidth; a large matrix product, of the tensor cores.
 BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT = 70.0, 60.0, 30.0
-# From so much of the time on, what loads the data is worth a look.
+# From this share of the time on, waiting for data is reported.
 WAITED_SHARE = 0.1
 
-# What the records call a throttle reason, and what NVML does (nvmlClocksEventReasons).
+# The throttle reasons of our records, by the names of NVML (nvmlClocksEventReasons).
 HEAT = {
     "thermal slowdown": "SW thermal slowdown",
     "hardware thermal slowdown": "HW thermal slowdown",
@@ -286,14 +294,14 @@ _SLOWED_BY = {
 
 
 def gpu_lost(
-    samples: Sequence[Machine], newest: Machine, gpus: Sequence[int], ended: bool
+    samples: Sequence[Machine], newest: Machine, gpus: Sequence[int], is_over: bool
 ) -> Evidence | None:
-    """Hold when a GPU that is trained on gave readings, and the `newest` sample has none."""
-    lost = (_lost(samples, newest, number) for number in gpus if not ended)
+    """Return evidence if a GPU that trains gave readings, and the `newest` sample has none."""
+    lost = (_one_gpu_lost(samples, newest, number) for number in gpus if not is_over)
     return next((evidence for evidence in lost if evidence is not None), None)
 
 
-def _lost(samples: Sequence[Machine], newest: Machine, number: int) -> Evidence | None:
+def _one_gpu_lost(samples: Sequence[Machine], newest: Machine, number: int) -> Evidence | None:
     rows = [_row_of(sample, number) for sample in samples]
     latest = _row_of(newest, number)
     state = newest.gpus_state if latest is None else latest.state
@@ -313,99 +321,102 @@ def _row_of(sample: Machine, index: int) -> Gpu | None:
 
 
 def _is_read(gpu: Gpu) -> bool:
-    """Whether it tells what it does: of one that is divided or old, not all is known."""
-    is_gone = gpu.state is not None and gpu.state.may_answer_later
-    said = (gpu.utilization_pct, gpu.power_w, gpu.temperature_c, gpu.memory_used_mib)
-    if is_gone and gpu.utilization_pct is None:
+    """Return whether a GPU gives readings; a partitioned or old one doesn't give all of them."""
+    is_lost = gpu.state is not None and gpu.state.may_answer_later
+    if is_lost and gpu.utilization_pct is None:
         return False
-    return any(figure is not None for figure in said)
+    readings = (gpu.utilization_pct, gpu.power_w, gpu.temperature_c, gpu.memory_used_mib)
+    return any(reading is not None for reading in readings)
 
 
-def gpu_works(seen: Seen) -> Evidence | None:
-    """Hold when the GPU's clock is held down while it works, or when it is busy."""
-    busy_pct = seen.gpu_pct
-    if not seen.gpus or (busy_pct is not None and not seen.reaches(busy_pct, WORKING_GPU_PCT)):
+def gpu_works(run: RunSamples) -> Evidence | None:
+    """Return evidence if the GPU is throttled while it works, or is busy."""
+    busy_pct = run.gpu_pct
+    if not run.gpus or (busy_pct is not None and not run.reaches(busy_pct, WORKING_GPU_PCT)):
         return None
     share = None if busy_pct is None else busy_pct / 100
-    name = seen.gpu_name
+    name = run.gpu_name
     busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
-    power_w = seen.gpu_mean(lambda gpu: gpu.power_w)
-    limit_w = seen.gpu_mean(lambda gpu: gpu.power_limit_w)
+    power_w = run.gpu_mean(lambda gpu: gpu.power_w)
+    limit_w = run.gpu_mean(lambda gpu: gpu.power_limit_w)
     power = ""
     if power_w is not None:
         power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
-    slowed = _slowed_by(seen)
+    slowed = _slowed_by(run)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
-        # A power cap is its own evidence with the power.
+        # With the power in the figures, the words for a power cap say nothing more.
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
         figures = (*named, *([power] if power else []), *busy)
         return Evidence(
             rules[0],
             f"{name} slowed by {causes[0]}",
-            f"{name} {seen.gpu_is} slowed by {_SLOWED_BY[rules[0]]}",
+            f"{name} {run.gpu_is} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
-            _against_slowing(rules[0], seen, power_w, limit_w),
+            _against_slowing(rules[0], run, power_w, limit_w),
             share,
         )
-    if busy_pct is None or not seen.is_busy(busy_pct):
+    if busy_pct is None or not run.is_busy(busy_pct):
         return None
     brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
-    if of_power is not None and of_power >= (NEARLY_SO if seen.holds else NEAR_POWER_LIMIT):
-        near = f"near {seen.gpu_its} power limit"
-        headline = f"{name} {seen.gpu_verb('works', 'work', 'worked')} {near}"
+    if of_power is not None and of_power >= (
+        LENIENT_POWER_LIMIT if run.lenient else NEAR_POWER_LIMIT
+    ):
+        near = f"near {run.gpu_its} power limit"
+        headline = f"{name} {run.gpu_verb('works', 'work', 'worked')} {near}"
         brief += f", {near}"
         return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
     figures = (often, *([f"at {power}"] if power else []))
-    found = _counted(seen)
-    if found is not None:
-        rule, headline, figure, advised = found
-        return Evidence(rule, f"{brief}, {figure}", headline, (*figures, figure), advised, share)
-    advised = ""
+    by_counters = _by_counters(run)
+    if by_counters is not None:
+        rule, headline, figure, advice = by_counters
+        return Evidence(rule, f"{brief}, {figure}", headline, (*figures, figure), advice, share)
+    advice = ""
     if of_power is not None and of_power < LOW_POWER:
-        # Its kernels don't fill it: a larger batch gives each of them more to do.
-        advised = _larger_batch(seen)
-    return Evidence("gpu", brief, f"{name} {seen.gpu_is} busy", figures, advised, share)
+        # Its kernels don't fill it: a larger batch gives each kernel more to do.
+        advice = _larger_batch(run)
+    return Evidence("gpu", brief, f"{name} {run.gpu_is} busy", figures, advice, share)
 
 
-def _counted(seen: Seen) -> tuple[str, str, str, str] | None:
-    """Return what of a busy GPU is used up, or lies idle, by the counters of its hardware.
+def _by_counters(run: RunSamples) -> tuple[str, str, str, str] | None:
+    """Return the rule, headline, figure and advice that a busy GPU's hardware counters show.
 
-    That is a rule, a headline, the figure and the advice. How long its memory was busy says nothing
-    of its bandwidth: before Hopper, nothing is known.
+    The share of the time in which its memory was busy says nothing of its bandwidth, so GPUs older
+    than Hopper have none.
     """
-    name, its = seen.gpu_name, seen.gpu_its
-    dram_pct = seen.gpu_mean(lambda gpu: gpu.dram_pct)
-    if dram_pct is not None and seen.reaches(dram_pct, BANDWIDTH_PCT):
+    name, its = run.gpu_name, run.gpu_its
+    dram_pct = run.gpu_mean(lambda gpu: gpu.dram_pct)
+    if dram_pct is not None and run.reaches(dram_pct, BANDWIDTH_PCT):
         return (
             "gpu-memory",
-            f"{name} {seen.gpu_verb('works', 'work', 'worked')} near {its} memory bandwidth",
+            f"{name} {run.gpu_verb('works', 'work', 'worked')} near {its} memory bandwidth",
             f"{dram_pct:.0f} % of the memory bandwidth",
             "move less memory: a smaller data type, or kernels that a compiler fuses",
         )
-    tensor_pct = seen.gpu_mean(lambda gpu: gpu.tensor_pct)
-    if tensor_pct is not None and seen.reaches(tensor_pct, TENSOR_PCT):
-        headline = f"{name} {seen.gpu_is} busy on the tensor cores"
+    tensor_pct = run.gpu_mean(lambda gpu: gpu.tensor_pct)
+    if tensor_pct is not None and run.reaches(tensor_pct, TENSOR_PCT):
+        headline = f"{name} {run.gpu_is} busy on the tensor cores"
         return "gpu-tensor", headline, f"tensor cores {tensor_pct:.0f} %", ""
-    sm_pct = seen.gpu_mean(lambda gpu: gpu.sm_active_pct)
-    if sm_pct is None or not seen.is_below(sm_pct, FEW_SMS_PCT):
+    sm_pct = run.gpu_mean(lambda gpu: gpu.sm_active_pct)
+    if sm_pct is None or not run.is_below(sm_pct, FEW_SMS_PCT):
         return None
-    advised = ""
-    # Several wait for each other in kernels of few SMs: then no larger one helps.
-    if len(seen.gpu_numbers) < 2:
-        advised = (
-            _larger_batch(seen)
-            or "run fewer, larger kernels: compile the model, or use CUDA graphs"
+    advice = ""
+    # GPUs wait for each other in kernels on few SMs, and a larger kernel doesn't help.
+    if len(run.gpu_numbers) < 2:
+        advice = (
+            _larger_batch(run) or "run fewer, larger kernels: compile the model, or use CUDA graphs"
         )
-    headline = f"{name} {seen.gpu_is} busy, most of {its} SMs {seen.verb('are', 'were')} not"
-    return "gpu-kernels", headline, f"{sm_pct:.0f} % of the SMs active", advised
+    headline = f"{name} {run.gpu_is} busy, most of {its} SMs {run.verb('are', 'were')} not"
+    return "gpu-kernels", headline, f"{sm_pct:.0f} % of the SMs active", advice
 
 
-def _against_slowing(rule: str, seen: Seen, power_w: float | None, limit_w: float | None) -> str:
+def _against_slowing(
+    rule: str, run: RunSamples, power_w: float | None, limit_w: float | None
+) -> str:
     if rule == "gpu-thermal":
-        degrees = seen.gpu_mean(lambda gpu: gpu.temperature_c)
-        fan_pct = seen.gpu_mean(lambda gpu: gpu.fan_pct)
+        degrees = run.gpu_mean(lambda gpu: gpu.temperature_c)
+        fan_pct = run.gpu_mean(lambda gpu: gpu.fan_pct)
         at = ", ".join(
             [
                 *([] if degrees is None else [f"{degrees:.0f} °C"]),
@@ -413,215 +424,219 @@ def _against_slowing(rule: str, seen: Seen, power_w: float | None, limit_w: floa
             ]
         )
         return f"cool the GPU better: {at}" if at else "cool the GPU better"
-    # Only where the power is there.
+    # Raising the limit helps only a GPU that draws about as much as it may.
     if rule == "gpu-power-cap" and limit_w and (power_w or 0) >= AT_POWER_LIMIT * limit_w:
         return f"raise the power limit: from {limit_w:.0f} W, if the card allows more"
     return ""
 
 
-def _larger_batch(seen: Seen) -> str:
-    """Return that the batch may grow, where much of the GPU's memory is free."""
-    total_mib = seen.gpu_facts.memory_mib if seen.gpu_facts is not None else None
-    used_mib = max((gpu.memory_used_mib or 0 for gpu in seen.gpus), default=0)
+def _larger_batch(run: RunSamples) -> str:
+    """Return the advice to use a larger batch; empty unless much GPU memory is free."""
+    total_mib = run.gpu_facts.memory_mib if run.gpu_facts is not None else None
+    used_mib = max((gpu.memory_used_mib or 0 for gpu in run.gpus), default=0)
     if not total_mib or not used_mib or used_mib > (1 - FREE_SHARE) * total_mib:
         return ""
     return f"use a larger batch: {used_mib / 1024:.1f} of {total_mib / 1024:.1f} GiB used"
 
 
-def _slowed_by(seen: Seen) -> list[tuple[str, str]]:
-    """Return the rule and the words for each throttle reason of most of the readings."""
-    readings = [gpu.throttle for gpu in seen.gpus if gpu.throttle is not None]
+def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
+    """Return the rule and the words for each throttle reason that most readings have."""
+    readings = [gpu.throttle for gpu in run.gpus if gpu.throttle is not None]
     if len(readings) < MIN_SAMPLES:
         return []
     times = Counter(reason for reasons in readings for reason in set(reasons))
     shares = {reason: count / len(readings) for reason, count in times.items()}
-    # In how many of the readings, where it isn't all of them.
+    # The share of the readings in words; empty for all of them.
     often = {
         reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
         for reason, share in shares.items()
-        if share > 0.5 or (seen.holds and seen.reaches(share, 0.5))
+        if share > 0.5 or (run.lenient and run.reaches(share, 0.5))
     }
-    found = []
+    slowed = []
     heat = [reason for reason in HEAT if reason in often]
     if heat:
         names = " and ".join(HEAT[reason] for reason in heat)
-        degrees = seen.gpu_mean(lambda gpu: gpu.temperature_c)
+        degrees = run.gpu_mean(lambda gpu: gpu.temperature_c)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
         most_often = max(heat, key=lambda reason: shares[reason])
-        found.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
+        slowed.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
     if _POWER_BRAKE in often:
-        found.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
+        slowed.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
     if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
-        found.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
+        slowed.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
     if _POWER_CAP in often:
-        found.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
-    return found
+        slowed.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
+    return slowed
 
 
-def one_core(seen: Seen) -> Evidence | None:
-    """Hold when the GPU waits while one thread, or the threads of one process in turn, has a core.
+def one_core(run: RunSamples) -> Evidence | None:
+    """Return evidence if the GPU waits while one thread, or one process, keeps a core busy.
 
-    Python runs one thread at a time: PyTorch computes the gradients in another one than the rest.
-    Whether the core feeds the GPU isn't known.
+    A process may run its threads in turn: PyTorch computes gradients in a thread of their own.
+    It isn't known whether this thread or process feeds the GPU.
     """
-    gpu_pct, thread_pct, process_pct = seen.gpu_pct, seen.thread_pct, seen.process_pct
+    gpu_pct, thread_pct, process_pct = run.gpu_pct, run.thread_pct, run.process_pct
     if gpu_pct is None or gpu_pct >= BUSY_PCT:
         return None
-    if thread_pct is not None and seen.is_busy(thread_pct):
-        what, pct = "thread", thread_pct
-    elif process_pct is not None and seen.is_busy(process_pct) and process_pct <= ONE_CORE_PCT:
-        what, pct = "process", process_pct
+    if thread_pct is not None and run.is_busy(thread_pct):
+        name, pct = "thread", thread_pct
+    elif process_pct is not None and run.is_busy(process_pct) and process_pct <= ONE_CORE_PCT:
+        name, pct = "process", process_pct
     else:
         return None
-    beside = f"{seen.gpu_name} at {gpu_pct:.0f} %"
-    was = seen.verb("is", "was")
-    # Where it is known not to load data, more work per step gives the GPU more to do.
-    loads_nothing = seen.waited_share is not None and seen.waited_share < WAITED_SHARE
+    beside = f"{run.gpu_name} at {gpu_pct:.0f} %"
+    was = run.verb("is", "was")
+    # If the thread is known not to load data, more work per step gives the GPU more to do.
+    loads_nothing = run.waited_share is not None and run.waited_share < WAITED_SHARE
     return Evidence(
         "thread",
-        f"one {what} at {pct:.0f} %, {beside}",
-        f"{seen.gpu_name} {seen.gpu_verb('waits', 'wait', 'waited')}, one {what} {was} busy",
-        (f"{what} at {pct:.0f} % of a core", beside),
-        _larger_batch(seen) if loads_nothing else "",
+        f"one {name} at {pct:.0f} %, {beside}",
+        f"{run.gpu_name} {run.gpu_verb('waits', 'wait', 'waited')}, one {name} {was} busy",
+        (f"{name} at {pct:.0f} % of a core", beside),
+        _larger_batch(run) if loads_nothing else "",
     )
 
 
-# From so much of a step on, a part of it is worth a word; so many steps say what it is.
+# The least shares of a step that are reported, and the least steps to know them by.
 OPTIMIZER_SHARE, COPY_SHARE, LEAST_STEPS = 0.15, 0.1, 5
-# Others that have the option can't be fused on every device.
+# Other optimisers with this option can't be fused on every device.
 FUSABLE = ("Adam", "AdamW", "SGD")
 
 
-def optimizer_share(seen: Seen) -> Evidence | None:
-    """Hold when a good part of a step is the optimiser's, and that could step in one kernel."""
-    share, model = _share_of_step(seen, "optimizer_us"), seen.model
-    if share is None or not seen.reaches(share, OPTIMIZER_SHARE):
+def optimizer_share(run: RunSamples) -> Evidence | None:
+    """Return evidence if the optimiser takes a good part of a step, and could be fused."""
+    share, model = _share_of_step(run, "optimizer_us"), run.model
+    if share is None or not run.reaches(share, OPTIMIZER_SHARE):
         return None
     can_fuse = model is not None and model.fused is False and model.optimizer in FUSABLE
-    if not can_fuse and not _is_largest(seen, share):
+    if not can_fuse and not _is_largest(run, share):
         return None
     name, took = model and model.optimizer, f"optimiser {100 * share:.0f} %"
-    backward = _share_of_step(seen, "backward_us")
+    backward = _share_of_step(run, "backward_us")
     beside = "" if backward is None else f"backward {100 * backward:.0f} %, "
-    takes = seen.verb("takes", "took")
+    takes = run.verb("takes", "took")
     of_step = f"the optimiser {takes} {100 * share:.0f} % of a step"
     return Evidence(
         "optimizer",
         f"{took} of a step",
         f"The optimiser {takes} a good part of a step",
-        (f"{beside}{took}", *([f"{name} {seen.verb('is', 'was')} not fused"] if can_fuse else ())),
+        (f"{beside}{took}", *([f"{name} {run.verb('is', 'was')} not fused"] if can_fuse else ())),
         f"step with {name}(…, fused=True): {of_step}" if can_fuse else "",
         share,
     )
 
 
-def copy_share(seen: Seen) -> Evidence | None:
-    """Hold when the GPU waits for batches to be copied from memory that isn't pinned."""
-    share, model = _share_of_step(seen, "copy_us"), seen.model
-    if share is None or not seen.reaches(share, COPY_SHARE):
+def copy_share(run: RunSamples) -> Evidence | None:
+    """Return evidence if the copy of batches to the GPU takes a good part of a step."""
+    share, model = _share_of_step(run, "copy_us"), run.model
+    if share is None or not run.reaches(share, COPY_SHARE):
         return None
     can_pin = model is not None and model.pin_memory is False
-    if not can_pin and not _is_largest(seen, share):
+    if not can_pin and not _is_largest(run, share):
         return None
     copied = f"{100 * share:.0f} % of a step, the copy of the batch in it"
     return Evidence(
         "copy",
         f"copy {100 * share:.0f} % of a step",
-        f"Time {seen.verb('goes', 'went')} by before the network runs",
-        (copied, *([f"pin_memory {seen.verb('is', 'was')} False"] if can_pin else ())),
+        f"Time {run.verb('goes', 'went')} by before the network runs",
+        (copied, *([f"pin_memory {run.verb('is', 'was')} False"] if can_pin else ())),
         "load with pin_memory=True, and copy the batch with non_blocking=True" if can_pin else "",
         share,
     )
 
 
-def own_code(seen: Seen) -> Evidence | None:
-    """Hold when most of what a step is made of is neither data, nor network, nor optimiser."""
-    parts = _parts(seen)
-    if parts is None or not _is_largest(seen, parts.rest_us / parts.step_us):
+def own_code(run: RunSamples) -> Evidence | None:
+    """Return evidence if the largest part of a step is neither data, network nor optimiser."""
+    parts = _parts(run)
+    if parts is None or not _is_largest(run, parts.rest_us / parts.step_us):
         return None
     share = parts.rest_us / parts.step_us
     pct = f"{100 * share:.0f} %"
     return Evidence(
         "own-code",
         f"other code {pct} of a step",
-        f"The largest part of a step {seen.verb('is', 'was')} other code",
+        f"The largest part of a step {run.verb('is', 'was')} other code",
         (f"{pct}, in neither loader, network nor optimiser",),
         share=share,
     )
 
 
-def network(seen: Seen) -> Evidence | None:
-    """Hold when the network takes the largest part of a step."""
-    forward, backward = (_share_of_step(seen, name) for name in ("forward_us", "backward_us"))
+def network(run: RunSamples) -> Evidence | None:
+    """Return evidence if the network takes the largest part of a step."""
+    forward, backward = (_share_of_step(run, name) for name in ("forward_us", "backward_us"))
     share = (forward or 0.0) + (backward or 0.0)
-    if not share or not _is_largest(seen, share):
+    if not share or not _is_largest(run, share):
         return None
-    known = (("forward", forward), ("backward", backward))
-    figures = tuple(f"{name} {100 * of:.0f} %" for name, of in known if of is not None)
-    headline = f"The largest part of a step {seen.verb('is', 'was')} forward and backward"
+    shares = (("forward", forward), ("backward", backward))
+    figures = tuple(
+        f"{name} {100 * of_step:.0f} %" for name, of_step in shares if of_step is not None
+    )
+    headline = f"The largest part of a step {run.verb('is', 'was')} forward and backward"
     brief = f"forward and backward {100 * share:.0f} % of a step"
     return Evidence(NETWORK, brief, headline, figures, share=share)
 
 
-def _is_largest(seen: Seen, share: float) -> bool:
-    """Whether no other part of a step is larger; what goes forward and backward is one."""
-    parts = _parts(seen)
+def _is_largest(run: RunSamples, share: float) -> bool:
+    """Return whether no part of a step is larger; forward and backward count as one part."""
+    parts = _parts(run)
     if parts is None:
         return False
-    took = {name: parts.share(name) or 0.0 for name in STEP_PARTS}
-    took["forward_us"] += took.pop("backward_us")
-    return seen.reaches(share, max(*took.values(), parts.rest_us / parts.step_us))
+    shares = {name: parts.share(name) or 0.0 for name in STEP_PARTS}
+    shares["forward_us"] += shares.pop("backward_us")
+    return run.reaches(share, max(*shares.values(), parts.rest_us / parts.step_us))
 
 
-def _computing_share(seen: Seen) -> float | None:
+def _computing_share(run: RunSamples) -> float | None:
     """Return the share of a step that the network and the optimiser take."""
-    of = [_share_of_step(seen, name) for name in ("forward_us", "backward_us", "optimizer_us")]
-    return None if _parts(seen) is None else sum(share or 0.0 for share in of)
+    names = ("forward_us", "backward_us", "optimizer_us")
+    if _parts(run) is None:
+        return None
+    return sum(_share_of_step(run, name) or 0.0 for name in names)
 
 
-def _parts(seen: Seen) -> StepParts | None:
-    """Return what steps went into, where enough of them were measured."""
-    return None if seen.parts is None or seen.parts.steps < LEAST_STEPS else seen.parts
+def _parts(run: RunSamples) -> StepParts | None:
+    """Return the parts of the steps; None if too few steps were measured."""
+    return None if run.parts is None or run.parts.steps < LEAST_STEPS else run.parts
 
 
-def _share_of_step(seen: Seen, name: str) -> float | None:
-    parts = _parts(seen)
+def _share_of_step(run: RunSamples, name: str) -> float | None:
+    parts = _parts(run)
     return None if parts is None else parts.share(name)
 
 
-def gpu_shared(seen: Seen) -> Evidence | None:
-    """Hold when another program has memory on the GPU that is trained on."""
-    if seen.is_lost:
+def gpu_shared(run: RunSamples) -> Evidence | None:
+    """Return evidence if another program has memory on a GPU that trains."""
+    if run.is_lost:
         return None
-    rows = next((s.processes for s in reversed(seen.samples) if s.processes is not None), ())
-    others = [row for row in rows if row.is_other_on(seen.gpu_numbers)]
-    most = max(others, key=lambda row: row.gpu_memory_mib or 0, default=None)
+    rows = next((s.processes for s in reversed(run.samples) if s.processes is not None), ())
+    on_gpus = [row for row in rows if row.is_other_on(run.gpu_numbers)]
+    most = max(on_gpus, key=lambda row: row.gpu_memory_mib or 0, default=None)
     if most is None or (most.gpu_memory_mib or 0) < SHARED_GPU_MIB:
         return None
     name = program_name(most.command) or "unnamed"
-    shared = [number for number in seen.gpu_numbers if number in most.gpus]
+    shared = [number for number in run.gpu_numbers if number in most.gpus]
     held = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
-    its = f"{name} (pid {most.pid})"
-    has, is_there = seen.verb("has", "had"), seen.verb("is", "was")
+    program = f"{name} (pid {most.pid})"
+    has, is_there = run.verb("has", "had"), run.verb("is", "was")
     return Evidence(
         "gpu-shared",
         f"{name} on {gpu_name(shared)}",
         f"Another program {is_there} on {gpu_name(shared)}",
         (f"{name}, pid {most.pid}", f"{has} {held}"),
-        seen.verb(f"wait for {its} to end", f"train without {its} on the GPU")
+        run.verb(f"wait for {program} to end", f"train without {program} on the GPU")
         + ", if it computes there",
     )
 
 
-def allocator_frees(seen: Seen) -> Evidence | None:
-    """Hold when the allocator freed all that it kept, for which the GPU is waited for."""
-    if not seen.retries or seen.is_lost:
+def allocator_frees(run: RunSamples) -> Evidence | None:
+    """Return evidence if the allocator freed its cached memory, which waits for the GPU."""
+    if not run.retries or run.is_lost:
         return None
-    times = "once" if seen.retries == 1 else f"{seen.retries:,} times"
+    times = "once" if run.retries == 1 else f"{run.retries:,} times"
     return Evidence(
         "allocator",
         f"GPU memory short {times}",
-        f"GPU memory {seen.verb('is', 'was')} short",
+        f"GPU memory {run.verb('is', 'was')} short",
         (f"the allocator freed all that it kept {times}, to go on",),
         "use a smaller batch, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     )

@@ -27,7 +27,7 @@ from dlmon.records import (
     StepParts,
 )
 from dlmon.session.gaps import Gap, GapKind
-from dlmon.session.limits.seen import Evidence, Limit, LimitKind
+from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable

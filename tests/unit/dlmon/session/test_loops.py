@@ -14,7 +14,7 @@ from dlmon.session.loops import Loop
 
 
 def ended(script):
-    return folded(script.records).snapshot(ended=True)
+    return folded(script.records).snapshot(is_over=True)
 
 
 def test_the_figures_are_those_of_the_loop_whose_steps_took_most_time():
@@ -72,7 +72,7 @@ def test_a_loop_without_a_loader_counts_its_steps_however_the_one_before_did():
     script = Script().train(None, None, steps=10, epochs=1)
     script.train(None, None, batch=None, steps=390, epochs=1)
     session = folded(script.records)
-    snapshot = session.snapshot(ended=True)
+    snapshot = session.snapshot(is_over=True)
     assert snapshot.counts_steps
     assert snapshot.samples_per_second.mean == pytest.approx(50)
     assert [loop.counts_steps for loop in snapshot.loops] == [None, True]
@@ -83,7 +83,7 @@ def test_a_loop_without_a_loader_counts_its_steps_however_the_one_before_did():
 def test_an_epoch_is_slow_beside_those_of_its_own_loop():
     script = Script().train("a", 1, epochs=9, first_ms=900).train("b", 2, step_ms=60, epochs=5)
     session = folded(script.records)
-    epochs = session.snapshot(ended=True).epochs
+    epochs = session.snapshot(is_over=True).epochs
     assert session.slow_epochs(epochs) == frozenset()
     assert slow_epochs(epochs, session.epoch_uses.of, None) != frozenset()
     alike, _ = session.epochs_like(epochs[10], epochs)
@@ -91,8 +91,8 @@ def test_an_epoch_is_slow_beside_those_of_its_own_loop():
 
 
 def test_an_epoch_of_several_processes_has_the_samples_of_all():
-    alone = folded(script_session(samples=64, steps=200)).snapshot(ended=True)
-    together = folded(script_session(samples=64, steps=100, trainers=2)).snapshot(ended=True)
+    alone = folded(script_session(samples=64, steps=200)).snapshot(is_over=True)
+    together = folded(script_session(samples=64, steps=100, trainers=2)).snapshot(is_over=True)
     assert alone.measured_model.samples_per_epoch == 12_800
     assert together.measured_model.samples_per_epoch == 12_800
     assert together.loops[0].samples_per_epoch == 12_800

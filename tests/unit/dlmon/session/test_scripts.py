@@ -29,12 +29,12 @@ def test_before_anything_trains_nothing_is_claimed():
     snapshot = session.snapshot(session.header.t + 5 * SECOND)
     assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
     assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN_YET
-    assert session.snapshot(ended=True).why["seconds_per_epoch"] == NOTHING_SEEN
+    assert session.snapshot(is_over=True).why["seconds_per_epoch"] == NOTHING_SEEN
     assert snapshot.account == {AccountPart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()
     # Once it trained, no figure says that nothing was seen.
-    trained = folded(script_session()).snapshot(ended=True)
+    trained = folded(script_session()).snapshot(is_over=True)
     assert trained.why["run_seconds"] == NO_WHOLE_RUN
     assert "run_seconds" not in trained.lacking
     assert NOTHING_SEEN not in trained.why.values()
@@ -45,7 +45,7 @@ def test_the_end_of_the_process_is_no_part_of_the_script():
     last = max(record.t for record in records if isinstance(record, Batches)) + SECOND // 2
     records += [Phase(last, SCRIPT_PHASE), Phase(last + SECOND, "closing")]
     session = folded(records)
-    account = session.snapshot(last + 9 * SECOND, ended=False).account
+    account = session.snapshot(last + 9 * SECOND, is_over=False).account
     assert account[AccountPart.CLOSING] == pytest.approx(8.0)
     assert account[AccountPart.SCRIPT] == pytest.approx(1.0)
 
@@ -167,7 +167,7 @@ def test_an_epoch_whose_validation_is_to_come_is_not_taken_for_a_whole_one(phase
 @pytest.mark.parametrize(("phase", "epochs"), [("validating", 2), (SCRIPT_PHASE, 3)])
 def test_a_run_that_ends_in_a_validation_has_no_whole_epoch_of_it(phase, epochs):
     session = folded(until_validation(script_session(steps=100, validated=True), 4, phase))
-    snapshot = session.snapshot(ended=True)
+    snapshot = session.snapshot(is_over=True)
     assert snapshot.seconds_per_epoch.epochs == epochs
     assert snapshot.epochs[-1].whole is (phase != "validating")
     # While the first one is validated, an epoch is projected; without validation it counts at once.

@@ -644,4 +644,4 @@ def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
     late = replace(step, first=begin, t=made.last_t + SECOND_NS)
     made.fold(late)
     assert made.snapshot().overdue_s is None
-    assert made.snapshot(ended=True).limit.evidence
+    assert made.snapshot(is_over=True).limit.evidence

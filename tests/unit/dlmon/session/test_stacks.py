@@ -73,7 +73,7 @@ def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
     records = [each for each in begin if not hasattr(each, "t") or each.t <= last]
     waits = Stack(last + 60 * S, last, 1, 1, (SeenAt(1, LINE, LINE),), True)
     ended = replace(started, t=last + 61 * S, ended=True)
-    snapshot = folded_session([*records, started, waits, ended]).snapshot(ended=True)
+    snapshot = folded_session([*records, started, waits, ended]).snapshot(is_over=True)
     assert snapshot.account[AccountPart.STALLS] == pytest.approx(60)
     gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
     assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)

@@ -169,7 +169,7 @@ def script_that_never_trained(exit_code, written=()):
     """Return the ending and the result of a script in which no training was seen."""
     session = Session(script_header())
     job = replace(JOB, script=True)
-    snapshot = session.snapshot(ended=True)
+    snapshot = session.snapshot(is_over=True)
     output = tuple(Output(0, "stderr", text) for text in written)
     ending = Ending(
         exit_code, None, None, False, output, is_script=True, why_nothing_trained=KEPT_OUT
@@ -201,7 +201,7 @@ def test_no_reason_of_a_run_that_is_over_speaks_of_what_may_come(is_script):
     _, reported = script_that_never_trained(1, RAISED)
     if not is_script:
         session = Session(recorded_session()[0])
-        snapshot = session.snapshot(ended=True)
+        snapshot = session.snapshot(is_over=True)
         ending = Ending(1, None, None, False)
         reported = make_result(JOB, "log", snapshot, session.machine.energy, ending, 1, 1.0)
     assert not [text for text in reported.why.values() if "yet" in text]
@@ -223,7 +223,7 @@ def test_what_speaks_against_them_stands_there_by_its_code():
     made = make_result(
         JOB,
         "log",
-        session.snapshot(ended=True),
+        session.snapshot(is_over=True),
         session.machine.energy,
         Ending(1, None, None, False),
         0,

@@ -33,7 +33,7 @@ LARGE = "large (5,000 parameters), batch 32, 3,200 samples"
 
 def test_it_is_said_which_loop_the_figures_are_of():
     session = folded(FITS)
-    snapshot = session.snapshot(ended=True)
+    snapshot = session.snapshot(is_over=True)
     assert measured_loop(snapshot) == f"the one of 3 whose steps took longest: {LARGE}"
     assert measured_in_short(snapshot) == "longest of 3 loops"
     rows = dict(summary_rows(Outcome(session, snapshot, Status.COMPLETED, Label())))
@@ -42,17 +42,17 @@ def test_it_is_said_which_loop_the_figures_are_of():
 
 
 def test_each_loop_has_a_row_and_the_longest_a_mark():
-    table = loop_table(folded(FITS).snapshot(ended=True), 10)
+    table = loop_table(folded(FITS).snapshot(is_over=True), 10)
     assert [row[:4] for row in table.rows] == [
         ("", "small (10 parameters), batch 32, 3,200 samples", "3", "300"),
         ("▶", LARGE, "3", "300"),
         ("", "without a loader", "–", "100"),
     ]
     assert (table.rows[0][5], table.rows[2][5], table.left_out) == ("0.10 s", "–", 0)
-    table = loop_table(folded(FITS).snapshot(ended=True), 2)
+    table = loop_table(folded(FITS).snapshot(is_over=True), 2)
     assert ([row[1] for row in table.rows], table.left_out) == ([LARGE, "without a loader"], 1)
     # Of a script with one loop nothing is said.
-    snapshot = folded(script_session()).snapshot(ended=True)
+    snapshot = folded(script_session()).snapshot(is_over=True)
     assert measured_loop(snapshot) == measured_in_short(snapshot) == ""
     assert loop_table(snapshot, 10) is None
 

@@ -24,14 +24,15 @@ from dlmon.records import (
     StepParts,
 )
 from dlmon.records.sanitize import clean
+from dlmon.session.limits.evidence import KINDS
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
+    check_rules,
     limit_of,
-    look,
     window_s,
 )
 from dlmon.session.limits.rules import gpu_lost
-from dlmon.session.limits.seen import KINDS, MIN_SAMPLES, Seen, program_name
+from dlmon.session.limits.run_samples import MIN_SAMPLES, RunSamples, program_name
 
 SECOND = 1_000_000_000
 IDLE = Machine(
@@ -62,12 +63,14 @@ def samples_of(sample, count=20):
     return [replace(sample, t=second * SECOND) for second in range(count)]
 
 
-def find_limit(samples, facts=FACTS, gpus=(), *, ended=False, latest=None, **known):
+def find_limit(samples, facts=FACTS, gpus=(), *, is_over=False, latest=None, **known):
     if len(samples) < MIN_SAMPLES:
-        return limit_of((), ended)
-    lost = gpu_lost(samples, latest or samples[-1], gpus, ended)
-    looked = look(Seen(samples, facts, gpus, ended=ended, is_lost=lost is not None, **known))
-    return limit_of((looked,), ended, (lost,))
+        return limit_of((), is_over)
+    lost = gpu_lost(samples, latest or samples[-1], gpus, is_over)
+    looked = check_rules(
+        RunSamples(samples, facts, gpus, is_over=is_over, is_lost=lost is not None, **known)
+    )
+    return limit_of((looked,), is_over, (lost,))
 
 
 def reported(sample, *, count=20, gpu=None, **options):
@@ -624,7 +627,7 @@ def test_what_takes_little_or_nothing_from_the_run_is_no_evidence(rule, sample, 
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     def limit(sample):
         samples = samples_of(sample, MIN_SAMPLES)
-        found = limit_of([look(Seen(samples, TWO), RULES_OF_THE_START)], ended=False)
+        found = limit_of([check_rules(RunSamples(samples, TWO), RULES_OF_THE_START)], is_over=False)
         return found if found.evidence else None
 
     assert limit(beside()).text == f"{OTHERS}, this run 0.8."
@@ -698,7 +701,7 @@ def test_another_program_is_named_on_the_gpu_and_by_what_it_took_over_the_whole_
     samples = [beside(*rows(120.0, 0.0))] * 20 + [beside(*rows(0.0, 100.0))] * 5
     assert "most: first, pid 1" in find_limit(samples, TWO).text
     # Of a run that is over, what to do next time.
-    over = reported(beside(replace(PYTEST, command="ffmpeg")), ended=True)
+    over = reported(beside(replace(PYTEST, command="ffmpeg")), is_over=True)
     took = OTHERS.replace("take", "took")
     assert over.text == f"{took} (most: ffmpeg, pid 32614), this run 0.8."
     assert over.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
@@ -794,7 +797,7 @@ def test_several_gpus_that_train_are_one_limit():
     both = find_limit([busy] * 20, gpus=(0, 1))
     assert both.headline == "GPUs 0 and 1 are busy"
     assert (
-        find_limit([busy] * 20, gpus=(0, 1, 2, 3), ended=True).headline == "GPUs 0 to 3 were busy"
+        find_limit([busy] * 20, gpus=(0, 1, 2, 3), is_over=True).headline == "GPUs 0 to 3 were busy"
     )
     near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
     assert (
@@ -827,7 +830,7 @@ def test_of_a_gpu_that_gives_no_readings_nothing_is_said_that_it_did(gone, reaso
     # Also where that comes after the training that is looked at.
     assert rules(seen(*[CAPPED] * 20, latest=gone)) == ["gpu-lost"]
     # Of a run that is over it is said what it did.
-    assert rules(seen(*[CAPPED] * 20, gone, ended=True)) == ["gpu-power-cap"]
+    assert rules(seen(*[CAPPED] * 20, gone, is_over=True)) == ["gpu-power-cap"]
 
 
 def test_a_gpu_that_stays_lost_is_called_so_and_one_that_is_back_or_was_never_read_is_not():
@@ -936,7 +939,7 @@ def test_nothing_of_a_run_that_is_over_is_shown_as_what_is(rule, row):
         options = {"waited_share": 0.4, **options}
     if rule.startswith("gpu"):
         options = {"gpu": 0, **options}
-    over, now = (reported(sample, **options, ended=ended) for ended in (True, False))
+    over, now = (reported(sample, **options, is_over=is_over) for is_over in (True, False))
     assert rules(over) == rules(now)
     said = " ".join([over.text, over.headline, *over.figures])
     if over.evidence:
@@ -1048,7 +1051,7 @@ def test_nothing_leads_that_takes_less_of_a_step_than_another_part(sample, known
 
 
 def test_a_wait_is_said_of_the_time_that_was_looked_at():
-    limit = reported(IDLE_OF_16, waited_share=0.4, waited_of_s=12.0)
+    limit = reported(IDLE_OF_16, waited_share=0.4, waited_window_s=12.0)
     assert limit.figures[0] == "40 % of the last 12 s"
 
 
@@ -1056,9 +1059,10 @@ def after(*samples, gpu=None, **options):
     """Return the limit by looks at so many like samples each, one look after another."""
     facts, gpus = MachineFacts(cores=len(samples[0].cpu.cores)), () if gpu is None else (gpu,)
     looks = [
-        look(Seen(samples_of(one), facts, gpus, on_cpu=gpu is None, **options)) for one in samples
+        check_rules(RunSamples(samples_of(one), facts, gpus, on_cpu=gpu is None, **options))
+        for one in samples
     ]
-    return limit_of(looks, ended=False)
+    return limit_of(looks, is_over=False)
 
 
 def test_a_verdict_stays_near_its_threshold_and_changes_where_the_other_holds_for_a_while():

@@ -5,8 +5,8 @@ from fakes.recorded import folded, recorded_session
 
 from dlmon.records import Batches, Epoch, Machine, Metrics, Model
 from dlmon.session.learning import Learning
+from dlmon.session.limits.evidence import LimitKind
 from dlmon.session.limits.find import loss_is_no_number
-from dlmon.session.limits.seen import LimitKind
 
 SECOND_NS = 1_000_000_000
 
@@ -85,7 +85,7 @@ def test_what_to_try_fits_the_run(precision, is_script, ended, advice):
 
 
 def limit_of(records, ended=False):
-    return folded(records).snapshot(ended=ended).limit
+    return folded(records).snapshot(is_over=ended).limit
 
 
 def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():

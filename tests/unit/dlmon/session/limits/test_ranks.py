@@ -28,16 +28,16 @@ def ranks(waits_ms, steps_ms=(50.0,), error_ms=SPREAD_MS, alone=False, work_ms=(
 
 
 def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait_for():
-    held = rank_holds_up(ranks([2.0, 41.0, 2.2, 1.8]), ended=False)
+    held = rank_holds_up(ranks([2.0, 41.0, 2.2, 1.8]), is_over=False)
     assert (
         held.text == "The others wait for rank 1 on n1: it waits 41 ms per step for data, they 2 ms"
     )
     assert (
         held.advice == "look for what rank 1 on n1 loads more slowly: its data, its CPUs, its disk"
     )
-    over = rank_holds_up(ranks([41.0, 2.0, 2.0]), ended=True)
+    over = rank_holds_up(ranks([41.0, 2.0, 2.0]), is_over=True)
     assert over.text == "The others waited for rank 0: it waited 41 ms per step for data, they 2 ms"
-    of_two = rank_holds_up(ranks([41.0, 2.0]), ended=False)
+    of_two = rank_holds_up(ranks([41.0, 2.0]), is_over=False)
     assert (of_two.headline, of_two.figures) == (
         "The other waits for rank 0",
         ("it waits 41 ms per step for data, the other 2 ms",),
@@ -45,14 +45,14 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
 
 
 def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backward():
-    held = rank_holds_up(ranks([2.0, 2.1, 2.2], work_ms=(3.0, 33.0, 3.2)), ended=False)
+    held = rank_holds_up(ranks([2.0, 2.1, 2.2], work_ms=(3.0, 33.0, 3.2)), is_over=False)
     assert held.headline == "The others wait for rank 1 on n1"
     assert held.figures == ("it takes 33 ms per step outside backward and optimiser, they 3.1 ms",)
     # Loaders may not be watched.
-    of_two = rank_holds_up(ranks([None, None], work_ms=(33.0, 3.0)), ended=True)
+    of_two = rank_holds_up(ranks([None, None], work_ms=(33.0, 3.0)), is_over=True)
     assert of_two.headline == "The other waited for rank 0"
     # What waits for its data takes as much longer by itself: the data is said.
-    of_data = rank_holds_up(ranks([2.0, 41.0], work_ms=(3.0, 42.0)), ended=False)
+    of_data = rank_holds_up(ranks([2.0, 41.0], work_ms=(3.0, 42.0)), is_over=False)
     assert "for data" in of_data.text
 
 

@@ -51,6 +51,8 @@ class RecordFollower(Generic[_Header]):
         self.was_cut = False
         self._offset = 0
         self._lines: deque[bytes] = deque()
+        self._next_offset = 0
+        """The offset of the next line to decode."""
         self._at_end = False
         try:
             self._fd = open_regular(path) if fd is None else fd
@@ -70,9 +72,10 @@ class RecordFollower(Generic[_Header]):
     def new_records(self, max_bytes: int = 8 << 20) -> Iterator[Record]:
         """Yield the new records; those that the caller doesn't take come the next time."""
         if not self._lines:
-            self._lines.extend(self._whole_lines(max_bytes))
+            self._read_lines(max_bytes)
         while self._lines:
             line = self._lines.popleft()
+            self._next_offset += len(line) + 1
             if not line:
                 continue
             try:
@@ -89,11 +92,6 @@ class RecordFollower(Generic[_Header]):
         if self._at_end and not self._lines:
             return None
         return max(0.0, min(1.0, self._next_offset / max(1, self.size)))
-
-    @property
-    def _next_offset(self) -> int:
-        """The offset of the next line to decode."""
-        return self._offset - sum(map(len, self._lines)) - len(self._lines)
 
     def writer_pid(self) -> int | None:
         return lock_holder(self._fd)
@@ -150,7 +148,7 @@ class RecordFollower(Generic[_Header]):
 
     def go_to(self, offset: int | None) -> None:
         """Continue at the offset of a line; None is the line after the header."""
-        self._offset = self._body if offset is None else offset
+        self._offset = self._next_offset = self._body if offset is None else offset
         self._lines.clear()
         self._at_end = False
 
@@ -188,8 +186,13 @@ class RecordFollower(Generic[_Header]):
             raise not_a_log from None
         if not isinstance(record, kind):
             raise not_a_log
-        self._offset = self._body = len(line) + 1
+        self._offset = self._next_offset = self._body = len(line) + 1
         return record
+
+    def _read_lines(self, max_bytes: int) -> None:
+        lines = self._whole_lines(max_bytes)
+        self._next_offset = self._offset - sum(map(len, lines)) - len(lines)
+        self._lines.extend(lines)
 
     def _whole_lines(self, max_bytes: int) -> list[bytes]:
         """Return lines up to about `max_bytes`; an unfinished one is left for the next call."""

@@ -52,8 +52,9 @@ class Series:
 
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
         """Set the quantity to `value` from `start_ns` to `end_ns`."""
-        if self._add(start_ns, end_ns, value, 1.0):
-            self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
+        is_later = self.end_ns is None or end_ns > self.end_ns
+        if self._add(start_ns, end_ns, value, 1.0) and is_later:
+            self.end_ns = end_ns
 
     def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
         """Add the value of another source of the quantity to the value of the first.
@@ -66,16 +67,20 @@ class Series:
     def _add(self, start_ns: int, end_ns: int, value: float, covers: float) -> bool:
         if end_ns <= start_ns or not -LARGEST < value < LARGEST:
             return False
-        # A forged or broken log may claim a span of years: don't fill buckets for it.
-        start_ns = max(start_ns, end_ns - MOST_AT_ONCE * self.width_ns)
-        at = self._reach(start_ns, end_ns)
+        if end_ns - start_ns > MOST_AT_ONCE * self.width_ns:
+            # A forged or broken log may claim a span of years: don't fill buckets for it.
+            start_ns = end_ns - MOST_AT_ONCE * self.width_ns
+        at, behind = self._indexes(start_ns, end_ns)
+        if at < 0 or behind > len(self.sums):
+            at = self._reach(start_ns, end_ns)
         sums, covered_ns, width = self.sums, self.covered_ns, self.width_ns
-        edge_ns = (start_ns // width + 1) * width
-        while start_ns < end_ns:
-            until_ns = edge_ns if edge_ns < end_ns else end_ns
-            sums[at] += value * (until_ns - start_ns)
-            covered_ns[at] += covers * (until_ns - start_ns)
-            start_ns, edge_ns, at = until_ns, edge_ns + width, at + 1
+        edge_ns = (self.first + at + 1) * width
+        while edge_ns < end_ns:
+            sums[at] += value * (edge_ns - start_ns)
+            covered_ns[at] += covers * (edge_ns - start_ns)
+            start_ns, edge_ns, at = edge_ns, edge_ns + width, at + 1
+        sums[at] += value * (end_ns - start_ns)
+        covered_ns[at] += covers * (end_ns - start_ns)
         return True
 
     def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
@@ -131,10 +136,13 @@ class Series:
     def _reach(self, start_ns: int, end_ns: int) -> int:
         """Create missing buckets between two moments; return the index of the first one."""
         at, behind = self._indexes(start_ns, end_ns)
-        if at >= 0 and behind <= len(self.sums):
-            return at
         if not self.sums:
             self.first, at, behind = self.first + at, 0, behind - at
+        if at >= 0 and behind == len(self.sums) + 1 <= MOST_BUCKETS:
+            # As a rule time goes on.
+            self.sums.append(0.0)
+            self.covered_ns.append(0.0)
+            return at
         while max(behind, len(self.sums)) - min(at, 0) > MOST_BUCKETS:
             self.double()
             at, behind = self._indexes(start_ns, end_ns)

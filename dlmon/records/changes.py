@@ -23,6 +23,7 @@ from dlmon.records.record import record
 
 _T = TypeVar("_T")
 
+_UNDIVIDED = frozenset((int, float, str, bool, dict, type(None)))
 # Who a process is, which is named once.
 _NAMED_ONCE = ("user", "command", "started", "why")
 _WHO = attrgetter(*_NAMED_ONCE)
@@ -136,25 +137,21 @@ def merge(before: _T | None, after: _T) -> _T:
     """
     if before is None:
         return after
-    old, merged = vars(before), dict(vars(after))
-    reasons, old_reasons = merged["why"], old["why"]
-    kept_reasons = dict(reasons)
-    for name, value in vars(after).items():
+    old, new, reasons = vars(before), vars(after), vars(after)["why"]
+    said = {name: value for name, value in new.items() if value is not None or name in reasons}
+    merged = {**old, **said}
+    if old["why"]:
+        still_why = {n: why for n, why in old["why"].items() if n in new and n not in said}
+        merged["why"] = {**reasons, **still_why}
+    for name, value in said.items():
         known = old[name]
-        if value is None:
-            if name in reasons:
-                continue
-            merged[name] = known
-            if name in old_reasons:
-                kept_reasons[name] = old_reasons[name]
-        elif known is None:
+        if type(value) in _UNDIVIDED or known is None:
             continue
-        elif hasattr(value, "why"):
+        if hasattr(value, "why"):
             merged[name] = merge(known, value)
         elif name == "processes" and isinstance(value, tuple):  # a tree has their number
             merged[name] = _name_again(known, value)
         elif name == "gpus" and value and isinstance(value[0], Gpu):
             by_index = {gpu.index: gpu for gpu in known}
             merged[name] = tuple(merge(by_index.get(gpu.index, gpu), gpu) for gpu in value)
-    merged["why"] = kept_reasons
     return filled(type(after), merged)

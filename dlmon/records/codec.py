@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import reduce
 from operator import or_
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts, Node
@@ -241,10 +242,13 @@ _Parser = Callable[[Any, str], Any]
 class _FieldParsers:
     """How the objects of one class are read: its fields' parsers, and what may be left out.
 
-    The fields of `within` are read from the object that holds them.
+    The fields of `within` are read from the object that holds them. Those of `whole` take a whole
+    number, those of `numbers` a fraction: most values are such, and need no parser.
     """
 
     parsers: dict[str, _Parser]
+    whole: frozenset[str]
+    numbers: frozenset[str]
     within: dict[str, _Parser]
     required: tuple[str, ...]
     defaults: dict[str, Any]
@@ -260,6 +264,8 @@ def _field_parsers_of(cls: type[Any]) -> _FieldParsers:
     within = [spec.name for spec in fields(cls) if spec.metadata]
     return _FieldParsers(
         parsers={spec.name: _parser(hints[spec.name]) for spec in specs},
+        whole=frozenset(spec.name for spec in specs if _kinds(hints[spec.name]) & {int, float}),
+        numbers=frozenset(spec.name for spec in specs if float in _kinds(hints[spec.name])),
         within={name: _parser(hints[name]) for name in within},
         required=tuple(
             spec.name
@@ -278,9 +284,13 @@ def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
     if form is None:
         form = _FIELD_PARSERS[cls] = _field_parsers_of(cls)
     parsers, values = form.parsers, form.defaults.copy()
+    whole, numbers = form.whole, form.numbers
     for name, value in loaded.items():
-        parse = parsers.get(name)
-        if parse is not None:
+        kind = type(value)
+        is_whole = kind is int and name in whole and -LARGEST <= value <= LARGEST
+        if is_whole or (kind is float and name in numbers and -math.inf < value < math.inf):
+            values[name] = value
+        elif (parse := parsers.get(name)) is not None:
             values[name] = parse(value, f"{where}.{name}")
     for name in form.required:
         if name not in loaded:
@@ -292,6 +302,11 @@ def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
     if form.complete is not None:
         form.complete(values)
     return filled(cls, values)
+
+
+def _kinds(hint: Any) -> set[Any]:
+    """Return the kinds of values that a field may have."""
+    return set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
 
 
 def filled(cls: type[_T], values: dict[str, Any]) -> _T:

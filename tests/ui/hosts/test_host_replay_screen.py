@@ -1,7 +1,6 @@
 """The cards of machines that are played from their recordings: their keys, and one in full."""
 
 import re
-import time
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -16,13 +15,9 @@ from tui.hosts.hosts_screen import HostReplayScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.sessions.sessions_screen import SessionsScreen
 
+pytestmark = pytest.mark.usefixtures("utc")
+
 SIZES = [(80, 24), (120, 40), (200, 60)]
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
 
 
 @pytest.fixture

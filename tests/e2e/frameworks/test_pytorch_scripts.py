@@ -73,13 +73,6 @@ def test_a_loader_that_keeps_one_iterator_for_all_epochs(run, arguments):
     assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (16, 203, 13)
 
 
-def test_gradient_accumulation(run):
-    process = check(run("loops.py", "accumulation"))
-    # The step for what was left over comes after the last batch.
-    assert process.updates == 3 * 4
-    assert [epoch.updates for epoch in process.epochs] == [4, 4, 4]
-
-
 def test_a_loop_in_which_none_of_pytorchs_optimisers_steps(run):
     process = check(run("loops.py", "by_hand", "loader"))
     assert [epoch.validation.steps for epoch in process.epochs] == [3, 3, 3]
@@ -141,38 +134,19 @@ def test_a_loop_that_takes_single_batches(run, workers, how):
     assert sum(batches.wait_us for batches in process.of(Batches)) > 0
 
 
-@pytest.mark.parametrize("gradients", ["around", "within"])
-def test_validation_within_an_epoch(run, gradients):
-    process = check(run("loops.py", "nested", gradients))
-    assert process.phases.count("validating") == 4
-    # Each of the four takes 0.4 s.
-    assert sum(sum(batches.dt_us) for batches in process.of(Batches)) < 1_600_000
-
-
-def test_loaders_side_by_side_and_loops_that_are_left(run):
-    process = check(run("loops.py", "zipped"))
-    assert [epoch.samples for epoch in process.epochs[1:3]] == [90, 90]
-    assert [epoch.whole for epoch in process.epochs] == [False, True, True, False, False]
-
-
 @pytest.mark.parametrize(
     ("loop", "whole"),
     [
         ("batched_again 16 12", [True, True, True]),
-        ("batched_again 20 15", [True, True, True]),
         ("left_each_time", [True, True, True, False]),
         ("skipped", [False, True, True]),
         # Not every batch that came was trained on.
         ("skipped every", [False, False, False]),
-        ("left_in_hand", [True, False]),
         ("in_background", [True] * 4),
         ("adversaries_in_background", [True] * 4),
-        ("in_turn", [True, True]),
-        ("reads_ahead", [True, True, True]),
         ("cycled", [True]),
         ("gradients_by_hand", [True, True, True]),
         ("gradients_by_hand functional", [True, True, True]),
-        ("grows", [True] * 4),
         ("updates_statistics", [True, True]),
     ],
 )

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import torch
 from torch import nn
@@ -93,28 +92,6 @@ def iterable(workers):
     counted.say(2)
 
 
-def accumulation():
-    """With gradients added up over four batches; what is left over makes a step after the loop."""
-    loader = DataLoader(regression(150), batch_size=10, shuffle=True)
-    model, loss, counted, updates = nn.Linear(8, 1), nn.MSELoss(), Counted(), 0
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-
-    def update():
-        optimizer.step()
-        optimizer.zero_grad()
-        return 1
-
-    for _ in range(3):
-        for number, (a, b) in enumerate(loader):
-            error = loss(model(a), b) / 4
-            error.backward()
-            if number % 4 == 3:
-                updates += update()
-            counted.add(a, error)
-        updates += update()
-    counted.say(3, updates=updates)
-
-
 def by_hand(with_loader):
     """In which none of PyTorch's optimizers steps."""
     data, model, counted = regression(203, 4), nn.Linear(4, 1), Counted()
@@ -180,32 +157,6 @@ def compiled():
     counted.say(2)
 
 
-def nested(gradients):
-    """With validation every few steps; `around` it, or within, gradients are switched off."""
-    data, model, loss, counted = regression(120), nn.Linear(8, 1), nn.MSELoss(), Counted()
-    check = DataLoader(part(data, 40), batch_size=10)
-    optimizer = sgd(model)
-
-    def validate():
-        total = 0.0
-        for a, b in check:
-            # Longer than all the steps of training together.
-            time.sleep(0.1)
-            with torch.no_grad():
-                total += loss(model(a), b).item()
-        return total
-
-    for _ in range(2):
-        for a, b in DataLoader(data, batch_size=10, shuffle=True):
-            error = loss(model(a), b)
-            step(optimizer, error)
-            counted.add(a, error)
-            if counted.steps % 5 == 0:
-                with torch.set_grad_enabled(gradients != "around"):
-                    counted.losses.append(validate())
-    counted.say(2)
-
-
 def single_batches(workers, named=""):
     """That counts steps, and begins an iterator for each batch."""
     data, model, counted = TensorDataset(torch.randn(203, 4)), nn.Linear(4, 4), Counted()
@@ -237,41 +188,6 @@ def without_loader():
             with torch.no_grad():
                 counted.losses.append(sum(((model(a) - a) ** 2).mean().item() for (a,) in check))
     counted.say(0, samples=None)
-
-
-def zipped():
-    """Two loaders in one; then one that is begun again whenever it ends; then loops left early."""
-    known = DataLoader(regression(90, 4), batch_size=10)
-    unknown = DataLoader(TensorDataset(torch.randn(55, 4)), batch_size=11)
-    model, counted = nn.Linear(4, 1), Counted()
-    optimizer = sgd(model)
-
-    def train(a, b, other):
-        error = ((model(a) - b) ** 2).mean() + (model(other) ** 2).mean()
-        step(optimizer, error)
-        counted.add(a, error)
-
-    for (a, b), (other,) in zip(known, unknown, strict=False):
-        train(a, b, other)
-    others = iter(unknown)
-    for _ in range(2):
-        for a, b in known:
-            try:
-                (other,) = next(others)
-            except StopIteration:
-                others = iter(unknown)
-                (other,) = next(others)
-            train(a, b, other)
-    for a, b in known:
-        train(a, b, a)
-        if counted.steps % 4 == 0:
-            break
-    for number, (a, b) in enumerate(known):
-        if number == 3:
-            break
-        train(a, b, a)
-    # The first loop ended with the shorter loader, which was asked after the longer one.
-    counted.say(5)
 
 
 def scaled():

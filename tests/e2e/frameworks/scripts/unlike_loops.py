@@ -79,16 +79,6 @@ def skipped(every=""):
     loop.say(3)
 
 
-def left_in_hand():
-    loop, batches = Loop(), loader(400)
-    while loop.steps < 50:
-        for x, y in batches:
-            if loop.steps == 50:
-                break
-            loop.train(x, y)
-    loop.say(2)
-
-
 def left_each_time():
     """Trains on the first 15 of 40 batches, and is at its last step within the fourth epoch."""
     loop, batches, checks = Loop(), loader(400), loader(40)
@@ -144,40 +134,6 @@ def adversaries_in_background():
     loop.say(4)
 
 
-def in_turn():
-    """Takes the batches of three loaders in turn."""
-    loop, loaders = Loop(), [loader(200) for _ in range(3)]
-    for _ in range(2):
-        iterators = [iter(one) for one in loaders]
-        for _ in range(20):
-            for batches in iterators:
-                loop.train(*next(batches))
-    loop.say(2)
-
-
-def ahead(batches):
-    """Fetch a batch before the one before it is handed on."""
-    held = None
-    for batch in batches:
-        if held is not None:
-            yield held
-        held = batch
-    yield held
-
-
-def reads_ahead():
-    loop, batches, checks = Loop(), loader(195), loader(40)
-    for _ in range(3):
-        for x, y in ahead(batches):
-            loop.train(x, y)
-        loop.network.eval()
-        with torch.no_grad():
-            for x, _ in ahead(checks):
-                loop.network(x)
-        loop.network.train()
-    loop.say(3, validations=[4, 4, 4])
-
-
 def cycled():
     """Goes through a loader once, and on with what it gave."""
     loop, batches = Loop(), itertools.cycle(loader(200))
@@ -209,15 +165,6 @@ def gradients_by_hand(functional=""):
             for x, _ in checks:
                 network(x)
     loop.say(3, updates=None, validations=[4, 4, 4])
-
-
-def grows():
-    """Makes a longer loader for each epoch."""
-    loop = Loop()
-    for epoch in range(4):
-        for x, y in loader(100 + 50 * epoch):
-            loop.train(x, y)
-    loop.say(4)
 
 
 def updates_statistics():

@@ -16,7 +16,6 @@ from fakes.sshd import lacks_sshd
 
 from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.sender import CLOSE_S
-from dlmon.exit_codes import NOT_STARTED
 from dlmon.log.directory import list_sessions
 from dlmon.records import Alert, AlertEvent, Result
 
@@ -146,15 +145,6 @@ def test_a_watched_host_that_is_lost_is_told_of(dlmon_command, network, hook, tm
     (body,) = hook.bodies
     assert (body["event"], body["over"], body["host"]) == ("host_lost", False, "lost")
     assert body["text"].startswith("lost has been lost for 0 s: ")
-
-
-def test_a_wrong_address_is_one_sentence_and_nothing_starts(dlmon, log_dir):
-    wrong = ("--alert", "nosuch+https://s3cret")
-    ran = dlmon("exec", "--log-dir", str(log_dir), *wrong, "--", "true")
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (NOT_STARTED, "", 1)
-    assert "before the +" in ran.stderr
-    assert "s3cret" not in ran.stderr
-    assert not log_dir.exists()
 
 
 def test_the_test_sends_one_of_each(dlmon, hook):

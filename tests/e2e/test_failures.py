@@ -15,7 +15,6 @@ import psutil
 import pytest
 from fakes.sessions import (
     FAKE_WORKLOAD,
-    Log,
     eventually,
     is_alive,
     is_stopped,
@@ -251,15 +250,6 @@ def test_an_exception_is_reported_in_its_words_with_the_last_output(view):
     assert viewer.stderr.splitlines()[-1].startswith("dlmon: ")
 
 
-def test_a_segmentation_fault_is_reported_in_words(start):
-    session = start(epochs=3, script={"epoch 1": [["say", "last words"], ["segfault"]]})
-    result = session.wait_for_end()
-    assert result.status == "failed"
-    assert result.error == "the workload ended by SIGSEGV"
-    assert result.exit_code == -signal.SIGSEGV
-    assert "last words" in [line.text for line in session.records(Output)]
-
-
 @pytest.fixture
 def limited_memory():
     """Return the start of a command line that gives what follows 256 MiB and no more."""
@@ -448,18 +438,6 @@ def test_the_result_of_a_log_that_is_lost_while_it_is_written_is_printed(
     reported = viewer.stderr.splitlines()
     assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
     assert json.loads(reported[-1])["status"] == "completed"
-
-
-def test_a_log_that_is_moved_away_while_it_is_written_is_whole_there(view, files):
-    go_on = files()
-    viewer = view("--json", epochs=2, script={"epoch 1": [["wait_for", go_on]]})
-    viewer.log.wait_for(Epoch)
-    moved = viewer.log.path.rename(viewer.log.path.with_name("kept.jsonl"))
-    viewer.wait_for_line("dlmon: the log was moved away by another program; training goes on")
-    Path(go_on).touch()
-    assert viewer.exit_code() == 0
-    assert json.loads(viewer.stdout)["status"] == "completed"
-    assert Log(moved).wait_for_end().epochs == 2
 
 
 def test_a_full_disk_can_be_given_up_on(start, small_disk, files):

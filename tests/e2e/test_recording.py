@@ -111,16 +111,3 @@ def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
     assert pid is not None
     os.kill(pid, signal.SIGTERM)
     assert log.wait_for_end().status == "stopped"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--record", "--for", "soon"], "--for needs a length of time such as 90s, 10m, 2h or 1d"),
-        (["--for", "2h"], "--for is for a recording: use it with --record"),
-    ],
-)
-def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, arguments, says):
-    ran = refused("watch", *arguments)
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
-    assert says in ran.stderr

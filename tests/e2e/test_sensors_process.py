@@ -35,9 +35,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run
 
 ROOT = Path(__file__).parents[2]
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
-POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
-NOT_SUPPORTED, NO_PERMISSION, LOST = 3, 4, 15
-DENIED = dict.fromkeys(("utilization_pct", "memory_busy_pct"), "denied")
+UTILIZATION = "nvmlDeviceGetUtilizationRates"
+LOST = 15
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 
 
@@ -416,55 +415,6 @@ def test_the_instances_of_a_divided_gpu_are_read_with_who_computes_on_them(start
     assert one == MigInstance(1, "NVIDIA Fake 100 MIG 1g.10gb", 7, 0, 9856, 5120, (4242,))
     assert (two.index, two.gpu_instance, two.pids) == (2, 8, (4242, 4343))
     assert gpu.why["tensor_pct"] == gpu.why["utilization_pct"] == "not reported while MIG is on"
-    # A part is given up: what is left is what there is.
-    driver.says("gpus 1", "set 0 mig 1", f"answer nvmlDeviceGetName 0 {NO_PERMISSION}")
-    known = sensors.sample_until(lambda known: len(known.gpus[0].instances) == 1)
-    assert known.gpus[0].instances[0].why == {"name": "denied"}
-    driver.says("gpus 1")
-    sensors.sample_until(lambda known: known.gpus[0].instances == ())
-
-
-def test_what_a_gpu_counts_is_read_anew_each_time_and_without_it_has_its_reason(start, driver):
-    driver.says("gpus 2", "set 1 gpm 0")
-    sensors = start(driver=driver)
-    sensors.facts()
-    first = sensors.sample().gpus or ()
-    assert [gpu.tensor_pct for gpu in first] == [22, None]
-    assert first[1].why["tensor_pct"] == "not supported"
-    driver.says("gpus 2", "set 1 gpm 0", "set 0 tensor_permille 41")
-    sensors.sample_until(lambda known: known.gpus[0].tensor_pct == 4.1)
-    assert driver.calls().count("nvmlGpmSampleAlloc") == 2
-
-
-def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start, driver):
-    driver.says(
-        "gpus 2",
-        f"answer {POWER} 1 {NOT_SUPPORTED}",
-        f"answer {UTILIZATION} * {NO_PERMISSION}",
-        f"answer nvmlDeviceGetMemoryInfo_v2 0 {NOT_SUPPORTED}",
-        f"answer nvmlDeviceGetMemoryInfo 0 {NOT_SUPPORTED}",
-    )
-    sensors = start(driver=driver)
-    facts = sensors.facts()
-    assert facts.gpus is not None
-    assert facts.gpus[0].why == {"memory_mib": "not supported"}
-    first = sensors.sample()
-    assert first.gpus is not None
-    assert first.gpus[0].why == NOT_MEASURED | {
-        **DENIED,
-        "memory_used_mib": "not supported",
-    }
-    assert first.gpus[1].why == NOT_MEASURED | {
-        **DENIED,
-        "power_w": "not supported",
-    }
-    assert first.gpus[1].temperature_c == 61
-    for _ in range(3):
-        sample = sensors.sample()
-        assert sample.gpus is not None
-        assert [gpu.why for gpu in sample.gpus] == [{}, {}]
-    assert driver.calls().count(f"{POWER} 1") == 1
-    assert driver.calls().count(f"{UTILIZATION} 0") == 1
 
 
 def test_an_older_driver_is_read_by_the_older_calls(start, driver):

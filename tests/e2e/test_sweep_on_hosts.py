@@ -10,7 +10,7 @@ from fakes.sessions import DEADLINE_S, Printing, eventually, is_alive
 from fakes.sshd import lacks_sshd
 from fakes.terminal import PseudoTerminal
 
-from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE
+from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER
 from dlmon.log.directory import list_sessions
 from dlmon.log.log_follower import LogFollower
 from dlmon.records import Batches, RunStatus, Status
@@ -220,22 +220,3 @@ def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes, scri
     again.process.send_signal(signal.SIGINT)
     assert again.exit_code() == INTERRUPTED_BY_USER
     assert boxes[1].statuses == [Status.STOPPED]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (("--vary", "host=-x,box-1"), 2, '"-x" is not a host'),
-        (("--vary", "threads=1,2", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
-        (("--vary", "host=nosuch,nowhere"), UNREACHABLE, "nosuch is not known"),
-    ],
-)
-def test_what_can_not_be_is_a_sentence_that_names_the_host(laptop, boxes, arguments, code, says):
-    refused = laptop.dlmon("sweep", SMALL, *arguments, "--plain")
-    assert refused.returncode == code
-    assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
-    if code == 2:
-        assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
-        assert not laptop.sessions.exists()
-    assert [box.entries for box in boxes] == [[], []]

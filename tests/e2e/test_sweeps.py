@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fakes.sessions import FAKES, Log, Printing, eventually, wait_until_gone
+from fakes.sessions import FAKES, Log, Printing, eventually
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
@@ -159,20 +159,6 @@ def test_ctrl_c_stops_the_run_and_the_sweep_and_resume_makes_what_is_left(sweepe
     assert len(sessions_of(log_dir)) == 3
 
 
-def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):
-    one = sweeper(vary={"batch_size": [8, 16]}, options=LONG)
-    log = one.running_session()
-    supervisor = log.supervisor_pid
-    one.process.send_signal(signal.SIGKILL)
-    one.process.wait()
-    # Its pipe was closed: the run stops by itself.
-    wait_until_gone(supervisor)
-    assert len(one.sweep.running) == 1
-    again = sweeper(resume=str(one.path), options=QUICK)
-    assert again.exit_code() == 0, again.stderr
-    assert statuses(again.sweep) == {(8,): [RunStatus.COMPLETED], (16,): [RunStatus.COMPLETED]}
-
-
 def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
     one = sweeper(vary={"batch_size": [8, 16]}, options={"epochs": 1, "steps": 1000})
     log = one.running_session()
@@ -201,26 +187,6 @@ def test_a_second_sweep_learns_who_holds_the_first(sweeper, dlmon, log_dir):
 
 
 # ---- the command itself ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["sweep", SMALL], "nothing to sweep"),
-        (["sweep", SMALL, "--vary", "batch_size=8,16", "--batch-size", "8"], "leave out one"),
-        (["sweep", SMALL, "--vary", "threads=1,2", "--batch-size", "70000"], "can be run"),
-        (["sweep", "--resume", "last"], "no sweeps"),
-        (["sweep", "--resume", "last", "--vary", "threads=1,2"], "leave out --vary"),
-    ],
-    ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
-)
-def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, log_dir, arguments, says):
-    done = refused(*arguments, "--log-dir", str(log_dir))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dlmon: ")
-    assert done.stderr.count("\n") == 1
-    assert says in done.stderr
-    assert not list(log_dir.glob("**/*.jsonl"))
 
 
 def test_what_the_command_sweeps_is_listed_and_what_cannot_be_is_reported(

@@ -120,9 +120,6 @@ def test_what_slurm_refuses_is_said_with_its_reason_and_leaves_nothing(execute, 
         "--gres=gpu:99": "Requested node configuration is not available",
         "-t soon": "Invalid --time specification",
         "--frob": "unrecognized option '--frob'",
-        "--array=0-3": "leave --array out of --slurm",
-        "train.py": "--slurm takes options of sbatch",
-        "-p 'main": "a quote is not closed",
     }.items():
         viewer = execute(options, "1")
         assert viewer.exit_code() == 125

@@ -17,7 +17,7 @@ from dlmon.doctor.finding import Finding
 from dlmon.figures.session.session_list import describe_recorded, describe_workloads
 from dlmon.log.directory import list_sessions
 from dlmon.protocol.job import Refused
-from dlmon.records import Output, Phase, Record, Result
+from dlmon.records import Phase, Record, Result
 from dlmon.render.console import table_console
 from dlmon.render.lines import print_sections
 from tui.app import DlmonApp
@@ -127,16 +127,6 @@ async def test_a_status_that_is_none_is_shown_as_unknown(show_session):
         assert "unknown" in shown.rows("TopLine")[0]
 
 
-async def test_ten_thousand_hostile_lines_of_output_are_shown_and_not_obeyed():
-    records = recorded_session("training")
-    lines = [Output(records[-1].t, "stderr", HOSTILE)] * 10_000
-    with staged(State([*records, *lines]), "log") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            assert_harmless(stage.app)
-            assert SHOWN in stage.text
-
-
 # ---- what is said in passing, and what a person types ----
 
 
@@ -202,14 +192,6 @@ def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, text):
     assert_printable(printed)
     if text is MARKUP:
         assert printed.count(text) == 2
-
-
-@pytest.mark.parametrize("wall", [1e300, -1e300, -1.0])
-def test_a_table_of_sessions_takes_any_time(log_dir, capsys, wall):
-    header, *rest = recorded_session()
-    write_log(log_dir, [replace(header, wall=wall), *rest])
-    print_sections(table_console(), describe_recorded(list_sessions(log_dir), (), log_dir))
-    assert header.id in capsys.readouterr().out.replace("\n", "")
 
 
 def test_tables_of_findings_and_workloads_obey_no_text(capsys):

@@ -89,20 +89,6 @@ async def test_each_machine_has_a_card_with_its_ranks_and_opens_in_full(source):
         assert isinstance(app.screen, NodesScreen)
 
 
-async def test_with_one_process_the_keys_of_ranks_and_machines_say_that_there_are_none(tmp_path):
-    follower = SessionFollower(write_log(tmp_path, recorded_session("training")))
-    app = OneScreen(LiveScreen(follower))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        await pilot.press("W", "M")
-        await pilot.pause()
-        assert isinstance(app.screen, LiveScreen)
-        assert [one.message for one in app._notifications] == [
-            "a workload trains in one process: it has no ranks",
-            "the run is on one machine: only one on several has machines to show",
-        ]
-
-
 @pytest.mark.parametrize(
     ("known", "world_size", "running", "why"),
     [

@@ -1,10 +1,8 @@
-import json
 import shutil
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
-from fakes.scripts import script_session
 
 from dlmon.cli.command_line import run_command
 from dlmon.cli.shared import UserError, user_errors
@@ -72,20 +70,6 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
 def test_it_fails_where_the_new_side_is_slower_by_so_much(compare, percentage, exit_code):
     assert compare("base*", "slow*", "--fail-if-slower", percentage)[0] == exit_code
     assert compare("slow*", "base*", "--fail-if-slower", percentage)[0] == 0
-
-
-def test_steps_and_samples_are_not_compared(compare, log_dir):
-    for name, samples in (("steps", None), ("samples", 64)):
-        header, *records = script_session(samples=samples)
-        write_log(log_dir, [replace(header, id=name), *records], name)
-    exit_code, out = compare("steps", "samples", "--anyway", "--json")
-    read = json.loads(out)
-    assert (exit_code, read["verdict"]) == (0, "how sure is not known")
-    why = "one side counts steps, the other samples"
-    assert read["figures"]["samples_per_second"]["why"] == why
-    assert [run["counts_steps"] for run in (*read["base"], *read["new"])] == [True, False]
-    with pytest.raises(UserError, match=f"not compared with base: {why}"):
-        compare("steps", "samples", "--anyway", "--fail-if-slower", "5%")
 
 
 @pytest.mark.parametrize("text", ["five", "-5%", "100%", "nan", "inf%", "", "%", "5%%", "0x5"])

@@ -1,4 +1,5 @@
 import errno
+import re
 
 import pytest
 
@@ -14,6 +15,7 @@ from dlmon.exit_codes import NOT_STARTED
         ("--interval", "0", "the interval must be from 0.1"),
         ("--price", "x", "give US dollars per hour"),
         ("--host", "-x", "host"),
+        ("--alert", "nosuch+https://s3cret", "before the +"),
         ("--repeat", "0", "--repeat"),
         ("--repeats", "2", "--repeat"),
         ("--epochs", "0", "--epochs"),
@@ -24,7 +26,7 @@ from dlmon.exit_codes import NOT_STARTED
 def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option, value, says):
     ran = tmp_path / "ran"
     script = ["touch", str(ran)]
-    with pytest.raises(UserError, match=says) as refused:
+    with pytest.raises(UserError, match=re.escape(says)) as refused:
         run_command(["exec", f"{option}={value}", "--log-dir", str(tmp_path), "--", *script])
     assert refused.value.exit_code == NOT_STARTED
     assert not ran.exists()

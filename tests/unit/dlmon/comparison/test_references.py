@@ -21,12 +21,11 @@ from dlmon.records import (
     SecondsPerEpoch,
     StepTime,
 )
-from dlmon.statistics.ratios import Basis, Ratio
+from dlmon.statistics.ratios import Ratio
 
 CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
 SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
 FASTTEXT = Conditions("imdb-fasttext", batch_size=32, samples=25_000, epochs=5)
-DEEP = Conditions("cifar10-deep-cnn", batch_size=32, samples=50_000, epochs=20)
 STEP = StepTime(median=15.0, p95=17.0, mean=16.0)
 RATE = SamplesPerSecond(median=4_266.7, mean=4_000.0, standard_error=10.0, jitter=1.0, band=40.0)
 
@@ -410,11 +409,3 @@ def row(kind, value, half=0.05, session=None, **more):
     band = {} if half is None else {"low": value - half, "high": value + half}
     label = {"this": "this run", "published": "GTX 1060"}.get(kind, "CPU")
     return ComparisonRow(label, "seconds_per_epoch", kind, value, session=session, **band, **more)
-
-
-def test_two_runs_alone_have_the_interval_of_how_each_varied():
-    this, other = row("this", 9.0), row("earlier", 10.0, session="a")
-    alone = beside(this, other, True)
-    assert alone.value == pytest.approx(10 / 9)
-    assert alone.low < 10 / 9 < alone.high < 1.13
-    assert (alone.basis, alone.p) == (Basis.WITHIN_RUNS, None)

@@ -101,12 +101,6 @@ async def test_a_machine_that_can_not_be_reached_says_why(box, link):
     assert await box.open() == Refused("box is not known: no such host name", UNREACHABLE)
 
 
-async def test_what_was_started_is_known_by_its_id(box, link):
-    link.answers["launch"] = {"session": "one"}
-    assert await box.launch(JOB) == Started("one", "")
-    assert box.lost is None
-
-
 @pytest.mark.parametrize("permanent", [True, False])
 async def test_what_the_machine_refuses_is_refused_for_good_or_for_now(box, link, permanent):
     link.answers["launch"] = HostRefusal("box: there is no GPU here", 2, permanent)

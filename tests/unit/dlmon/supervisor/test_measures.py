@@ -16,7 +16,6 @@ from dlmon.records import (
     Cpu,
     Epoch,
     Gpu,
-    GpuState,
     Machine,
     Model,
     SamplesPerSecond,
@@ -131,21 +130,6 @@ def test_a_session_on_a_gpu_reports_that_gpu_and_the_cpu():
     assert on_both.energy_j_per_epoch == {"gpu": pytest.approx(2560), "cpu": pytest.approx(400)}
     on_cpu = measured(ON_CPU, [epoch(0, 1, 9)], meter)
     assert on_cpu.energy_j_per_epoch == {"cpu": pytest.approx(400)}
-
-
-@pytest.mark.parametrize(
-    ("state", "known"),
-    [(GpuState.ANSWERS, True), (GpuState.ASLEEP, True), (GpuState.LOST, False)],
-)
-def test_a_counter_goes_on_over_a_reading_that_failed_but_not_over_a_loss(state, known):
-    meter = EnergyMeter()
-    for t in range(11):
-        gpu = Gpu(1, energy_j=300.0 * t)
-        if t == 5:
-            gpu = Gpu(1, state=state, why={"energy_j": "timed out"})
-        meter.fold(Machine(t=t * SECOND, wall=0.0, gpus=(gpu,)))
-    reported = measured(ON_GPU, [epoch(0, 1, 9)], meter).energy_j_per_epoch
-    assert (reported == {"gpu": pytest.approx(2400)}) is known
 
 
 def test_what_is_not_measured_has_its_reason_beside_what_is():

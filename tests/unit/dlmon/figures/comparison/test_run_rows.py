@@ -307,19 +307,6 @@ def test_a_run_is_compared_with_the_one_before_it(utc):
 # ---- the rows ----
 
 
-def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_first():
-    found = comparison_of(session(), [])
-    rows = found.rows
-    assert rows[-1].label == "Colab TPU runtime"
-    assert not rows[-1].comparable
-    assert [row.value for row in rows[:-1]] == sorted(row.value for row in rows[:-1])
-    assert (found.this.label, found.this.projected, found.this.badges) == ("this run", False, ())
-    assert sum(row.comparable for row in rows_of_kind(found, "published")) > 5
-    running = comparison_of(session(reached="compiling"), [], is_running=True)
-    assert {row.kind for row in running.rows} == {"published"}
-    assert comparison_of(session(reached="compiling"), []).rows == ()
-
-
 def test_the_batch_size_that_was_built_counts_more_than_the_one_that_was_asked_for():
     def published_of(reached, **asked):
         records = change(recorded_session(reached), Model, batch_size=32)

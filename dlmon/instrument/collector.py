@@ -325,7 +325,7 @@ class BatchCollector:
         metrics, why = finite(added)
         changed = self._ended_epochs[mark.epoch] = replace(
             record,
-            end=max(record.end, validation.end) if validation else record.end,
+            end=max(record.end, mark.end, validation.end if validation else 0),
             validation=validation,
             whole=(record.whole or (mark.is_whole and is_left)) and not mark.cut,
             metrics={**record.metrics, **metrics},

@@ -182,6 +182,11 @@ class LoopReports:
             self._last = self._before = iteration
         self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
 
+    def went_on(self, iteration: LoaderIteration, now: int) -> None:
+        """Let the epoch that ended last end now, if it is this one: its loop was not over yet."""
+        if iteration is self._before:
+            self.reporter.send(EpochChanged(iteration.epoch, end=now))
+
     def _is_left_as_before(self, iteration: LoaderIteration) -> bool:
         """Return whether the script left an epoch after as many steps as the one before it.
 

@@ -452,7 +452,12 @@ def fetching(
     def __next__(self: Any) -> Any:
         iteration = self._dlmon_iteration
         if iteration is None or iteration.state == OVER:
-            batch = following(self)
+            try:
+                batch = following(self)
+            except StopIteration:
+                if iteration is not None:
+                    exhausted(iteration)
+                raise
             if reads.are_shares_due and iteration is not None:
                 # accelerate copies the batch to a GPU next: here it is still in main memory.
                 look_within(batch)

@@ -100,6 +100,7 @@ class EpochChanged:
     Attributes:
         cut: whether its validation was cut short.
         is_whole: whether it was not cut: the next epoch is left after as many steps.
+        end: the end of its loop, if that ended later.
         metrics: metrics to add.
         was_awaited: whether they take the place of metrics that a GPU still computed.
     """
@@ -108,6 +109,7 @@ class EpochChanged:
     validation: Validation | None = None
     cut: bool = False
     is_whole: bool = False
+    end: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
     was_awaited: bool = False
 

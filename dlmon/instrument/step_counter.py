@@ -283,9 +283,12 @@ class StepCounter:
 
     def exhausted(self, iteration: LoaderIteration) -> None:
         """Note that a loader has no more batches."""
+        now = self._clock()
+        if iteration.state == OVER:
+            self.reports.went_on(iteration, now)
+            return
         self._is_busy = True
         iteration.is_exhausted = True
-        now = self._clock()
         if iteration.state in (READ, EPOCH, VALIDATING):
             self._end_iteration(iteration, now)
         else:

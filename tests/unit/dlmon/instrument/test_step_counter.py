@@ -210,6 +210,23 @@ def test_validation_within_a_batch_takes_no_time_of_it(script, gradients):
     assert reported.phases == ["validating", "training"] * 2
 
 
+def test_an_evaluation_within_the_loop_after_the_last_step_is_in_the_time_of_the_epoch(script):
+    optimizer, loader, checks = Optimizer(), script.loader(40, 10), script.loader(30, 10)
+    ends = []
+    for every in (3, 4):
+        for number, _ in enumerate(loader, 1):
+            script.step(optimizer)
+            if number == every:
+                validate(script, checks)
+                script.took(70)
+        ends.append(script.now)
+        script.took(500)
+    reported = script.reported()
+    assert [epoch.end for epoch in reported.epochs] == ends
+    assert reported.counts == [(40, 4, 4)] * 2
+    assert reported.dt_ms[:2] + reported.dt_ms[4:] == [3] * 6
+
+
 def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     optimizer = Optimizer()
     loader, other = script.loader(40, 10, wait_ms=2), script.loader(60, 6, wait_ms=3)

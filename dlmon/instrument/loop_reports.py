@@ -87,12 +87,12 @@ class LoopReports:
         # The number of steps after which the script leaves each epoch, if it does.
         self._own_steps: int | None = None
         self._are_batches_made = False
-        # The epoch to which the next validations belong, its validation so far, and the number of
-        # batches of each loader; the same numbers of earlier epochs, each loader's last whole one.
+        # The epoch to which the next validations belong, its validation so far, and the batches of
+        # each one over each loader; the same of earlier epochs of the loop, the last whole ones.
         self._before: LoaderIteration | None = None
         self._validation: Validation | None = None
-        self._validated: dict[Loader, int] = {}
-        self._usually_validated: dict[Loader, int] = {}
+        self._validated: dict[Loader, list[int]] = {}
+        self._usually_validated: dict[Loader, list[int]] = {}
         self._evaluated: list[LoaderIteration] = []
         self._of_epochs: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
         self._leaving_out: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
@@ -337,7 +337,9 @@ class LoopReports:
 
     def no_more_validations(self) -> None:
         """Let no later iteration validate the epoch that ended last."""
-        self._usually_validated |= self._validated
+        usually = self._usually_validated
+        for loader, steps in self._validated.items():
+            usually[loader] = steps + usually.get(loader, [])[len(steps) :]
         self._before = self._validation = None
         self._validated = {}
 
@@ -372,13 +374,15 @@ class LoopReports:
     def validated(self, iteration: LoaderIteration, end_ns: int, whole: bool) -> None:
         """Report a validation as that of the epoch before it, added to earlier ones.
 
-        A validation over a loader that followed no earlier epoch belongs to no epoch: it tests the
+        One more over its loader than any earlier epoch had belongs to no epoch: it tests the
         network at the end of the script.
         """
-        usually, loader, steps = self._usually_validated, iteration.loader, iteration.ended
+        loader, steps = iteration.loader, iteration.ended
+        earlier = self._validated.setdefault(loader, [])
+        usually = self._usually_validated.get(loader, [])[len(earlier) :]
         if iteration.phase == EVALUATING and steps:
             self._evaluated.append(iteration)
-        is_usual = self._epochs_of_loop == 1 or loader in usually
+        is_usual = self._epochs_of_loop == 1 or bool(usually)
         if self._before is not None and is_usual and steps and iteration.phase == "validating":
             this = Validation(
                 iteration.begin_ns,
@@ -391,9 +395,8 @@ class LoopReports:
             self._validation = this if before is None else before.followed_by(this)
             # A script may validate on a part of its loader. If it ends sooner than the last time,
             # it was cut short, as by an error.
-            cut = not (whole or iteration.has_all) and steps < usually.get(loader, 0)
-            if not cut:
-                self._validated[loader] = steps
+            cut = not (whole or iteration.has_all) and bool(usually) and steps < usually[0]
+            earlier.append(usually[0] if cut else steps)
             change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
             self.reporter.send(change)
         self.reporter.send(Pause(end_ns, SCRIPT_PHASE))

@@ -166,6 +166,18 @@ def test_a_test_after_the_last_epoch_is_none_of_its_validation(script, steps):
     assert last.end <= end
 
 
+def test_one_more_validation_over_a_loader_than_after_any_epoch_before_is_of_no_epoch(script):
+    optimizer, loader, checks = Optimizer(), script.loader(20, 10), script.loader(30, 10)
+    for count in (2, 1, 2, 3):
+        train(script, loader, optimizer)
+        for _ in range(count):
+            end = script.now
+            validate(script, checks)
+    epochs = script.reported().epochs
+    assert [epoch.validation.steps for epoch in epochs] == [6, 3, 6, 6]
+    assert epochs[-1].end == end
+
+
 @pytest.mark.parametrize(
     ("batches", "whole"), [((4, 4), True), ((3, 3), True), ((4, 3), False), ((2, 4), True)]
 )

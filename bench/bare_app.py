@@ -1,6 +1,7 @@
-"""What dlmon's screen is measured against: as little of a Textual app as can be.
+"""A minimal Textual app, the reference for dlmon's screen.
 
-One Static of 200 cells; with --sparklines, four one-row sparklines that a timer feeds at 1 Hz.
+It shows one Static of 200 cells; with --sparklines also four one-row sparklines that a timer
+updates at 1 Hz.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ POINTS = 120
 
 
 class BareApp(App[None]):
-    """A text of 200 cells, the marker in front."""
+    """A text of 200 cells that begins with the marker."""
 
     def compose(self) -> ComposeResult:
-        """Show the text."""
+        """Yield the text."""
         yield Static(MARKER.ljust(CELLS, "."))
 
 
@@ -30,14 +31,14 @@ class SparklineApp(BareApp):
     CSS = "Sparkline { height: 1; }"
 
     def compose(self) -> ComposeResult:
-        """Lay out the marker and the lines."""
+        """Yield the marker and the sparklines."""
         yield from super().compose()
         self._random = random.Random(1)
         for _ in range(4):
             yield Sparkline([self._random.random() for _ in range(POINTS)])
 
     def on_mount(self) -> None:
-        """Start the one timer."""
+        """Start the timer."""
         self.set_interval(1.0, self._step)
 
     def _step(self) -> None:

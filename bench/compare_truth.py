@@ -1,11 +1,11 @@
-"""Whether `dlmon compare` says "faster" only where it is so, with this machine's own noise.
+"""Check that `dlmon compare` says "faster" only of faster runs, with this machine's own noise.
 
-A workload is recorded many times, one run after another; then sides of five runs are drawn from
-these and compared by dlmon's own comparison, again and again:
+A workload is recorded many times, one run after another. Then two sides of five runs are drawn at
+random and compared by dlmon's own comparison, many times:
 
-- both sides as they were recorded: at most 5 % of such comparisons may say faster or slower;
-- the new side 5 % slower (each of its throughputs, and windows, by that factor): at least 80 %
-  must say slower. How many can depends on how far this machine's runs differ, which is shown.
+- both sides as recorded: at most 5 % of the comparisons may say faster or slower;
+- the new side 5 % slower (its throughputs and windows scaled): at least 80 % must say slower. This
+  share depends on how far this machine's runs differ, which is printed too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dlmon.statistics.ratios import Claim
 
 A_SIDE = 5
 COMPARISONS = 2_000
-FALSE_BAR_PCT, FOUND_BAR_PCT = 5.0, 80.0
+FALSE_BAR_PCT, DETECTED_BAR_PCT = 5.0, 80.0
 
 
 def main() -> None:
@@ -51,19 +51,19 @@ def main() -> None:
     print(f"{'runs differ by (standard deviation)':<44} {differ_pct:.1f} %")
     order = random.Random(arguments.seed)
     print(f"\n{f'of {COMPARISONS:,} comparisons, in %':<44} {'faster':>7} {'slower':>7}")
-    said = {}
+    claims = {}
     for slower_pct in (0, 5, 10, 20):
-        said[slower_pct] = faster, slower = _said(runs, order, slower_pct / 100)
+        claims[slower_pct] = faster, slower = _claims_pct(runs, order, slower_pct / 100)
         name = f"{slower_pct} % slower" if slower_pct else "alike"
         print(f"{f'{name}, {A_SIDE} a side, drawn':<44} {faster:>7.1f} {slower:>7.1f}", flush=True)
-    false_pct, found_pct = sum(said[0]), said[5][1]
+    false_pct, detected_pct = sum(claims[0]), claims[5][1]
     print()
     reached = "reached" if false_pct <= FALSE_BAR_PCT else "not reached"
     bar = f"bar ≤ {FALSE_BAR_PCT:g} %"
     print(f"{'said of runs that are alike':<44} {false_pct:.1f} %  {bar}  {reached}")
-    reached = "reached" if found_pct >= FOUND_BAR_PCT else "not reached"
-    bar = f"bar ≥ {FOUND_BAR_PCT:g} %"
-    print(f"{'found of a 5 % slow-down':<44} {found_pct:.1f} %  {bar}  {reached}")
+    reached = "reached" if detected_pct >= DETECTED_BAR_PCT else "not reached"
+    bar = f"bar ≥ {DETECTED_BAR_PCT:g} %"
+    print(f"{'found of a 5 % slow-down':<44} {detected_pct:.1f} %  {bar}  {reached}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -81,7 +81,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _record(logs: Path, arguments: argparse.Namespace) -> None:
-    """Make so many runs, one after another, with real processes."""
+    """Record the runs one after another, with real processes."""
     command = [harness.dlmon_command(), "sweep", arguments.workload, "--plain"]
     command += ["--repeat", str(arguments.runs), "--seconds", str(arguments.seconds)]
     command += ["--epochs", "1", "--data", "synthetic", "--log-dir", str(logs)]
@@ -91,7 +91,7 @@ def _record(logs: Path, arguments: argparse.Namespace) -> None:
 
 
 def _read(logs: Path) -> list[RunFigures]:
-    """Return the runs that have a throughput, in the order in which they were recorded."""
+    """Return the runs that have a throughput, in the order of their recording."""
     entries = [entry for entry in list_sessions(logs) if entry.status == Status.COMPLETED]
     runs = [read_figures(entry.path) for entry in entries]
     return [
@@ -101,20 +101,20 @@ def _read(logs: Path) -> list[RunFigures]:
     ]
 
 
-def _said(
+def _claims_pct(
     runs: Sequence[RunFigures], order: random.Random, slower_by: float
 ) -> tuple[float, float]:
-    """Return how many percent of comparisons said faster, and how many slower."""
+    """Return the percentages of comparisons that say faster and that say slower."""
     claims: Counter[Claim] = Counter()
     for _ in range(COMPARISONS):
-        some = order.sample(runs, 2 * A_SIDE)
-        new = [_slowed(run, slower_by) for run in some[A_SIDE:]]
-        claims[compare_sides(some[:A_SIDE], new, ()).claim] += 1
+        sample = order.sample(runs, 2 * A_SIDE)
+        new = [_slowed(run, slower_by) for run in sample[A_SIDE:]]
+        claims[compare_sides(sample[:A_SIDE], new, ()).claim] += 1
     return 100 * claims[Claim.FASTER] / COMPARISONS, 100 * claims[Claim.SLOWER] / COMPARISONS
 
 
 def _slowed(run: RunFigures, share: float) -> RunFigures:
-    """Return a run that was slower by a share throughout."""
+    """Return the run with all its throughputs lower by a share."""
     rate = run.values[THROUGHPUT] * (1 - share)
     windows = [(samples, round(time_us / (1 - share))) for samples, time_us in run.windows]
     return replace(run, values={**run.values, THROUGHPUT: rate}, windows=windows)

@@ -1,4 +1,4 @@
-"""What processes cost: CPU time and memory."""
+"""Measure the CPU time and the memory of processes."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Sequence
 import psutil
 from harness import CannotRun
 
-# A part of their command lines distinguishes dlmon's processes.
+# Parts of the command lines of dlmon's processes.
 PARTS = {"supervisor": "dlmon.supervisor", "sensors": "dlmon.sensors"}
 
 Reading = tuple[float, dict[str, float]]
-"""A moment, and what had been counted of each thing by then: seconds of CPU, or bytes."""
+"""A time in seconds, and the total of each counter at that time: seconds of CPU, or bytes."""
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time, user and system, of all threads of a process so far."""
+    """Return the user and system CPU time of all threads of a process."""
     times = psutil.Process(pid).cpu_times()
     return times.user + times.system
 
 
 def read(pids: dict[str, int]) -> Reading:
-    """Return the CPU time of processes by now."""
+    """Return the present CPU times of processes."""
     return time.monotonic(), {name: cpu_s(pid) for name, pid in pids.items()}
 
 
 def rates(readings: Sequence[Reading]) -> dict[str, list[float]]:
-    """Return by how much each count grew a second, from each reading to the next."""
+    """Return the increase per second of each counter between successive readings."""
     pairs = list(itertools.pairwise(readings))
     return {
         name: [(after[name] - before[name]) / (t - since) for (since, before), (t, after) in pairs]
@@ -49,17 +49,17 @@ def processes_of(viewer_pid: int, workload: str) -> dict[str, int]:
         workload: a part of the workload's command line.
 
     Raises:
-        CannotRun: one of them does not run.
+        CannotRun: one of them is not running.
     """
-    found = {"viewer": viewer_pid}
+    pids = {"viewer": viewer_pid}
     wanted = {**PARTS, "workload": workload}
     for process in psutil.Process(viewer_pid).children(recursive=True):
         command = " ".join(process.cmdline())
         for name, part in wanted.items():
             if part in command:
-                # A child of the workload has the same command line; the first is it.
-                found.setdefault(name, process.pid)
-    missing = sorted(wanted.keys() - found.keys())
+                # Children of the workload have the same command line; the workload comes first.
+                pids.setdefault(name, process.pid)
+    missing = sorted(wanted.keys() - pids.keys())
     if missing:
         raise CannotRun(f"no {' and no '.join(missing)} runs under dlmon")
-    return found
+    return pids

@@ -1,9 +1,9 @@
-"""How often the 95 % band of throughput holds the true one, by simulation.
+"""Simulate how often the 95 % band of throughput contains the true throughput.
 
-Runs of batches whose true throughput is known are fed to dlmon's own estimator, as a session
-would feed it, and its band is looked at after several times. Where a run is too short for its
-noise (fewer than ten times as long as the noise lasts, or fewer than three stalls expected in it)
-the figure stands in brackets: no method can know there what has not happened yet.
+Simulated batches of known throughput are added to dlmon's own estimator, as a session does, and
+its band is checked after several times. A figure is in brackets if the run is too short for its
+noise (shorter than ten correlation times, or fewer than three stalls expected): no method can know
+what has not happened yet.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BAR_PCT = 88.0
 
 @dataclass(frozen=True)
 class Noise:
-    """What makes batches last unequally long.
+    """The noise of the times of batches.
 
     Attributes:
         share: the standard deviation of a batch's time, as a share of it.
-        lasts_s: the correlation time of that; 0 where batches are independent.
-        stall_s: how long a stall lasts; 0 where there are none.
+        lasts_s: its correlation time; 0 if batches are independent.
+        stall_s: the length of a stall; 0 if there are none.
         every_s: the mean training time between stalls.
     """
 
@@ -51,17 +51,17 @@ class Noise:
         return STEP_US + STEP_US / 1e6 / self.every_s * self.stall_s * 1e6
 
     def is_seen_in(self, run_s: float) -> bool:
-        """Whether a run is long enough to show it."""
+        """Return whether a run is long enough to show the noise."""
         return run_s >= 10 * self.lasts_s and (not self.stall_s or run_s >= 3 * self.every_s)
 
     def durations_us(self, draw: random.Random) -> Iterator[int]:
-        """Yield the time of one batch after another."""
-        kept = math.exp(-STEP_US / 1e6 / self.lasts_s) if self.lasts_s else 0.0
-        fresh = math.sqrt(1 - kept * kept)
+        """Yield the times of successive batches."""
+        correlation = math.exp(-STEP_US / 1e6 / self.lasts_s) if self.lasts_s else 0.0
+        fresh = math.sqrt(1 - correlation * correlation)
         stalls = STEP_US / 1e6 / self.every_s
         state = draw.gauss(0, 1)
         while True:
-            state = kept * state + fresh * draw.gauss(0, 1)
+            state = correlation * state + fresh * draw.gauss(0, 1)
             stall_us = self.stall_s * 1e6 if draw.random() < stalls else 0.0
             yield max(1, round(STEP_US * (1 + self.share * state) + stall_us))
 
@@ -77,16 +77,16 @@ NOISES = (
 
 
 def simulate(noise: Noise, seed: str) -> list[tuple[float, float] | None]:
-    """Return how far off the mean of a run is, and its band, after each of `RUN_S` of training.
+    """Return the relative error of a run's mean, and its band, after each time of `RUN_S`.
 
-    None where that is no band yet: a single stall may be all that the run has had time for.
+    None if there is no band yet, because the run had time for a single stall at most.
     """
     durations_us = noise.durations_us(random.Random(seed))
     state = SteadyState()
     while not state.steady:
         state.add(BATCH_SIZE, [next(durations_us)])
     time_us = batches = 0
-    looks: list[tuple[float, float] | None] = []
+    checks: list[tuple[float, float] | None] = []
     for run_s in RUN_S:
         while time_us < run_s * 1e6:
             packed = [next(durations_us) for _ in range(PACKED_BATCHES)]
@@ -94,13 +94,13 @@ def simulate(noise: Noise, seed: str) -> list[tuple[float, float] | None]:
             time_us += sum(packed)
             batches += len(packed)
         band = state.relative_band()
-        off = abs(batches / time_us * noise.step_us - 1)
-        looks.append(None if band is None else (off, band))
-    return looks
+        error = abs(batches / time_us * noise.step_us - 1)
+        checks.append(None if band is None else (error, band))
+    return checks
 
 
 def main() -> int:
-    """Print the table; return 1 where a row that counts does not reach the bar."""
+    """Print the table; return 1 if a figure outside brackets misses the bar."""
     parser = harness.parser(__doc__)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
@@ -116,10 +116,10 @@ def main() -> int:
         for noise in NOISES:
             seeds = [f"{arguments.seed} {noise.name} {run}" for run in range(arguments.runs)]
             runs = list(pool.map(simulate, repeat(noise), seeds, chunksize=10))
-            for run_s, all_looks in zip(RUN_S, zip(*runs, strict=True), strict=True):
-                looks = [look for look in all_looks if look is not None]
-                covered = 100 * sum(off <= band for off, band in looks) / len(looks)
-                width = 100 * median(band for _, band in looks)
+            for run_s, checks in zip(RUN_S, zip(*runs, strict=True), strict=True):
+                bands = [check for check in checks if check is not None]
+                covered = 100 * sum(error <= band for error, band in bands) / len(bands)
+                width = 100 * median(band for _, band in bands)
                 text = f"[{covered:.0f}]"
                 if noise.is_seen_in(run_s):
                     lowest, text = min(lowest, covered), f"{covered:.0f}"

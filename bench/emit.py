@@ -1,16 +1,15 @@
-"""Cost of a batch in dlmon's hooks, on top of hooks that do nothing: Keras's, then PyTorch's.
+"""Measure the cost of dlmon's hooks per batch, beyond empty hooks: Keras's, then PyTorch's.
 
-Measured of Keras: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
-by Keras's own CallbackList as `fit` does; once with dlmon's callback, whose emitter feeds a
-socket that another process drains, and once with an empty callback. Blocks of both sides alternate,
-in random order within each pair; the figure is the median over the pairs of the
-difference of the means per call. The emitter's side thread runs all the while,
-so what it takes from the training thread is in the figures; its calls come
-hundreds of times faster than real batches do, so that it has as much more to do.
+Keras: the time of `on_train_batch_begin` plus `on_train_batch_end`, called by Keras's own
+CallbackList as in `fit`; once with dlmon's callback, whose emitter writes to a socket that another
+process reads, and once with an empty callback. Blocks of calls come in pairs, in random order
+within each pair; the figure is the median over the pairs of the difference of the means per call.
+The emitter's thread runs too, so the time that it takes from the training thread is included; it
+gets batches hundreds of times faster than in training.
 
-Measured of PyTorch: fetching a batch and stepping, with a loader whose batches are there and an
-optimiser that does nothing, so that little but the hooks takes time; in the same way, with dlmon's
-hooks and with hooks that do nothing. What can't be imported here is left out.
+PyTorch: fetching a batch and stepping, with a loader whose batches exist already and an optimiser
+that does nothing, so that most of the time is the hooks'; measured in the same way with dlmon's
+hooks and with empty hooks. A framework that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from dlmon.instrument.reporter import Reporter
 BAR_US, TORCH_BAR_US = 2.0, 5.0
 BATCHES_AN_EPOCH = 1_000_000
 BATCH_SIZE = 32
-# Empties a pipe, and goes when nobody holds its other end any more.
+# Reads from a socket until its other end is closed.
 DRAIN = "import os\nwhile os.read(0, 1 << 20): pass"
 LOGS = {"loss": 0.5, "accuracy": 0.75}
 
-# Calls a hook so many times and returns µs a batch.
+# Calls a hook this many times and returns µs per batch.
 Block = Callable[[int], float]
 
 
@@ -75,7 +74,7 @@ def _has(*packages: str) -> bool:
 
 
 def _compare(
-    what: str, dlmon: Block, empty: Block, bar: float, arguments: argparse.Namespace
+    name: str, dlmon: Block, empty: Block, bar: float, arguments: argparse.Namespace
 ) -> None:
     order = random.Random(arguments.seed)
     times: dict[Block, list[float]] = {dlmon: [], empty: []}
@@ -86,13 +85,13 @@ def _compare(
             if number:
                 times[side].append(took_us)
     differences = [a - b for a, b in zip(times[dlmon], times[empty], strict=True)]
-    print(f"{what + ': dlmon':<44} {spread(times[dlmon])} µs a batch")
-    print(f"{what + ': empty hooks':<44} {spread(times[empty])} µs a batch")
-    print(verdict(f"{what}: difference", estimate_median(differences), bar, "µs"))
+    print(f"{name + ': dlmon':<44} {spread(times[dlmon])} µs a batch")
+    print(f"{name + ': empty hooks':<44} {spread(times[empty])} µs a batch")
+    print(verdict(f"{name}: difference", estimate_median(differences), bar, "µs"))
 
 
 def _reporter() -> Reporter:
-    """Return a reporter whose records another process takes."""
+    """Return a reporter whose records another process reads."""
     ours, theirs = socket.socketpair()
     subprocess.Popen([sys.executable, "-c", DRAIN], stdin=theirs, start_new_session=True)
     theirs.close()
@@ -115,14 +114,14 @@ def _timed(calls_of: Callable[[int], None]) -> Block:
 
 def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    # Not the warnings of a TensorFlow without a GPU.
+    # Hide TensorFlow's warnings that there is no GPU.
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    # TensorFlow would swallow interrupts as it is imported.
-    held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    # While it is imported, TensorFlow swallows interrupts.
+    blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     import keras
 
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     from dlmon.instrument.fit_report import FitPlan
     from workloads.callbacks import reporting_callback
     from workloads.data.feed import Feed
@@ -149,7 +148,7 @@ def _keras_block(callback: Any, model: Any) -> Block:
     callbacks.on_train_begin()
     callbacks.on_epoch_begin(0)
     begin, end = callbacks.on_train_batch_begin, callbacks.on_train_batch_end
-    # They are numbered through: the emitter takes one only after the one before.
+    # Numbers go on from block to block, because the emitter takes batches only in order.
     numbers = itertools.count()
 
     def calls_of(calls: int) -> None:
@@ -164,37 +163,37 @@ def _keras_block(callback: Any, model: Any) -> Block:
 
 
 class Hooks:
-    """The hooks of one side as they are in place now, which are put there again for each block."""
+    """The hooks that are set now, to be set again for each block."""
 
     def __init__(self, loaders: Any, optimizers: Any) -> None:
         self._iterator, self._loader = loaders._BaseDataLoaderIter, loaders.DataLoader
         self._methods = self._loader.__iter__, self._iterator.__next__
-        self._of_steps = (
+        self._optimizer_hooks = (
             optimizers._global_optimizer_pre_hooks,
             optimizers._global_optimizer_post_hooks,
         )
-        self._kept = [dict(hooks) for hooks in self._of_steps]
+        self._copies = [dict(hooks) for hooks in self._optimizer_hooks]
 
     def enter(self) -> None:
-        """Put these hooks in place of all others."""
+        """Replace all hooks by these."""
         self._loader.__iter__, self._iterator.__next__ = self._methods
-        for present, hooks in zip(self._of_steps, self._kept, strict=True):
-            present.clear()
-            present.update(hooks)
+        for hooks, copy in zip(self._optimizer_hooks, self._copies, strict=True):
+            hooks.clear()
+            hooks.update(copy)
 
 
 def _torch_blocks(reporter: Reporter) -> tuple[Block, Block]:
     loaders = importlib.import_module("torch.utils.data.dataloader")
     optimizers = importlib.import_module("torch.optim.optimizer")
-    # It needs no PyTorch, and names none: what it watches is handed in.
+    # This module imports no PyTorch: the modules to watch are passed.
     from dlmon.instrument.pytorch import watch_loaders, watch_optimizers
 
     bare = Hooks(loaders, optimizers)
-    following = loaders._BaseDataLoaderIter.__next__
+    original = loaders._BaseDataLoaderIter.__next__
 
-    @wraps(following)
+    @wraps(original)
     def __next__(self: Any) -> Any:
-        return following(self)
+        return original(self)
 
     def nothing(optimizer: Any, arguments: Any, named: Any) -> None:
         pass
@@ -210,7 +209,7 @@ def _torch_blocks(reporter: Reporter) -> tuple[Block, Block]:
 
 
 def _torch_block(hooks: Hooks) -> Block:
-    """Return a block that fetches a batch and steps, as a loop does that computes nothing."""
+    """Return a block that fetches a batch and steps, without computing anything."""
     import torch
     from torch.utils.data import DataLoader, IterableDataset
 

@@ -1,4 +1,4 @@
-"""What a bench says of its figures: a median with its bootstrap interval, against a bar."""
+"""Estimate a median with its bootstrap interval, and compare it with a bar."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Estimate:
 
 
 def estimate_median(values: Sequence[float], seed: int = 1) -> Estimate:
-    """Return the median of `values`, which are measured independently of each other."""
+    """Return the median of `values`, which must be independent measurements."""
     draw = random.Random(seed)
     medians = sorted(median(draw.choices(values, k=len(values))) for _ in range(RESAMPLES))
     cut = round(0.025 * RESAMPLES)
     return Estimate(median(values), medians[cut], medians[-cut - 1], len(values))
 
 
-def verdict(what: str, found: Estimate, bar: float, unit: str = "", digits: int = 2) -> str:
-    """Return the line that sets a figure against the most that it may be."""
-    reached = "reached" if found.value <= bar else "not reached"
-    if found.low <= bar < found.high:
+def verdict(name: str, figure: Estimate, bar: float, unit: str = "", digits: int = 2) -> str:
+    """Return the line that compares a figure with its upper bar."""
+    reached = "reached" if figure.value <= bar else "not reached"
+    if figure.low <= bar < figure.high:
         reached += ", but the interval crosses the bar"
     unit = f" {unit}" if unit else ""
     return (
-        f"{what:<44} {found.value:.{digits}f}{unit}  "
-        f"[{found.low:.{digits}f} .. {found.high:.{digits}f}]  n={found.count}  "
+        f"{name:<44} {figure.value:.{digits}f}{unit}  "
+        f"[{figure.low:.{digits}f} .. {figure.high:.{digits}f}]  n={figure.count}  "
         f"bar {bar:g}{unit}  {reached}"
     )
 

@@ -1,10 +1,10 @@
-"""How much later a script of a person's own begins under `dlmon exec`.
+"""Measure how much `dlmon exec` delays the start of a script.
 
-Measured, in pairs of runs in turn: the time from the start of the process to the first line after
-its imports, as the script says it, under `dlmon exec --plain` and alone; without an import, and
-with the framework's.
+Measured in pairs of runs, under `dlmon exec --plain` and alone: the time from the start of the
+process to the first line after its imports, as the script prints it; without imports, and with the
+framework's.
 
-`--python` names the interpreter that the script runs in; dlmon need not be installed there.
+`--python` names the interpreter of the script; dlmon need not be installed there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness import TICKS_PER_S, CannotRun
 MODULES = {"pytorch": "torch, torch.utils.data", "keras": "keras"}
 STARTUP_BAR_MS = 30.0
 TIMEOUT_S = 300.0
-# The kernel says when a process began in ticks of 10 ms, and whoever reads that is past it.
+# The kernel gives a process's start in ticks of 10 ms.
 SCRIPT = f"""
 import json, os, time
 with open("/proc/self/stat") as file:
@@ -43,18 +43,18 @@ def main() -> None:
         script = Path(folder) / "start.py"
         alone = [arguments.python, str(script)]
         exec_ = [harness.dlmon_command(), "exec", "--plain", "--log-dir", f"{folder}/logs", "--"]
-        for what, imports in (("Python", ""), (module, f"import {module}")):
+        for name, imports in (("Python", ""), (module, f"import {module}")):
             script.write_text(SCRIPT % imports)
             _run(alone)
-            # Whatever drifts counts for both: each comes first every other time.
+            # Each comes first every other time, so that drift affects both alike.
             pairs = [
                 (_run(alone), _run([*exec_, *alone])) for _ in range((arguments.starts + 1) // 2)
             ]
             turned = [(_run([*exec_, *alone]), _run(alone)) for _ in range(arguments.starts // 2)]
             added_ms = [(watched - bare) * 1000 for bare, watched in pairs]
             added_ms += [(watched - bare) * 1000 for watched, bare in turned]
-            found = estimate_median(added_ms)
-            print(verdict(f"start of {what}: longer by", found, STARTUP_BAR_MS, "ms", 0))
+            figure = estimate_median(added_ms)
+            print(verdict(f"start of {name}: longer by", figure, STARTUP_BAR_MS, "ms", 0))
 
 
 def _run(command: list[str]) -> float:

@@ -1,9 +1,9 @@
-"""How much CPU it takes to report a long finished session, to compare it, and to print it.
+"""Measure the CPU time of reporting, comparing and printing a long finished session.
 
-The log is of a script of PyTorch: --records records of batches, four a second, with the wait for
+The log is of a PyTorch script: --records records of batches, four a second, with the wait for
 data; each second also a reading of the machine, the loss and the parts of some steps. No two steps
-take the same time. There is no index; what it is compared with is a session of an hour. With
---other, the command of another version of dlmon, both take turns.
+take the same time. The log has no index, and is compared with a session of an hour. With --other,
+the command of another version of dlmon, both versions take turns.
 """
 
 from __future__ import annotations
@@ -63,27 +63,20 @@ def main() -> None:
             _write(hour, min(seconds, 3600), arguments.gpus)
         print(f"{'size of the log':<44} {log.stat().st_size / 1e6:.1f} MB")
         page = str(Path(temporary) / "page.html")
-        for what, command in (
+        for name, command in (
             ("dlmon report", ["report", str(log)]),
             ("dlmon report -o page.html", ["report", str(log), "-o", page]),
             ("dlmon compare", ["compare", str(hour), str(log)]),
             ("dlmon attach --plain", ["attach", str(log), "--plain"]),
         ):
             for _ in range(arguments.rounds):
-                for whose in (
-                    (
-                        "",
-                        "of the other",
-                    )
-                    if arguments.other
-                    else ("",)
-                ):
-                    dlmon = arguments.other if whose else harness.dlmon_command()
+                for suffix in ["", "of the other"] if arguments.other else [""]:
+                    dlmon = arguments.other if suffix else harness.dlmon_command()
                     index_of(log).unlink(missing_ok=True)
                     used_s = _cpu_s([dlmon, *command])
                     reached = "reached" if used_s <= BAR_S else "not reached"
                     figure = f"{used_s:.2f} s of CPU  bar {BAR_S:g} s  {reached}"
-                    print(f"{f'{what} {whose}':<44} {figure}")
+                    print(f"{f'{name} {suffix}':<44} {figure}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -97,7 +90,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _cpu_s(command: list[str]) -> float:
-    """Run a command and return how much CPU it took, user and system."""
+    """Run a command and return its user and system CPU time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -112,19 +105,19 @@ def _write(log: Path, seconds: int, gpus: int) -> None:
 
 
 def _records(id: str, seconds: int, gpus: int) -> Iterator[Record]:
-    """Yield the records of a session that trains for so long."""
+    """Yield the records of a session that trains for `seconds`."""
     by_chance = random.Random(2)
     header, *start = script_session(steps=EPOCH_S * RECORDS_S * BATCHES, samples=SAMPLES)
     assert isinstance(header, SessionHeader)
     yield replace(header, id=id, machine=replace(header.machine, cores=CORES))
-    yield from (one for one in start if isinstance(one, (Trainer, Model, Phase)))
-    of_machine = recorded_session(workload="mnist-mlp-small", gpus=gpus, cores=CORES, epochs=1)
-    readings = cycle([one for one in of_machine if isinstance(one, Machine)])
+    yield from (record for record in start if isinstance(record, (Trainer, Model, Phase)))
+    session = recorded_session(workload="mnist-mlp-small", gpus=gpus, cores=CORES, epochs=1)
+    readings = cycle([record for record in session if isinstance(record, Machine)])
     now_ns = epoch_ns = header.t + 2 * SECOND_NS
     for second in range(seconds):
-        epoch, place = divmod(second, EPOCH_S)
+        epoch, epoch_second = divmod(second, EPOCH_S)
         for number in range(RECORDS_S):
-            begin_ns, first = now_ns, (place * RECORDS_S + number) * BATCHES
+            begin_ns, first = now_ns, (epoch_second * RECORDS_S + number) * BATCHES
             took_us = tuple(int(STEP_US * by_chance.gauss(1, 0.02)) for _ in range(BATCHES))
             now_ns += sum(took_us) * 1000
             t, wait_us = begin_ns + took_us[0] * 1000, sum(took_us) // 50
@@ -133,7 +126,7 @@ def _records(id: str, seconds: int, gpus: int) -> Iterator[Record]:
         yield replace(next(readings), t=now_ns, wall=wall)
         yield Metrics(now_ns, {"loss": 2 / (1 + second / 1000) + by_chance.random() / 50})
         yield _parts(now_ns)
-        if place == EPOCH_S - 1:
+        if epoch_second == EPOCH_S - 1:
             samples = EPOCH_S * RECORDS_S * BATCHES * SAMPLES
             ends = epoch_ns, now_ns, now_ns
             yield Epoch(epoch, *ends, True, samples, {}, EPOCH_S * RECORDS_S * BATCHES)
@@ -152,7 +145,7 @@ def _records(id: str, seconds: int, gpus: int) -> Iterator[Record]:
 
 
 def _parts(t: int) -> StepParts:
-    """Return what four steps went into."""
+    """Return the parts of four steps."""
     return StepParts(
         t=t,
         steps=4,

@@ -1,17 +1,15 @@
-"""Everything that only a real GPU can show, in one command, within ten minutes.
+"""Measure and record everything that needs a real GPU, in one command, within ten minutes.
 
-For a machine that is at hand for minutes and reaches no package index: what it
-has no package for comes from the wheels of `make gpu-wheels`, which are
-installed into a scratch place; JAX and PyTorch are the machine's own. Each part
-has its own deadline; one that fails or finds no time is a row that says so, and
-the others go on. --parts A,B chooses some, for a second call.
+It is for a host that is lent for minutes and reaches no package index. Missing packages come from
+the wheels of `make gpu-wheels`, which are installed into a temporary environment; JAX and PyTorch
+are the host's own. Each part has its own time limit; a part that fails or has no time left becomes
+a row that says so, and the others go on. --parts A,B selects parts, for a second call.
 
-OUT takes page.md with all tables, and beside it doctor.json, nvml.json (the
-driver's answers to every query, as test data), screens.tar.xz (pictures and
-texts) and logs.tar.xz (the session logs). With --dry-run the CPU stands in for
-the GPU and TensorFlow for JAX, and all is short: so it is tried without a GPU.
+OUT gets page.md with all tables, doctor.json, nvml.json (the driver's answers to every query, as
+test data), screens.tar.xz (pictures) and logs.tar.xz (the session logs). --dry-run tries all of it
+without a GPU: it uses the CPU, TensorFlow in place of JAX, and short runs.
 
-This file needs the standard library alone.
+This file needs only the standard library.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".wheels"
 INSTALL_S = 120
-# What shows that all that a run of dlmon needs can be imported.
+# If these can be imported, so can all that a run of dlmon needs.
 NEEDS = ("dlmon.cli.main", "tui.app", "dlmon.sensors.sampler", "pynvml")
 
 
@@ -45,7 +43,7 @@ def main() -> int:
                 file=sys.stderr,
             )
             return 2
-        missing = _what_is_missing(python)
+        missing = _import_error(python)
         if missing is not None:
             print(
                 f"gpu_day.py: {missing}; run `make gpu-wheels` where there is a package index, and "
@@ -61,7 +59,7 @@ def main() -> int:
 
 
 def make_environment(folder: Path, wheels: Path) -> Path:
-    """Return the interpreter of a scratch environment that has the wheels, dlmon, and all of ours.
+    """Make an environment with the wheels, dlmon and our own packages; return its interpreter.
 
     Packages of the wheels come before those of the interpreter that runs this.
     """
@@ -87,9 +85,9 @@ def _purelib_of(python: Path) -> Path:
     return Path(done.stdout.strip())
 
 
-def _what_is_missing(python: Path) -> str | None:
-    """Return the last line of the error of what can't be imported; None if all can."""
-    # Keras would import a backend.
+def _import_error(python: Path) -> str | None:
+    """Return the last line of the import error; None if everything can be imported."""
+    # Keras is only looked for, because importing it would import a backend.
     code = (
         f"import importlib.util; [importlib.import_module(name) for name in {NEEDS}]\n"
         "if not importlib.util.find_spec('keras'): raise ModuleNotFoundError('no Keras')"

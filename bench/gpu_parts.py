@@ -1,4 +1,4 @@
-"""The parts of gpu_day.py, in its scratch environment."""
+"""Run the parts of gpu_day.py, in its temporary environment."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from dlmon.records import TITLES
 from workloads.catalog import WORKLOADS
 
 MAX_BYTES = 16 << 20
-# Kept back for packing the logs and writing the page.
+# Reserved for packing the logs and writing the page.
 LAST_S = 20.0
 PACKAGES = ("keras", "jax", "torch", "tensorflow", "textual", "psutil", "nvidia-ml-py")
 
 
 @dataclass
 class Day:
-    """What the parts share: where to, what on, and until when."""
+    """The output folder, the device and the deadline that the parts share."""
 
     out: Path
     logs: Path
@@ -44,27 +44,27 @@ class Day:
 
     @property
     def device(self) -> str:
-        """What is trained on."""
+        """The device that trains."""
         return "cpu" if self.dry else "gpu:0"
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """The backends of Keras that are tried, the first for what needs only one."""
+        """Keras's backends; a part that needs only one uses the first."""
         return (next(filter(find_spec, TITLES)),) if self.dry else ("jax", "torch")
 
     def bench(self, name: str, *arguments: str, deadline_s: float) -> str:
-        """Run a script beside this one, and return what it printed."""
+        """Run a script of this folder, and return its stdout."""
         return self.call([sys.executable, harness.script(name), *arguments], deadline_s)
 
     def dlmon(self, *arguments: str, deadline_s: float) -> str:
-        """Run dlmon, and return what it printed."""
+        """Run dlmon, and return its stdout."""
         return self.call([harness.dlmon_command(), *arguments], deadline_s)
 
     def call(self, command: Sequence[str], deadline_s: float) -> str:
         """Run a command in a process group of its own, and return its stdout.
 
         Raises:
-            CannotRun: it failed, or took too long and was ended.
+            CannotRun: it failed, or was ended at its time limit.
         """
         left_s = min(deadline_s, self.end - time.monotonic())
         if left_s <= 0:
@@ -79,11 +79,11 @@ class Day:
             start_new_session=True,
         )
         try:
-            said, errors = process.communicate(timeout=left_s)
+            output, errors = process.communicate(timeout=left_s)
         except subprocess.TimeoutExpired:
             raise CannotRun(f"ended after {left_s:.0f} s") from None
         finally:
-            # SIGTERM first: a bench ends what it started, a run its session.
+            # SIGTERM first, so that a bench ends its processes, and a run its session.
             if process.poll() is None:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,31 +94,32 @@ class Day:
         if process.returncode:
             words = [line for line in errors.strip().splitlines() if line.strip()]
             raise CannotRun(words[-1][:300] if words else f"exit code {process.returncode}")
-        return said
+        return output
 
 
 Part = Callable[[Day], tuple[str, str]]
-"""Returns what it found, in Markdown, and how it went in a few words."""
+"""Returns its result in Markdown, and its state in a few words."""
 
 
 def doctor(day: Day) -> tuple[str, str]:
-    """What dlmon says is here and what is missing."""
+    """Examine the host with dlmon doctor."""
     answer = day.dlmon("doctor", "--json", deadline_s=60)
     (day.out / "doctor.json").write_text(answer)
-    rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(answer)]
+    findings = json.loads(answer)
+    rows = [(finding["topic"], finding["state"], finding["text"]) for finding in findings]
     return table(("topic", "state", "what is said"), rows), "done"
 
 
 def nvml(day: Day) -> tuple[str, str]:
     """The driver's answers to every query, in nvml.json."""
     file = day.out / "nvml.json"
-    said = day.bench("nvml_answers.py", str(file), deadline_s=60)
+    output = day.bench("nvml_answers.py", str(file), deadline_s=60)
     without = json.loads(file.read_text())["queries_without_an_answer"]
-    return f"{said}\n{table(('field without a value', 'reason'), list(without.items()))}", "done"
+    return f"{output}\n{table(('field without a value', 'reason'), list(without.items()))}", "done"
 
 
 def truth(trainings: int) -> Part:
-    """Return the part that sets dlmon's readings beside nvidia-smi's during so many trainings."""
+    """Return the part that compares dlmon's readings with nvidia-smi's during trainings."""
 
     def part(day: Day) -> tuple[str, str]:
         arguments = ["--readings", "2" if day.dry else "10", "--every", "1"]
@@ -132,7 +133,7 @@ def truth(trainings: int) -> Part:
 
 
 def calibrate(day: Day) -> tuple[str, str]:
-    """The matmul peak of each device, kept for the shares of the runs below."""
+    """The matmul peak of each device, which the runs below use for their shares."""
     return code(day.dlmon("doctor", "--quick", "--calibrate", deadline_s=90)), "done"
 
 
@@ -146,43 +147,43 @@ def runs(backend_number: int) -> Part:
         options = ["--device", day.device, "--backend", day.backends[backend_number]]
         options += ["--steps", "30", "--epochs", "1", "--seconds", "2", "--data", "synthetic"]
         commands = [["run", name, "--plain", *options] for name in names]
-        return each(day, commands, 60)
+        return run_all(day, commands, 60)
 
     part.__doc__ = "Every workload for a few seconds."
     return part
 
 
 def memory(day: Day) -> tuple[str, str]:
-    """What is said of a script of PyTorch that leaks GPU memory, and runs out of it."""
+    """The report on a PyTorch script that leaks GPU memory, and runs out of it."""
     if day.dry:
         raise CannotRun("it takes a GPU to run out of its memory")
     watch = [harness.dlmon_command(), "exec", "--plain", "--log-dir", str(day.logs), "--"]
     script = [sys.executable, harness.script("scripts/leaking_loop.py")]
-    # It is to fail, and what is said of that stands on stderr.
+    # The script must fail; the report is on stderr.
     shell = ["/bin/sh", "-c", '"$@" 2>&1 || true', "sh"]
     return code(day.call([*shell, *watch, *script], 90)), "done"
 
 
 def transformers(day: Day) -> tuple[str, str]:
-    """The networks of today in mixed_bfloat16: tokens per second, and the share of the peak."""
+    """Transformers in mixed_bfloat16: tokens per second, and the share of the peak."""
     batches = {"gpt2-124m": "12", "bert-base": "64", "vit-b16": "192"}
     if day.dry:
         raise CannotRun("a dry run has no time for them")
-    usual = ["--plain", "--data", "synthetic", "--device", day.device, "--seconds", "5"]
-    usual += ["--precision", "mixed_bfloat16", "--steps", "60", "--epochs", "1"]
+    options = ["--plain", "--data", "synthetic", "--device", day.device, "--seconds", "5"]
+    options += ["--precision", "mixed_bfloat16", "--steps", "60", "--epochs", "1"]
     commands = [
-        ["run", name, "--backend", backend, "--batch-size", size, *usual]
+        ["run", name, "--backend", backend, "--batch-size", size, *options]
         for name, size in batches.items()
         for backend in day.backends
     ]
-    return each(day, commands, 100)
+    return run_all(day, commands, 100)
 
 
 def crossing(day: Day) -> tuple[str, str]:
-    """Where the GPU starts to win: the article's two networks on CPU and GPU."""
+    """The batch size from which the GPU is faster: the article's two networks on CPU and GPU."""
     vary = ["--vary", "device=cpu" if day.dry else "device=cpu,gpu", "--epochs", "1"]
     names = ("mnist-mlp-small", "mnist-mlp-wide")[: 1 if day.dry else 2]
-    return each(day, [_sweep(day, name, *vary) for name in names], 60)
+    return run_all(day, [_sweep(day, name, *vary) for name in names], 60)
 
 
 def batch_sizes(day: Day) -> tuple[str, str]:
@@ -192,7 +193,7 @@ def batch_sizes(day: Day) -> tuple[str, str]:
     else:
         vary = ["--vary", "batch_size=16,64,256", "--vary", "precision=float32,mixed_bfloat16"]
         commands = [_sweep(day, "vgg16", *vary, "--steps", "20", "--device", day.device)]
-    return each(day, commands, 120)
+    return run_all(day, commands, 120)
 
 
 def _sweep(day: Day, name: str, *options: str) -> list[str]:
@@ -200,39 +201,37 @@ def _sweep(day: Day, name: str, *options: str) -> list[str]:
     return ["sweep", name, *usual, *options]
 
 
-def each(day: Day, commands: Sequence[list[str]], deadline_s: float) -> tuple[str, str]:
-    """Run commands of dlmon's one by one, and return what each printed, or why it failed."""
-    said, done = [], 0
+def run_all(day: Day, commands: Sequence[list[str]], deadline_s: float) -> tuple[str, str]:
+    """Run dlmon commands one by one, and return the output of each, or why it failed."""
+    outputs, done = [], 0
     for command in commands:
         try:
             text = day.dlmon(*command, "--log-dir", str(day.logs), deadline_s=deadline_s)
             done += 1
         except CannotRun as error:
             text = str(error)
-        said.append(code(f"dlmon {' '.join(command)}\n{text}"))
-    return "\n".join(said), f"{done} of {len(commands)} completed"
+        outputs.append(code(f"dlmon {' '.join(command)}\n{text}"))
+    return "\n".join(outputs), f"{done} of {len(commands)} completed"
 
 
 def cost(day: Day) -> tuple[str, str]:
-    """What watching costs: the slow-down with sensors at 1 s and 0.1 s, without and with --pcie."""
-    said, cases = (
-        [],
-        [["--interval", "1.0"], ["--interval", "0.1"], ["--interval", "1.0", "--pcie"]],
-    )
+    """The slow-down by dlmon with sensors at 1 s and 0.1 s, without and with --pcie."""
+    outputs = []
+    cases = [["--interval", "1.0"], ["--interval", "0.1"], ["--interval", "1.0", "--pcie"]]
     for case in cases[:1] if day.dry else cases:
         arguments = ["--workloads", "mnist-mlp-small" if day.dry else "cifar10-cnn"]
         arguments += ["--rounds", "1" if day.dry else "3"]
         arguments += ["--device", day.device, "--backend", day.backends[0]]
         text = day.bench("perturbation.py", *arguments, *case, deadline_s=90)
-        said.append(code(f"{' '.join(case)}\n{text}"))
-    return "\n".join(said), "done"
+        outputs.append(code(f"{' '.join(case)}\n{text}"))
+    return "\n".join(outputs), "done"
 
 
 def screens(day: Day) -> tuple[str, str]:
     """The live screen, watch and every GPU in depth, in screens.tar.xz.
 
-    Each is the real command in a pty of 120×40 and of 80×24; Textual itself takes the picture
-    after so many seconds and ends the app (TEXTUAL_SCREENSHOT).
+    Each is the real command in a pty of 120×40 and of 80×24. After some seconds, Textual itself
+    takes the picture and ends the app (TEXTUAL_SCREENSHOT).
     """
     workload = "mnist-mlp-small" if day.dry else "cifar10-cnn"
     run = ["run", workload, "--device", day.device, "--backend", day.backends[0]]
@@ -254,19 +253,19 @@ def screens(day: Day) -> tuple[str, str]:
                 with Terminal(words, environment=environment, size=size) as terminal:
                     time.sleep(after_s / 2)
                     terminal.press(keys)
-                    # It is killed below if it doesn't end by itself.
+                    # If it doesn't end by itself, leaving this block kills it.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         terminal.process.wait(after_s + 30.0)
                     if not picture.exists():
                         without.append(f"no {picture.name}: {terminal.last_output}")
         pictures = sorted(Path(path).glob("*.svg"))
         pack(day.out / "screens.tar.xz", pictures, Path(path))
-        said = [", ".join(picture.name for picture in pictures), *without]
-        return "\n\n".join(said), f"{len(pictures)} pictures"
+        lines = [", ".join(picture.name for picture in pictures), *without]
+        return "\n\n".join(lines), f"{len(pictures)} pictures"
 
 
 def step_parts(day: Day) -> tuple[str, str]:
-    """What a step of PyTorch's is made of, beside a clock that waits for the GPU."""
+    """The parts of a PyTorch step by dlmon, beside a clock that waits for the GPU."""
     arguments = ["--device", "cpu" if day.dry else "cuda", *["--ways", "item"] * day.dry]
     return code(day.bench("step_parts.py", *arguments, deadline_s=180)), "done"
 
@@ -285,7 +284,7 @@ PARTS: dict[str, Part] = {
     "cost": cost,
     "crossing": crossing,
     "batch-sizes": batch_sizes,
-    # They take minutes: what comes before shows more in less.
+    # Last, because they take minutes.
     "runs": runs(0),
     "runs-torch": runs(1),
 }
@@ -299,7 +298,7 @@ def main() -> None:
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as logs:
-        # A calibration of this day is for this day's runs.
+        # A calibration must not outlive these runs.
         os.environ["XDG_STATE_HOME"] = str(Path(logs) / "state")
         end = time.monotonic() + arguments.minutes * 60 - LAST_S
         day = Day(out, Path(logs) / "sessions", arguments.dry_run, end)
@@ -333,7 +332,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _machine() -> str:
-    """Describe the machine in rows; no name of its own is among them."""
+    """Return a table that describes the host, without its name."""
     rows = [("kernel", platform.release()), ("python", platform.python_version())]
     rows.append(("CPUs", str(os.cpu_count())))
     for package in PACKAGES:
@@ -342,14 +341,14 @@ def _machine() -> str:
     query = "--query-gpu=name,driver_version,memory.total,power.limit"
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         command = ["nvidia-smi", query, "--format=csv,noheader"]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        rows += [("GPU", line) for line in said.stdout.strip().splitlines()]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        rows += [("GPU", line) for line in answer.stdout.strip().splitlines()]
     return table(("", ""), rows)
 
 
 def pack(file: Path, paths: Sequence[Path], root: Path) -> None:
-    """Pack files, the smallest first; where they don't fit, the smaller half of them."""
-    paths = sorted(paths, key=lambda one: one.stat().st_size)
+    """Pack files, the smallest first; if they don't fit, pack only the smaller half."""
+    paths = sorted(paths, key=lambda path: path.stat().st_size)
     with tarfile.open(file, "w:xz") as archive:
         for path in paths:
             archive.add(path, arcname=str(path.relative_to(root)))
@@ -360,12 +359,12 @@ def pack(file: Path, paths: Sequence[Path], root: Path) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    cells = [[" ".join(str(one).split()).replace("|", "\\|") for one in line] for line in lines]
+    cells = [[" ".join(str(cell).split()).replace("|", "\\|") for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def code(text: str) -> str:
-    """Return text as it stands."""
+    """Return a Markdown code block."""
     return f"```\n{text.rstrip()}\n```"
 
 

@@ -1,13 +1,13 @@
-"""What dlmon says of a GPU beside what nvidia-smi says of it.
+"""Compare dlmon's readings of a GPU with nvidia-smi's.
 
-A sensors process of dlmon's reads, while so many trainings run there (--trainings, by `dlmon run`).
-Every few seconds nvidia-smi is asked (--query-gpu), and its answers are set beside the record of
-dlmon's that lies nearest in time. Printed as a table: for each field the medians of both, and the
-largest and the median difference. What moves from one moment to the next (utilisation, power,
-clock) can't agree exactly: two readings of nvidia-smi itself don't either, as is shown beside it.
+dlmon's sensors process reads the GPU while --trainings runs of `dlmon run` train on it. Every few
+seconds nvidia-smi is asked (--query-gpu), and its answer is compared with dlmon's nearest record in
+time. A table shows for each field the medians of both, and the median and the largest difference.
+Quick changes (utilisation, power, clock) keep the two from agreeing exactly; the table also shows
+the largest difference between two successive readings of nvidia-smi itself.
 
-Behind the table: throttle reasons, MIG, the processes with their memory, and the energy counter
-against the power readings added up.
+Below the table are throttle reasons, MIG, the processes with their memory, and the energy counter
+beside the sum of the power readings.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from dlmon.records import Gpu, Machine, RecordError, decode
 from dlmon.sensors.nvidia.queries import throttle_reasons
 
 START_S = 180.0
-# The first sample of everything comes after 5 s.
+# The first complete sample comes after 5 s.
 SETTLE_S = 6.0
-# A field of ours, what nvidia-smi calls it, and its unit.
+# dlmon's name of a field, nvidia-smi's name, and the unit.
 FIELDS = (
     ("utilization_pct", "utilization.gpu", " %"),
     ("memory_busy_pct", "utilization.memory", " %"),
@@ -54,7 +54,7 @@ THROTTLE, MIG = "clocks_throttle_reasons.active", "mig.mode.current"
 
 @dataclass(frozen=True)
 class Moment:
-    """What was said at one time (CLOCK_MONOTONIC, nanoseconds); processes by pid, in MiB."""
+    """The readings at a time (CLOCK_MONOTONIC, nanoseconds); memory of processes by pid, in MiB."""
 
     t: int = 0
     values: dict[str, float] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def main() -> None:
         ours = _moments(lines[:], arguments.gpu)
     if not ours:
         raise CannotRun("dlmon says nothing of this GPU")
-    nearest = [min(ours, key=lambda moment: abs(moment.t - asked.t)) for asked in first]
+    nearest = [min(ours, key=lambda moment: abs(moment.t - reading.t)) for reading in first]
     _print_table(nearest, first, second)
     _print_rest(nearest, first, ours)
 
@@ -97,7 +97,7 @@ def _arguments() -> argparse.Namespace:
 
 @contextmanager
 def _training(arguments: argparse.Namespace) -> Iterator[None]:
-    """Train meanwhile, from the first step on."""
+    """Train a workload; enter once it trains."""
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
         command = [harness.dlmon_command(), "run", arguments.workload, "--plain", "--log-dir"]
         command += [folder, "--device", arguments.device]
@@ -116,7 +116,7 @@ def _training(arguments: argparse.Namespace) -> Iterator[None]:
 
 @contextmanager
 def _sensors() -> Iterator[list[bytes]]:
-    """Yield the lines of a sensors process, which grow."""
+    """Yield the growing list of lines of a sensors process."""
     command = [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.5", "--wake"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=harness.ROOT
@@ -130,7 +130,7 @@ def _sensors() -> Iterator[list[bytes]]:
 
 
 def _moments(lines: Sequence[bytes], gpu: int) -> list[Moment]:
-    """Return what records say of a GPU at each sample; a field left out has not changed."""
+    """Return the readings of a GPU at each sample; a field that a record omits is unchanged."""
     now, moments = Moment(), list[Moment]()
     for line in lines:
         try:
@@ -140,16 +140,16 @@ def _moments(lines: Sequence[bytes], gpu: int) -> list[Moment]:
         if not isinstance(record, Machine):
             continue
         if record.processes is not None:
-            held = {row.pid: row.gpu_memory_mib for row in record.processes if gpu in row.gpus}
-            now = replace(now, processes=held)
+            memory = {row.pid: row.gpu_memory_mib for row in record.processes if gpu in row.gpus}
+            now = replace(now, processes=memory)
         for reading in record.gpus or ():
             if reading.index == gpu:
-                now = _folded(replace(now, t=record.t), reading)
+                now = _updated(replace(now, t=record.t), reading)
                 moments.append(now)
     return moments
 
 
-def _folded(before: Moment, reading: Gpu) -> Moment:
+def _updated(before: Moment, reading: Gpu) -> Moment:
     values = dict(before.values)
     for spec in fields(reading):
         value = getattr(reading, spec.name)
@@ -163,7 +163,7 @@ def _folded(before: Moment, reading: Gpu) -> Moment:
 
 
 def _ask(gpu: int) -> Moment:
-    """Return what nvidia-smi says now: in the middle of the time that it takes to ask."""
+    """Return nvidia-smi's readings; their time is the middle of the call."""
     start = time.monotonic_ns()
     names = [*(theirs for _, theirs, _ in FIELDS), THROTTLE, MIG]
     (answer,) = _smi(gpu, "--query-gpu", names)
@@ -208,37 +208,37 @@ def _print_table(ours: Sequence[Moment], first: Sequence[Moment], second: Sequen
             *((statistics.median(apart), max(apart)) if apart else (None, None)),
             max(twice, default=None),
         )
-        rows.append((name, *("–" if one is None else f"{one:g}{unit}" for one in figures)))
+        rows.append((name, *("–" if value is None else f"{value:g}{unit}" for value in figures)))
     for row in rows:
         print(f"| {' | '.join(row)} |")
 
 
 def _median(moments: Sequence[Moment], name: str) -> float | None:
-    known = [moment.values[name] for moment in moments if name in moment.values]
-    return statistics.median(known) if known else None
+    values = [moment.values[name] for moment in moments if name in moment.values]
+    return statistics.median(values) if values else None
 
 
-def _apart(one: Sequence[Moment], other: Sequence[Moment], name: str) -> list[float]:
-    pairs = [(a.values.get(name), b.values.get(name)) for a, b in zip(one, other, strict=True)]
+def _apart(first: Sequence[Moment], second: Sequence[Moment], name: str) -> list[float]:
+    pairs = [(a.values.get(name), b.values.get(name)) for a, b in zip(first, second, strict=True)]
     return [abs(a - b) for a, b in pairs if a is not None and b is not None]
 
 
 def _print_rest(ours: Sequence[Moment], first: Sequence[Moment], all_ours: list[Moment]) -> None:
-    same = sum(a.throttle == b.throttle for a, b in zip(ours, first, strict=True))
-    print(f"\nthrottle reasons: the same in {same} of {len(first)} readings")
+    equal = sum(a.throttle == b.throttle for a, b in zip(ours, first, strict=True))
+    print(f"\nthrottle reasons: the same in {equal} of {len(first)} readings")
     for who, moments in (("dlmon", ours), ("nvidia-smi", first)):
         reasons = sorted({word for moment in moments for word in moment.throttle})
-        held = sorted(moments[-1].processes.items())
-        processes = ", ".join(f"{pid}: {mib} MiB" for pid, mib in held)
+        memory = sorted(moments[-1].processes.items())
+        processes = ", ".join(f"{pid}: {mib} MiB" for pid, mib in memory)
         print(f"  {who}: {', '.join(reasons) or 'none'}; MIG {moments[-1].mig}; {processes}")
-    known = [one for one in all_ours if {"energy_j", "power_w"} <= one.values.keys()]
-    if len(known) < 2:
+    moments = [moment for moment in all_ours if {"energy_j", "power_w"} <= moment.values.keys()]
+    if len(moments) < 2:
         print("energy: no counter here")
         return
-    counted_j = known[-1].values["energy_j"] - known[0].values["energy_j"]
+    counted_j = moments[-1].values["energy_j"] - moments[0].values["energy_j"]
     added_j = sum(
         (a.values["power_w"] + b.values["power_w"]) / 2 * (b.t - a.t) / 1e9
-        for a, b in itertools.pairwise(known)
+        for a, b in itertools.pairwise(moments)
     )
     print(f"energy: the counter says {counted_j:,.0f} J, power over time {added_j:,.0f} J")
 

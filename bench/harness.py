@@ -1,4 +1,4 @@
-"""Run a bench: its exit code, and no process or file of it left behind on any path out."""
+"""Run a bench, set its exit code, and end all its processes on every way out."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of a bench's options, which shows what the bench says of itself."""
+    """Return a parser of a bench's options, with the bench's docstring as its help."""
     return argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
 
 class CannotRun(Exception):
-    """What is needed is not there, or broke on the way; the message is one sentence."""
+    """A bench can't go on; the message is one sentence."""
 
 
 def run(measure: Callable[[], None]) -> NoReturn:
-    """Run a bench's main function and leave: 0 measured, 2 it can't run, 130 interrupted."""
-    # Supervisors lead sessions of their own; once their viewer is gone they become our children.
+    """Run a bench's main function and exit: 0 measured, 2 can't run, 130 interrupted."""
+    # Supervisors lead their own sessions; when their viewer ends, they become our children.
     become_subreaper()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
@@ -57,7 +57,7 @@ def run(measure: Callable[[], None]) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
         _end_descendants()
     if code == 0:
-        # Ended children and theirs are in our own times.
+        # Our own times include those of ended descendants.
         others_s = machine_cpu_s() - machine_s - sum(os.times()[:4])
         others_pct = max(0.0, others_s / (time.monotonic() - begin) * 100)
         print(f"{'taken by other processes meanwhile':<44} {others_pct:.1f} % of a core (context)")
@@ -65,24 +65,24 @@ def run(measure: Callable[[], None]) -> NoReturn:
 
 
 def end_tree(pid: int) -> None:
-    """Kill a process and all that it started, and wait until they are gone."""
+    """Kill a process and its descendants, and wait until they are gone."""
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
-        # The last child first, so that none is left to start another in its place.
+        # `_kill` ends the last child first, so that no parent is left to start another.
         processes = [root, *root.children(recursive=True)]
         _kill(processes)
 
 
 def script(name: str) -> str:
-    """Return the path of a script beside this file."""
+    """Return the path of a script in this folder."""
     return str(Path(__file__).parent / name)
 
 
 def dlmon_command() -> str:
-    """Return the `dlmon` command that belongs to this interpreter.
+    """Return the `dlmon` command of this interpreter.
 
     Raises:
-        CannotRun: dlmon is not installed there.
+        CannotRun: dlmon is not installed for it.
     """
     command = Path(sys.executable).with_name("dlmon")
     if not command.exists():
@@ -95,7 +95,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def machine_cpu_s() -> float:
-    """Return the CPU time that anything has taken on this machine, stolen time included."""
+    """Return the CPU time that all processes of this machine have taken, including steal."""
     user, nice, system, _, _, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
     )
@@ -104,12 +104,12 @@ def machine_cpu_s() -> float:
 
 def _end_descendants() -> None:
     deadline = time.monotonic() + END_S
-    while left := psutil.Process().children(recursive=True):
+    while processes := psutil.Process().children(recursive=True):
         if time.monotonic() > deadline:
-            pids = ", ".join(str(process.pid) for process in left)
+            pids = ", ".join(str(process.pid) for process in processes)
             print(f"these processes would not end: {pids}", file=sys.stderr)
             return
-        _kill(left)
+        _kill(processes)
 
 
 def _kill(processes: list[psutil.Process]) -> None:

@@ -1,15 +1,14 @@
-"""CPU of viewer, supervisor and sensors while a session is shown at 1 Hz.
+"""Measure the CPU of viewer, supervisor and sensors while a session is shown at 1 Hz.
 
-Measured: CPU time, in percent of one core, of dlmon's live screen in a pty of
-120×40 on a session whose workload ends batches at a steady rate without
-computing anything, and of `dlmon watch`, on a machine with two GPUs (the tests'
-own driver library, whose readings change every second); and the bytes a second
-that go to the terminal. Against a Textual app with four one-row sparklines at
-1 Hz, and nvitop where it is installed; all run at the same time and are read in
-the same windows.
+Measured: the CPU time, in percent of one core, of dlmon's live screen in a pty of 120×40, on a
+session whose workload ends batches at a steady rate without computing anything, and of `dlmon
+watch`; and the bytes a second that go to the terminal. The machine has two GPUs, of the tests' own
+driver library, whose readings change every second. For comparison, a Textual app with four one-row
+sparklines at 1 Hz, and nvitop if it is installed, run at the same time and are read in the same
+windows.
 
-The charts fill for the first minutes and move from then on, which costs more:
-so the windows begin after --warm-up.
+The charts fill in the first minutes and then move, which costs more: so the windows begin after
+--warm-up.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from fake_nvml import FakeDriver, build
 BAR_PCT, WATCH_BAR = 3.0, 1.5
 OWN = ("viewer", "supervisor", "sensors")
 START_S = 20.0
-# What of a GPU changes every second, and from where to where.
+# The readings of a GPU that change every second, with their ranges.
 READINGS = (
     ("utilization_pct", 80, 100),
     ("memory_used_mib", 40_000, 41_000),
@@ -92,7 +91,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _job(folder: Path, rate: float) -> Path:
-    """Write the job down and return its file."""
+    """Write the job to a file, and return the file."""
     options = {"rate": rate, "steps": 500, "validation_steps": 10}
     job = Job(
         workload="cifar10-cnn",
@@ -113,17 +112,17 @@ def busy_gpus(
     changing: Sequence[tuple[str, int, int]] = READINGS,
     lasting: Sequence[str] = (),
 ) -> Iterator[dict[str, str]]:
-    """Yield the environment in which NVML shows GPUs whose readings change each second.
+    """Yield an environment whose NVML has GPUs with readings that change each second.
 
-    `lasting` are lines for the driver that hold all the time.
+    `lasting` holds lines for the driver that never change.
     """
     if shutil.which("cc") is None:
         raise CannotRun("there is no C compiler (cc) to build the GPU driver of the tests with")
     driver = FakeDriver(build(folder), folder)
     environment = driver.environment()
-    # Noting every call in a file is for tests, and would count as the sensors' own work.
+    # Writing every call to a file is for tests, and would count as the sensors' work.
     del environment["FAKE_NVML_CALLS"]
-    over = threading.Event()
+    stopped = threading.Event()
 
     def change() -> None:
         draw = random.Random(1)
@@ -134,7 +133,7 @@ def busy_gpus(
                 for name, low, high in changing
             )
             driver.says(f"gpus {count}", *lasting, *readings)
-            if over.wait(1.0):
+            if stopped.wait(1.0):
                 return
 
     changes = threading.Thread(target=change)
@@ -143,25 +142,26 @@ def busy_gpus(
     try:
         yield environment
     finally:
-        over.set()
+        stopped.set()
         changes.join()
 
 
 def _sent(terminals: dict[str, Terminal]) -> Reading:
-    return time.monotonic(), {name: float(one.bytes_received) for name, one in terminals.items()}
+    received = {name: float(terminal.bytes_received) for name, terminal in terminals.items()}
+    return time.monotonic(), received
 
 
 def _print(cpu: list[Reading], sent: list[Reading]) -> None:
-    cpu_pct = {name: [100 * rate for rate in of] for name, of in rates(cpu).items()}
-    for name, each in cpu_pct.items():
-        print(f"{'CPU of ' + name:<44} {spread(each)} % of a core")
-    for name, each in rates(sent).items():
-        print(f"{'sent to the terminal by ' + name:<44} {spread(each, 0)} bytes/s")
+    cpu_pct = {name: [100 * rate for rate in cores] for name, cores in rates(cpu).items()}
+    for name, windows_pct in cpu_pct.items():
+        print(f"{'CPU of ' + name:<44} {spread(windows_pct)} % of a core")
+    for name, bytes_s in rates(sent).items():
+        print(f"{'sent to the terminal by ' + name:<44} {spread(bytes_s, 0)} bytes/s")
     together = [sum(window) for window in zip(*(cpu_pct[name] for name in OWN), strict=True)]
     print(verdict(" + ".join(OWN), estimate_median(together), BAR_PCT, "% of a core"))
     if "nvitop" in cpu_pct:
         pairs = zip(cpu_pct["watch"], cpu_pct["nvitop"], strict=True)
-        ratios = [own / other for own, other in pairs if other]
+        ratios = [watch / nvitop for watch, nvitop in pairs if nvitop]
         print(verdict("watch / nvitop", estimate_median(ratios), WATCH_BAR, "×"))
 
 

@@ -1,12 +1,11 @@
-"""Ingest of 50,000 batches a second: is anything lost, and does memory stay flat?
+"""Check that no record is lost, and memory stays flat, at 50,000 batches a second.
 
-A workload without a network sends batches at --rate for --seconds, in epochs of
-ten seconds with a short last batch, through dlmon.instrument.collector, the pipe and the
-supervisor into the log, while dlmon's live screen follows it in a pty of
-120×40. Checked against what the workload itself counted: batches, samples and
-epochs in the log, in what the viewer's session folded and in the supervisor's result. Measured:
-the resident memory of supervisor and viewer ten seconds into training and at its end, and the
-CPU of each process meanwhile.
+A workload without a network sends batches at --rate for --seconds, in epochs of ten seconds with a
+short last batch, through dlmon.instrument.collector, the socket and the supervisor into the log,
+while dlmon's live screen follows it in a pty of 120×40. The workload's own counts of batches,
+samples and epochs are compared with those of the log, of the viewer's session and of the
+supervisor's result. Measured: the resident memory of supervisor and viewer ten seconds into
+training and at its end, and the CPU of each process between.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from dlmon.records import Batches, BatchSummary, Epoch, Notice, Record, Result
 EPOCH_S = 10
 BATCH_SIZE, LAST_BATCH = 32, 17
 SETTLED_S = 10.0
-# What an allocator may still take from the system when nothing grows.
+# The growth by the allocator alone.
 FLAT_MIB = 5.0
 START_S, DRAIN_S = 20.0, 60.0
 
 Counts = tuple[int, int | None, int]
-"""Batches, samples and epochs; not everybody counts samples."""
+"""Batches, samples (None if not counted) and epochs."""
 
 
 def main() -> None:
@@ -55,7 +54,7 @@ def main() -> None:
             end_mib = _memory_mib(pids)
             (log,) = folder.glob("logs/*/session.jsonl")
             records = _read_to_result(log)
-            # Two ticks of the screen, so that it has read the end too; then it leaves.
+            # Wait two ticks of the screen, so that it has read the end too.
             time.sleep(1.5)
             terminal.press("q")
             terminal.process.wait(START_S)
@@ -67,16 +66,18 @@ def main() -> None:
     sent: Counts = (truth["batches"], truth["samples"], truth["epochs"])
     result = records[-1]
     assert isinstance(result, Result)
-    counted: dict[str, Counts] = {
+    counts_by_reader: dict[str, Counts] = {
         "sent by the workload": sent,
         "in the log": _count(records),
         "folded by the viewer": (folded["batches"], None, folded["epochs"]),
         "in the supervisor's result": (result.batches or 0, None, result.epochs or 0),
     }
-    for who, (batches, samples, epochs) in counted.items():
-        more = "" if samples is None else f" {samples:,} samples"
-        print(f"{who:<44} {batches:>10,} batches {epochs} epochs{more}")
-    lost = any(counts != (sent[0], counts[1] and sent[1], sent[2]) for counts in counted.values())
+    for reader, (batches, samples, epochs) in counts_by_reader.items():
+        samples_text = "" if samples is None else f" {samples:,} samples"
+        print(f"{reader:<44} {batches:>10,} batches {epochs} epochs{samples_text}")
+    lost = any(
+        counts != (sent[0], counts[1] and sent[1], sent[2]) for counts in counts_by_reader.values()
+    )
     print(f"{'ingest':<44} {'lost or invented  not reached' if lost else 'nothing lost  reached'}")
     for name, (used,) in rates(readings).items():
         print(f"{'CPU of ' + name:<44} {100 * used:.1f} % of a core")
@@ -99,7 +100,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _job(folder: Path, arguments: argparse.Namespace) -> Path:
-    """Write the job down and return its file."""
+    """Write the job to a file, and return the file."""
     job = Job(
         workload="cifar10-cnn",
         command=(sys.executable, "-P", harness.script("paced_workload.py")),
@@ -126,7 +127,7 @@ def _memory_mib(pids: dict[str, int]) -> dict[str, float]:
 
 
 def _read_to_result(log: Path) -> list[Record]:
-    """Return the records of a log once it has its result, which is the last."""
+    """Return all records of a log, after waiting for its result, the last one."""
     follower, records = LogFollower(log), list[Record]()
     deadline = time.monotonic() + DRAIN_S
     while not records or not isinstance(records[-1], Result):
@@ -142,9 +143,9 @@ def _count(records: list[Record]) -> Counts:
     batches = samples = epochs = 0
     for record in records:
         if isinstance(record, Batches):
-            count, each = len(record.dt_us), record.samples
+            count, sizes = len(record.dt_us), record.samples
             batches += count
-            samples += count * each if isinstance(each, int) else sum(each)
+            samples += count * sizes if isinstance(sizes, int) else sum(sizes)
         elif isinstance(record, BatchSummary):
             batches += record.count
             samples += record.samples

@@ -1,17 +1,16 @@
-"""A session of a day: how long until it is shown, and how long is a key kept waiting meanwhile?
+"""Measure how soon a session of a day is shown, and how long keys wait meanwhile.
 
-A log of --hours at one sample a second with 8 GPUs and 16 cores and at 50
-batches a second is written as the supervisor writes one, and its index beside it. With --folder
-it is kept there, and used again; with --without-index it is opened as one of an earlier version.
+A log of --hours with a sample a second of 8 GPUs and 16 cores, and with 50 batches a second, is
+written as the supervisor writes it, with its index. --folder keeps it for later runs;
+--without-index opens it as a log of an earlier version.
 
-The screen of `dlmon attach` then opens it in a pty of 120×40, and a key that
-means nothing is pressed ten times a second. Measured: the time from the start of
-the process until its first screen, and until the end of the session is on the
-screen; the longest time for which the event loop was blocked, and the longest
-time that a key waited to be handled; the memory of the viewer once it has read
-all. Then `dlmon replay` opens it, and moments all over it are gone to one by one:
-how long until each is drawn. As context: the time of `dlmon attach --plain` and of
-`dlmon sessions`, and a plain reader that takes each line through json.loads.
+The screen of `dlmon attach` then opens it in a pty of 120×40, and a key without a meaning is
+pressed ten times a second. Measured: the times from the start of the process until its first
+screen, and until the end of the session is on the screen; the longest time that the event loop was
+blocked, and that a key waited to be handled; the memory of the viewer once it has read all. Then
+`dlmon replay` opens the log and seeks random moments: measured is the time until each is drawn. As
+context: the times of `dlmon attach --plain` and of `dlmon sessions`, and of a plain reader that
+passes each line to json.loads.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ LOG_BAR_MB, FIRST_SCREEN_BAR_S, MEMORY_BAR_MIB, KEY_BAR_MS = 250.0, 1.0, 150.0, 
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was measured of one opening."""
+class Opening:
+    """The measurements of opening a log once."""
 
     first_screen_s: float
     read_s: float
@@ -99,24 +98,25 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _print(seen: Seen) -> None:
-    _print_bar("first screen", seen.first_screen_s, FIRST_SCREEN_BAR_S, "s")
-    print(f"{'until all is read or done':<44} {seen.read_s:.1f} s, with {seen.cpu_s:.1f} s of CPU")
-    if seen.seeks_s:
-        seeks = sorted(seen.seeks_s)
+def _print(opening: Opening) -> None:
+    _print_bar("first screen", opening.first_screen_s, FIRST_SCREEN_BAR_S, "s")
+    figures = f"{opening.read_s:.1f} s, with {opening.cpu_s:.1f} s of CPU"
+    print(f"{'until all is read or done':<44} {figures}")
+    if opening.seeks_s:
+        seeks = sorted(opening.seeks_s)
         print(f"{'median seek':<44} {seeks[len(seeks) // 2]:.2f} s  n={len(seeks)}")
         _print_bar("longest seek", seeks[-1], SEEK_BAR_S, "s")
-    print(f"{'longest block of the event loop':<44} {seen.longest_block_ms:.0f} ms")
-    waits = sorted(seen.key_waits_ms)
+    print(f"{'longest block of the event loop':<44} {opening.longest_block_ms:.0f} ms")
+    waits = sorted(opening.key_waits_ms)
     if waits:
         print(f"{'median wait of a key':<44} {waits[len(waits) // 2]:.0f} ms  n={len(waits)}")
         _print_bar("longest wait of a key", waits[-1], KEY_BAR_MS, "ms")
-    _print_bar("memory of the viewer", seen.memory_mib, MEMORY_BAR_MIB, "MiB")
+    _print_bar("memory of the viewer", opening.memory_mib, MEMORY_BAR_MIB, "MiB")
 
 
-def _print_bar(what: str, value: float, bar: float, unit: str) -> None:
+def _print_bar(name: str, value: float, bar: float, unit: str) -> None:
     reached = "reached" if value <= bar else "not reached"
-    print(f"{what:<44} {value:.2f} {unit}  bar {bar:g} {unit}  {reached}")
+    print(f"{name:<44} {value:.2f} {unit}  bar {bar:g} {unit}  {reached}")
 
 
 def _print_context(log: Path) -> None:
@@ -126,18 +126,18 @@ def _print_context(log: Path) -> None:
             json.loads(line)
     print(f"{'json.loads of each line':<44} {time.monotonic() - begin:.1f} s  (context)")
     dlmon, directory = harness.dlmon_command(), str(log.parent.parent)
-    for what, command in (
+    for name, command in (
         ("dlmon attach --plain", [dlmon, "attach", str(log), "--plain"]),
         ("dlmon sessions", [dlmon, "sessions", "--log-dir", directory]),
     ):
         begin = time.monotonic()
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        print(f"{what:<44} {time.monotonic() - begin:.1f} s  (context)")
+        print(f"{name:<44} {time.monotonic() - begin:.1f} s  (context)")
 
 
-def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
-    command = [sys.executable, harness.script("shown_log.py"), str(log), str(waits), *more]
-    with Terminal(command, FIRST_PLAYED if more else FIRST_SCREEN) as terminal:
+def _open(log: Path, waits: Path, last: str, *options: str) -> Opening:
+    command = [sys.executable, harness.script("shown_log.py"), str(log), str(waits), *options]
+    with Terminal(command, FIRST_PLAYED if options else FIRST_SCREEN) as terminal:
         first_screen_s = terminal.first_seen(TIMEOUT_S)
         terminal.look_for(last)
         while not terminal.has_seen(KEYS_S):
@@ -150,9 +150,9 @@ def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
         if terminal.process.wait(TIMEOUT_S) or not waits.exists():
             raise CannotRun(f"the screen ended in an error: {terminal.last_output}")
     measured = json.loads(waits.read_text())
-    # What is measured next shall not be taken for this.
+    # The next opening must not read this file.
     waits.unlink()
-    return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **measured)
+    return Opening(first_screen_s, read_s, used_s, memory_mib=memory_mib, **measured)
 
 
 def _write(log: Path, hours: float) -> None:
@@ -176,9 +176,9 @@ def _write(log: Path, hours: float) -> None:
 
 
 def _records(id: str, hours: float) -> Iterator[Record]:
-    """Yield the records of a session: those of an hour, again and again."""
+    """Yield the records of a session that repeats its first hour."""
     epochs = max(1, round(min(hours, 1.0) * 3600 / EPOCH_S))
-    begun, *records = recorded_session(
+    header, *records = recorded_session(
         workload="mnist-mlp-small",
         session_id=id,
         epochs=epochs,
@@ -187,20 +187,20 @@ def _records(id: str, hours: float) -> Iterator[Record]:
         gpus=GPUS,
         cores=CORES,
     )
-    ended = [record.end for record in records if isinstance(record, Epoch)]
-    first = next(record.begin for record in records if isinstance(record, Epoch))
+    train_end = max(record.end for record in records if isinstance(record, Epoch))
+    train_begin = next(record.begin for record in records if isinstance(record, Epoch))
     rounds = max(1, round(hours))
-    yield begun
+    yield header
     for record in records:
         if isinstance(record, Model):
             yield replace(record, epochs=epochs * rounds)
-        elif getattr(record, "t", first) < first:
+        elif getattr(record, "t", train_begin) < train_begin:
             yield record
-    again = (Batches, Epoch, Machine)
+    repeated = (Batches, Epoch, Machine)
     for number in range(rounds):
         for record in records:
-            if isinstance(record, again) and first <= _time_of(record) <= ended[-1]:
-                yield _later(record, number * (ended[-1] - first), number * epochs)
+            if isinstance(record, repeated) and train_begin <= _time_of(record) <= train_end:
+                yield _later(record, number * (train_end - train_begin), number * epochs)
 
 
 def _time_of(record: Batches | Epoch | Machine) -> int:

@@ -1,10 +1,9 @@
-"""Record what a driver answers to every NVML query that dlmon makes, as JSON in FILE.
+"""Record a driver's answers to every NVML query of dlmon, as JSON in FILE.
 
-Every call of every query is made once, the older forms too that a newer one
-makes needless; then dlmon's own provider reads everything twice, a second
-apart, as it does in a session. A call stands in the file with its arguments
-(a handle by the GPU's index), its value or NVML's error code, and the time that
-it took. The UUIDs of GPUs are replaced, and nothing else is left out.
+Every call of every query is made once, including older forms that a newer one replaces; then
+dlmon's own provider reads everything twice, a second apart, as in a session. The file has each call
+with its arguments (a handle as the GPU's index), its value or NVML's error code, and its duration.
+The UUIDs of GPUs are masked, and nothing is left out.
 
 `tests/fakes/recorded_nvml.py` replays such a file in pynvml's place.
 """
@@ -35,7 +34,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Recorder:
-    """`pynvml` as it is, with a note of every call to NVML."""
+    """The module `pynvml`, with every call to NVML recorded."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -48,20 +47,20 @@ class Recorder:
             return value
 
         def call(*arguments: Any, **named: Any) -> Any:
-            noted: dict[str, Any] = {"call": name}
-            noted["arguments"] = [*map(self._argument, (*arguments, *named.values()))]
+            entry: dict[str, Any] = {"call": name}
+            entry["arguments"] = [*map(self._argument, (*arguments, *named.values()))]
             start = time.perf_counter_ns()
             try:
                 answer = value(*arguments, **named)
             except self._nvml.NVMLError as error:
-                noted["error"] = error.value
+                entry["error"] = error.value
                 raise
             else:
-                noted["value"] = self._answer(name, arguments, answer)
+                entry["value"] = self._answer(name, arguments, answer)
                 return answer
             finally:
-                noted["us"] = (time.perf_counter_ns() - start) // 1000
-                self.calls.append(noted)
+                entry["us"] = (time.perf_counter_ns() - start) // 1000
+                self.calls.append(entry)
 
         return call
 
@@ -73,7 +72,7 @@ class Recorder:
         address = _address(answer)
         if address is None:
             return plain(answer)
-        # Instances of a divided GPU are counted on behind the GPUs, then the driver's buffers.
+        # MIG instances are numbered from 1000 on, and the driver's buffers from 2000 on.
         by_index = name.endswith("ByIndex")
         index = arguments[-1] if by_index else 2000 + len(self._gpus)
         index += 1000 if name == "nvmlDeviceGetMigDeviceHandleByIndex" else 0
@@ -82,14 +81,14 @@ class Recorder:
 
 
 def _address(value: Any) -> int | None:
-    """Return where a handle points to; None of anything else."""
+    """Return the address of a handle; None for other values."""
     if isinstance(value, ctypes._Pointer):
         return ctypes.cast(value, ctypes.c_void_p).value
     return None
 
 
 def plain(value: Any) -> Any:
-    """Return a value of pynvml as JSON can hold it: a structure as an object of its fields."""
+    """Return a value of pynvml as JSON types; a structure becomes an object of its fields."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, bytes):
@@ -108,12 +107,12 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name, *_ in value._fields_}
     if isinstance(value, ctypes.Array):
         return [plain(item) for item in value]
-    # The friendly objects that pynvml makes of some structures.
+    # pynvml's own objects for some structures.
     return {name: plain(field) for name, field in vars(value).items()}
 
 
 def _masked(uuid: re.Match[str]) -> str:
-    """Return a UUID that keeps its last three digits, so that GPUs stay apart."""
+    """Mask a UUID but for its last three digits, which tell GPUs apart."""
     return f"00000000-0000-0000-0000-000000000{uuid[0][-3:]}"
 
 
@@ -131,7 +130,7 @@ def main() -> None:
 
 
 def record(recorder: Recorder) -> dict[str, Any]:
-    """Make every query, and return what stands in the file."""
+    """Make every query, and return the content of the file."""
     recorder.nvmlInit()
     count = recorder.nvmlDeviceGetCount()
     for index in range(count):
@@ -166,7 +165,7 @@ def _queries() -> Iterable[Query]:
 
 
 def _ask_all(recorder: Recorder, handle: Any, queries: Iterable[Query]) -> None:
-    """Make all calls; an error of NVML's is noted already, and the others are the reader's own."""
+    """Make all calls of the queries; print errors, of which NVML's are recorded already."""
     for query in queries:
         for reader in query.readers:
             try:

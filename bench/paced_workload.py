@@ -1,10 +1,9 @@
-"""A workload without a network that ends batches at a given rate, through dlmon.instrument.
+"""A workload without a network that reports batches at a given rate, through dlmon.instrument.
 
-The supervisor starts it like any other. Its options: `rate` (batches a second),
-`seconds` (how long it trains), `steps` (batches an epoch), `batch_size`,
-`validation_steps`, `last_batch` (samples of each epoch's short last batch), and
-`truth` (a file that takes, as JSON, what was really sent: batches, samples,
-epochs). The rate of each epoch is a little another, as that of a real one is.
+The supervisor starts it like any other. Its options: `rate` (batches a second), `seconds` (the
+training time), `steps` (batches an epoch), `batch_size`, `validation_steps`, `last_batch` (samples
+of each epoch's short last batch), and `truth` (a file that gets, as JSON, the numbers of batches,
+samples and epochs that were sent). The rate varies a little over time, as in a real training.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Model, Phase, Validation
 
 STOPPED = 75
-# Batches are sent when they are due; several at once at a high rate.
+# The shortest pause; at a high rate, several batches are due after it.
 WAKE_S = 0.005
 PACE_LOW, PACE_HIGH = 0.93, 1.07
 
 
 class PacedRun:
-    """Epochs until the time is over."""
+    """Epochs until the training time is over."""
 
     def __init__(self, options: dict[str, Any], emitter: Emitter) -> None:
         self.emitter = emitter

@@ -1,20 +1,16 @@
-"""Slow-down of a real training run under dlmon's live screen.
+"""Measure the slow-down of a real training run under dlmon's live screen.
 
-Measured: the mean time of a step of the steady part of training, in windows of
-one and the same run, in a pty of 120×40. In half of the windows all of dlmon is
-at work: viewer, supervisor, sensors and callback. In the other half the three
-processes are stopped (SIGSTOP), and the callback does nothing but keep the time
-of the batch, as it does in the first half too. Two windows make a round, in
-random order; the figure is the median over the rounds of the ratio of their
-steps. Before each window dlmon runs for a while that doesn't count, so that it
-has caught up with what it missed. A stop is shorter than the supervisor's
-patience with silent sensors. Rounds in which other processes took a part of the
-machine are left out, and a few more are measured for them.
+Measured: the mean time of a step in steady training, in windows of the same run, in a pty of
+120×40. In half of the windows all of dlmon runs: viewer, supervisor, sensors and callback. In the
+other half the three processes are stopped (SIGSTOP), and the callback only notes the time of each
+batch, as it always does. Two windows in random order are a round; the figure is the median over the
+rounds of the ratio of their steps. Before each window dlmon runs for a while that doesn't count, to
+catch up after a stop. A stop is shorter than the supervisor's time limit for the sensors. Rounds
+that other processes disturbed are replaced by a few more rounds.
 
-With --exec, a script of Keras or PyTorch runs under `dlmon exec`. Then there is
-a third window in each round: with a progress bar instead of dlmon, Keras's own
-or tqdm. Where dlmon is stopped, its hooks are taken out of the framework too
-(scripts/watched_loop.py).
+With --exec, a script of Keras or PyTorch runs under `dlmon exec`. Then each round has a third
+window, with a progress bar instead of dlmon: Keras's own, or tqdm. While dlmon is stopped, its
+hooks are removed from the framework too (scripts/watched_loop.py).
 """
 
 from __future__ import annotations
@@ -45,30 +41,30 @@ from workloads.catalog import UnknownWorkload, find
 
 BAR_PCT = 1.0
 WARM_UP_S = 2.0
-# dlmon has caught up after the first; caches have changed hands after the second.
+# After the first, dlmon has caught up; after the second, the training has the caches.
 SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
-# Whole periods of the sensors and of the screen; and what fits their supervisor's patience.
+# Whole periods of sensors and screen; and less than the supervisor's time limit for sensors.
 WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
 MIN_ROUNDS, MIN_STEPS = 5, 3
-# A round of windows in which other processes take more is measured once more, if there is time.
+# Rounds in which other processes take more are measured again, up to this many tries.
 QUIET_PCT, MAX_TRIES = 15.0, 1.4
 TIMEOUT_S = 180.0
 POLL_S = 0.2
-# Long enough for the sensors to give the sample that was due while they were stopped.
+# Time for the sensors to send the sample that was due while they were stopped.
 RESUME_S = 0.2
 OWN = ("sensors", "supervisor", "viewer")
-# What is at work in a window; the bytes of the switch say it to the run.
+# The sides that windows compare, and the byte of the switch for each.
 BARE, DLMON, PROGRESS_BAR = "bare", "dlmon", "progress bar"
 SWITCH = {BARE: b"\0", DLMON: b"\1", PROGRESS_BAR: b"\2"}
 LEAVE = b"\3"
 
 Span = tuple[int, int, int]
-"""So many steps, their begin and their end, in monotonic ns."""
+"""A number of steps, their begin and their end, in monotonic ns."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a run in monotonic ns; CPU of dlmon, and of others, in % of a core."""
+    """A part of a run in monotonic ns; CPU of dlmon and of other processes in % of a core."""
 
     begin: int
     end: int
@@ -76,14 +72,14 @@ class Window:
     others_pct: float
 
     def step_ms(self, spans: Sequence[Span]) -> float | None:
-        """Return the mean step of what lies in it; None where that is hardly anything."""
+        """Return the mean step of the spans in it; None if they have too few steps."""
         within = [(n, end - t) for n, t, end in spans if self.begin <= t and end <= self.end]
         steps = sum(count for count, _ in within)
         return sum(ns for _, ns in within) / steps / 1e6 if steps >= MIN_STEPS else None
 
 
 Round = dict[str, Window]
-"""A window of each side."""
+"""One window of each side."""
 
 
 def main() -> None:
@@ -132,22 +128,23 @@ def _compare(name: str, folder: Path, arguments: argparse.Namespace) -> None:
         sides = (BARE, DLMON)
     rounds = _measure(command, script, sides, folder, arguments)
     spans: list[Span] = json.loads((folder / "times").read_text())
-    # A window that lies in a validation has hardly a step.
-    rounds = [one for one in rounds if all(w.step_ms(spans) for w in one.values())]
+    # A window during a validation has hardly any steps.
+    rounds = [r for r in rounds if all(window.step_ms(spans) for window in r.values())]
     least = min(MIN_ROUNDS, arguments.rounds)
     if len(rounds) < least:
         raise CannotRun(f"the steps of {name} are too long for these windows")
     rounds = _quiet_rounds(rounds, least, name)
-    step_ms = {side: [one[side].step_ms(spans) or 0.0 for one in rounds] for side in sides}
-    for side, each_ms in step_ms.items():
-        print(f"{f'{name}: step, {side}':<44} {spread(each_ms, 3)} ms")
-    own = spread([one[DLMON].own_pct for one in rounds])
-    print(f"{f'{name}: CPU of dlmon':<44} {own} % of a core (context)")
+    step_ms = {side: [r[side].step_ms(spans) or 0.0 for r in rounds] for side in sides}
+    for side, windows_ms in step_ms.items():
+        print(f"{f'{name}: step, {side}':<44} {spread(windows_ms, 3)} ms")
+    own_pct = spread([r[DLMON].own_pct for r in rounds])
+    print(f"{f'{name}: CPU of dlmon':<44} {own_pct} % of a core (context)")
     for side, against, bar_pct in ((DLMON, BARE, BAR_PCT), (DLMON, PROGRESS_BAR, 0.0)):
         if against in sides:
             pairs = zip(step_ms[side], step_ms[against], strict=True)
-            found = estimate_median([(one / other - 1) * 100 for one, other in pairs])
-            print(verdict(f"{name}: {side} against {against}", found, bar_pct, "%"), flush=True)
+            slower_pct = estimate_median([(ms / against_ms - 1) * 100 for ms, against_ms in pairs])
+            line = verdict(f"{name}: {side} against {against}", slower_pct, bar_pct, "%")
+            print(line, flush=True)
 
 
 def _run_command(name: str, folder: Path, arguments: argparse.Namespace) -> list[str]:
@@ -155,10 +152,10 @@ def _run_command(name: str, folder: Path, arguments: argparse.Namespace) -> list
         workload = find(name)
     except UnknownWorkload as error:
         raise CannotRun(str(error)) from None
-    trains = (harness.script("timed_training.py"), str(folder / "times"), str(folder / "switch"))
+    script = (harness.script("timed_training.py"), str(folder / "times"), str(folder / "switch"))
     job = Job(
         workload=workload.name,
-        command=(sys.executable, "-P", *trains),
+        command=(sys.executable, "-P", *script),
         options={
             "workload": workload.name,
             "device": arguments.device,
@@ -194,17 +191,17 @@ def _measure(
     folder: Path,
     arguments: argparse.Namespace,
 ) -> list[Round]:
-    """Run a command in a terminal, and return rounds of windows, until so many were quiet.
+    """Run a command in a terminal, and measure rounds until enough of them are quiet.
 
     Args:
         command: dlmon, which logs into `folder`/logs.
-        script: is in the command line of what trains, which looks at `folder`/switch.
-        sides: of a round, which come in random order.
-        folder: is empty but for files of the command.
-        arguments: of the bench.
+        script: a part of the command line of the training process, which reads `folder`/switch.
+        sides: the sides of a round, measured in random order.
+        folder: the folder of the command's files.
+        arguments: the options of the bench.
 
     Raises:
-        CannotRun: it ended, or the sensors did.
+        CannotRun: the command or its sensors ended.
     """
     switch = folder / "switch"
     switch.write_bytes(SWITCH[DLMON])
@@ -231,18 +228,18 @@ def _measure(
 
 
 def _quiet_rounds(rounds: list[Round], least: int, name: str) -> list[Round]:
-    """Return the rounds that nothing disturbed, or all where that are too few; print which."""
+    """Return the undisturbed rounds, or all if those are too few; print how many were disturbed."""
     quiet = list(filter(_is_quiet, rounds))
     if len(quiet) < len(rounds):
-        what = "left out" if len(quiet) >= least else "disturbed, and not left out"
+        action = "left out" if len(quiet) >= least else "disturbed, and not left out"
         count = f"{len(rounds) - len(quiet)} of {len(rounds)} rounds"
         words = f"other processes took over {QUIET_PCT:g} % of a core"
-        print(f"{f'{name}: {what}':<44} {count}: {words}")
+        print(f"{f'{name}: {action}':<44} {count}: {words}")
     return quiet if len(quiet) >= least else rounds
 
 
-def _is_quiet(one: Round) -> bool:
-    return all(window.others_pct <= QUIET_PCT for window in one.values())
+def _is_quiet(windows: Round) -> bool:
+    return all(window.others_pct <= QUIET_PCT for window in windows.values())
 
 
 def _measure_window(side: str, pids: dict[str, int], switch: Path) -> Window:
@@ -258,7 +255,7 @@ def _measure_window(side: str, pids: dict[str, int], switch: Path) -> Window:
     end, own_end_s, ours_end_s, machine_end_s = _now(pids)
     if not on:
         _set(switch, SWITCH[DLMON])
-        # The supervisor must find a sample when it looks, or it takes the sensors for dead.
+        # The supervisor must find a sample, or it restarts the sensors.
         _signal("sensors", pids, signal.SIGCONT)
         time.sleep(RESUME_S)
         for name in ("supervisor", "viewer"):
@@ -269,7 +266,7 @@ def _measure_window(side: str, pids: dict[str, int], switch: Path) -> Window:
 
 
 def _now(pids: dict[str, int]) -> tuple[int, float, float, float]:
-    """Return the time, and the CPU seconds of dlmon, of that and the run and us, and of all."""
+    """Return the time, and the CPU seconds of dlmon, of dlmon with the run and us, and of all."""
     own_s = sum(cpu_s(pids[name]) for name in OWN)
     ours_s = own_s + cpu_s(pids["workload"]) + time.process_time()
     return time.monotonic_ns(), own_s, ours_s, machine_cpu_s()
@@ -283,7 +280,7 @@ def _signal(name: str, pids: dict[str, int], number: signal.Signals) -> None:
 
 
 def _set(switch: Path, byte: bytes) -> None:
-    # In place: the workload has mapped this very file.
+    # Written in place, because the workload has mapped this file.
     with switch.open("r+b") as file:
         file.write(byte)
 
@@ -299,7 +296,7 @@ def _follow(folder: Path, terminal: Terminal) -> LogFollower:
 
 
 def _wait_for(follower: LogFollower, kind: type[Batches] | type[Result]) -> list[Record]:
-    """Return the records that come until there is one of this kind."""
+    """Return the new records up to the first of this kind."""
     records: list[Record] = []
     deadline = time.monotonic() + TIMEOUT_S
     while not any(isinstance(record, kind) for record in records):

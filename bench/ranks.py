@@ -1,9 +1,9 @@
-"""Merge and show a run of many ranks on many machines: what that costs, and whether all arrives.
+"""Measure the cost of merging and showing a run of many ranks, and check that nothing is lost.
 
     python bench/ranks.py [--nodes 64] [--gpus 8] [--seconds 60]
 
-Each node writes what its supervisor would: batches of every rank four times a second, and a sample
-of the machine once a second.
+The log of each node is as its supervisor writes it: batches of every rank four times a second, and
+a sample of the machine once a second.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STEPS_A_RECORD, STEP_US, S = 5, 50_000, 1_000_000_000
 
 
 def header_of(node: int) -> SessionHeader:
-    """Return how the log of a node begins; each counts its time from its own boot."""
+    """Return the header of a node's log; each node counts its time from its own boot."""
     return SessionHeader(
         schema=SCHEMA,
         id="20261127-000000-train-py-0000",
@@ -57,15 +57,14 @@ def header_of(node: int) -> SessionHeader:
 
 
 def records_of(node: int, gpus: int, seconds: int) -> list[Record]:
-    """Return what a node records of its ranks and of itself."""
+    """Return the records of a node's ranks and of its machine."""
     t = header_of(node).t
     records: list[Record] = []
     model = Model(None, None, 32, 32 * 1_000_000, 1_000_000, 1)
     for gpu in range(gpus):
         rank = node * gpus + gpu
         records.append(Trainer(t, gpu, 1000 + gpu, "torch", rank=rank, world_size=512))
-        own = {"trainer": gpu or None}
-        records.append(replace(model, device=f"gpu:{gpu}", **own))
+        records.append(replace(model, device=f"gpu:{gpu}", trainer=gpu or None))
         if not gpu:
             records.append(Phase(t, "training"))
     for quarter in range(4 * seconds):
@@ -77,43 +76,42 @@ def records_of(node: int, gpus: int, seconds: int) -> list[Record]:
             )
         if quarter % 4 == 3:
             at = t + (quarter + 1) * S // 4
-            each = tuple(
+            readings = tuple(
                 Gpu(gpu, utilization_pct=97, power_w=500.0 + quarter % 7, memory_used_mib=70_000)
                 for gpu in range(gpus)
             )
             sample = Machine(
-                at, 1.8e9, cpu=Cpu(pct=30.0), memory=Memory(used_mib=90_000), gpus=each
+                at, 1.8e9, cpu=Cpu(pct=30.0), memory=Memory(used_mib=90_000), gpus=readings
             )
             records.append(sample)
     return records
 
 
 def main() -> None:
-    """Write the logs, merge them, follow the session, and print what each takes."""
+    """Write the logs, merge them, follow the session, and print the CPU time of each step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=60)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory) / header_of(0).id
         folder.mkdir()
         log = folder / "session.jsonl"
-        own = records_of(0, asked.gpus, asked.seconds)
-        log.write_bytes(b"".join(map(encode, (header_of(0), *own))))
-        count = len(own)
-        for node in range(1, asked.nodes):
-            records = records_of(node, asked.gpus, asked.seconds)
+        count = 0
+        for node in range(arguments.nodes):
+            records = records_of(node, arguments.gpus, arguments.seconds)
             count += len(records)
             lines = map(encode, (header_of(node), *records))
-            (folder / part_name(node)).write_bytes(b"".join(lines))
-        merge(log, asked.seconds)
-        show(log, asked.nodes * asked.gpus, asked.seconds)
-        print(f"{count:,} records, {log.stat().st_size / asked.seconds / 1e3:,.0f} kB a second")
+            path = folder / part_name(node) if node else log
+            path.write_bytes(b"".join(lines))
+        merge(log, arguments.seconds)
+        show(log, arguments.nodes * arguments.gpus, arguments.seconds)
+        print(f"{count:,} records, {log.stat().st_size / arguments.seconds / 1e3:,.0f} kB a second")
 
 
 def merge(log: Path, seconds: int) -> None:
-    """Take all parts into a log."""
+    """Merge all parts into a log."""
     with log.open("ab") as merged:
         parts = Parts(log.parent, header_of(0), lambda record: merged.write(encode(record)))
         began = time.process_time()
@@ -125,7 +123,7 @@ def merge(log: Path, seconds: int) -> None:
 
 
 def show(log: Path, ranks: int, seconds: int) -> None:
-    """Follow the merged log, and make what screens show of it."""
+    """Follow the merged log, and make the figures that screens show."""
     follower = SessionFollower(log)
     began = time.process_time()
     while follower.poll():

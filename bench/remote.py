@@ -1,18 +1,17 @@
-"""What it costs to watch other machines over ssh.
+"""Measure the cost of watching other hosts over ssh.
 
-The hosts are real sshd processes on this machine, with GPUs of the tests' own driver
-library: their readings change every second, and a process computes on each. The viewer
-is the screen of `dlmon watch HOST...` in a pty of 120×40, at 1 Hz. Measured:
+The hosts are real sshd processes on this machine, with GPUs of the tests' own driver library, whose
+readings change every second and on each of which a process computes. The viewer is the screen of
+`dlmon watch HOST...` in a pty of 120×40, at 1 Hz. Measured:
 
-wire: the bytes a second, both ways together, between ssh and sshd of one watched host:
-encrypted and compressed, counted in a relay between the two, without the headers of TCP
-and IP. In the same windows those of nvitop over `ssh -t` on that host, where nvitop is
-installed.
+wire: the bytes a second, both ways together, between ssh and sshd of one watched host, encrypted
+and compressed, counted in a relay between the two, without the headers of TCP and IP. In the same
+windows, the bytes of nvitop over `ssh -t` on that host, if nvitop is installed.
 
-hosts: the CPU time of one viewer of 32 hosts with its ssh processes, in percent of one
-core, and the oldest reading that it shows since that was taken. The hosts are names of
-four sshd. They compute on this machine too, and what they take is printed as context:
-where it leaves the viewer no processor, its readings are old for that.
+hosts: the CPU time of one viewer of 32 hosts with its ssh processes, in percent of one core, and
+the greatest age of a reading on its screen. The hosts are names of four sshd. They compute on this
+machine too, and their CPU is printed as context: if they leave the viewer no processor, its
+readings are old for that reason.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ READ_BYTES = 1 << 16
 
 
 class Relay:
-    """Hands on what is sent to a port of this machine, and counts its bytes both ways.
+    """Forwards connections to a port of this machine, and counts the bytes both ways.
 
     Args:
-        port: where to.
+        port: the port to forward to.
     """
 
     def __init__(self, port: int) -> None:
-        self._to = port
+        self._target_port = port
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -71,13 +70,13 @@ class Relay:
     def _accept(self) -> None:
         while True:
             near, _ = self._listener.accept()
-            far = socket.create_connection(("127.0.0.1", self._to))
+            far = socket.create_connection(("127.0.0.1", self._target_port))
             for link in (near, far):
                 link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
             for ends in ((near, far), (far, near)):
-                threading.Thread(target=self._hand_on, args=ends, daemon=True).start()
+                threading.Thread(target=self._forward, args=ends, daemon=True).start()
 
-    def _hand_on(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(READ_BYTES):
                 with self._lock:
@@ -88,21 +87,21 @@ class Relay:
 
 
 class Viewer(Terminal):
-    """The screen of some hosts, and how old it was when; a context manager."""
+    """The screen of some hosts, with the ages of its readings; a context manager."""
 
     def __init__(self, network: Network, hosts: Sequence[str]) -> None:
         folder = Path(tempfile.mkdtemp(dir=network.folder))
         self._notes = folder / "notes"
         self._notes.touch()
         command = [sys.executable, harness.script("shown_hosts.py"), str(self._notes), *hosts]
-        own = {"XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-        super().__init__(command, environment={**network.environment(), **own})
+        homes = {"XDG_STATE_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+        super().__init__(command, environment={**network.environment(), **homes})
 
     def wait_until_all_are_shown(self, timeout_s: float) -> None:
         """Wait for the first sample of each host.
 
         Raises:
-            CannotRun: one of them has none by then.
+            CannotRun: a host has none in time.
         """
         deadline = time.monotonic() + timeout_s
         while not self._notes.stat().st_size:
@@ -111,9 +110,9 @@ class Viewer(Terminal):
             time.sleep(0.05)
 
     def oldest_s(self, begin_s: float, end_s: float) -> float:
-        """Return the age of the oldest reading that was shown between two moments."""
+        """Return the greatest age of a reading that was shown between two times."""
         lines = self._notes.read_text().splitlines(keepends=True)
-        # The last line may not be whole yet.
+        # The last line may be incomplete.
         notes = [json.loads(line) for line in lines if line.endswith("\n")]
         return max(note["oldest_s"] for note in notes if begin_s <= note["at"] < end_s)
 
@@ -125,9 +124,8 @@ def main() -> None:
         raise CannotRun(lacks)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-bench-")))
-        more = (("temperature_c", 55, 75), ("sm_mhz", 1_700, 1_980))
-        readings = (*READINGS, *more)
-        # One that runs as long as the bench: itself.
+        readings = (*READINGS, ("temperature_c", 55, 75), ("sm_mhz", 1_700, 1_980))
+        # The process on each GPU is the bench itself, because it must run all the time.
         computes = [f"process {gpu} {os.getpid()} 40000" for gpu in range(arguments.gpus)]
         environment = stack.enter_context(busy_gpus(folder, arguments.gpus, readings, computes))
         driver = {name: environment[name] for name in OF_DRIVER}
@@ -168,8 +166,8 @@ def _measure_wire(network: Network, driver: dict[str, str], arguments: argparse.
         if nvitop:
             relays["nvitop"] = _named_relay(network, "nvitop", box)
             command = ["ssh", "-t", "nvitop", f"exec {nvitop} --interval 1"]
-            other = stack.enter_context(Terminal(command, "GPU", network.environment()))
-            other.first_seen(START_S)
+            terminal = stack.enter_context(Terminal(command, "GPU", network.environment()))
+            terminal.first_seen(START_S)
         viewer.wait_until_all_are_shown(START_S)
         time.sleep(arguments.warm_up)
         readings = [_passed(relays)]
@@ -177,27 +175,27 @@ def _measure_wire(network: Network, driver: dict[str, str], arguments: argparse.
             time.sleep(arguments.window)
             readings.append(_passed(relays))
     sent = rates(readings)
-    for name, each in sent.items():
-        print(f"{f'{name}, both ways':<44} {spread(each, 0)} bytes/s")
-    what = f"on the wire, {arguments.gpus} GPUs"
-    print(verdict(what, estimate_median(sent["dlmon"]), WIRE_BAR_BYTES_S, "bytes/s", 0))
+    for name, bytes_s in sent.items():
+        print(f"{f'{name}, both ways':<44} {spread(bytes_s, 0)} bytes/s")
+    title = f"on the wire, {arguments.gpus} GPUs"
+    print(verdict(title, estimate_median(sent["dlmon"]), WIRE_BAR_BYTES_S, "bytes/s", 0))
     if not nvitop:
         print(f"{'nvitop over ssh -t':<44} nvitop is not installed here: left out")
         return
     pairs = zip(sent["dlmon"], sent["nvitop"], strict=True)
-    ratio = estimate_median([own / other for own, other in pairs if other])
+    ratio = estimate_median([dlmon / nvitop for dlmon, nvitop in pairs if nvitop])
     print(verdict("dlmon / nvitop over ssh -t", ratio, NVITOP_BAR, "×", 3))
 
 
 def _named_relay(network: Network, name: str, box: Sshd) -> Relay:
-    """Have a host found by a name through a relay of its own."""
+    """Give a host one more name, which leads through a relay."""
     relay = Relay(box.port)
     network.name(name, box, port=relay.port)
     return relay
 
 
 def _passed(relays: dict[str, Relay]) -> Reading:
-    return time.monotonic(), {name: float(one.passed_bytes) for name, one in relays.items()}
+    return time.monotonic(), {name: float(relay.passed_bytes) for name, relay in relays.items()}
 
 
 def _measure_hosts(network: Network, driver: dict[str, str], arguments: argparse.Namespace) -> None:
@@ -206,7 +204,7 @@ def _measure_hosts(network: Network, driver: dict[str, str], arguments: argparse
     for name, box in zip(names, itertools.cycle(boxes)):
         network.name(name, box)
     with Viewer(network, [box.name for box in boxes]) as viewer:
-        # So that not all of them are sent all of dlmon at once.
+        # Copies dlmon to each sshd, so that the many hosts below find it there.
         viewer.wait_until_all_are_shown(START_S)
     for box in boxes:
         eventually(lambda box=box: not box.connections(), "the first connections to end")
@@ -225,14 +223,14 @@ def _measure_hosts(network: Network, driver: dict[str, str], arguments: argparse
         memory_mib = resident_mib(viewer.pid)
         moments = [at for at, _ in readings]
         oldest_s = [viewer.oldest_s(*window) for window in itertools.pairwise(moments)]
-    shares = {name: [100 * rate for rate in each] for name, each in rates(readings).items()}
+    cpu_pct = {name: [100 * rate for rate in cores] for name, cores in rates(readings).items()}
     count = f"{arguments.hosts} hosts"
-    for name, each in shares.items():
-        print(f"{f'CPU of {name}, {count}':<44} {spread(each)} % of a core")
+    for name, windows_pct in cpu_pct.items():
+        print(f"{f'CPU of {name}, {count}':<44} {spread(windows_pct)} % of a core")
     print(f"{f'memory of the viewer, {count}':<44} {memory_mib:.0f} MiB (context)")
-    own = [a + b for a, b in zip(shares["the viewer"], shares["its ssh"], strict=True)]
-    print(verdict(f"viewer + ssh, {count}", estimate_median(own), CPU_BAR_PCT, "% of a core"))
-    # The bar is for the oldest of all, so there is no interval.
+    both_pct = [a + b for a, b in zip(cpu_pct["the viewer"], cpu_pct["its ssh"], strict=True)]
+    print(verdict(f"viewer + ssh, {count}", estimate_median(both_pct), CPU_BAR_PCT, "% of a core"))
+    # The bar is for the maximum, which has no interval.
     worst = Estimate(max(oldest_s), max(oldest_s), max(oldest_s), len(oldest_s))
     print(verdict(f"oldest reading of all, {count}", worst, OLDEST_BAR_S, "s"))
 
@@ -242,7 +240,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _ran(pids: dict[str, list[int]]) -> Reading:
-    return time.monotonic(), {name: sum(map(cpu_s, each)) for name, each in pids.items()}
+    return time.monotonic(), {name: sum(map(cpu_s, group)) for name, group in pids.items()}
 
 
 if __name__ == "__main__":

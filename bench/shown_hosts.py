@@ -1,8 +1,8 @@
-"""What `dlmon watch HOST...` shows, and a file of how old it is.
+"""The screen of `dlmon watch HOST...`, with a file of the age of its readings.
 
-NOTES is that file, of lines of JSON. Once each host has a sample, a line comes four times a second
-with the moment (`at`, CLOCK_MONOTONIC, in seconds) and the age of the oldest reading that is shown
-(`oldest_s`): the hosts are this machine, and have its clock.
+Usage: shown_hosts.py NOTES HOST... Once each host has a sample, NOTES gets a line of JSON four
+times a second, with the time (`at`, CLOCK_MONOTONIC, in seconds) and the age of the oldest reading
+that is shown (`oldest_s`). The hosts are this machine, so they have its clock.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ hosts: list[WatchedHost] = []
 
 
 class NotedHost(WatchedHost):
-    """A host whose readings are looked at."""
+    """A host that is noted in `hosts`."""
 
     def start(self) -> None:
-        """Connect, and have it sampled; call it on the loop."""
+        """Connect and start sampling; call this on the loop."""
         super().start()
         hosts.append(self)
 
 
 class NotingApp(DlmonApp):
-    """The app, which notes how old what it shows is."""
+    """The app, which notes the age of its oldest reading."""
 
     CSS_PATH = Path(sys.modules[DlmonApp.__module__].__file__ or "").with_name("dlmon.tcss")
 
     def on_mount(self) -> None:
-        """Look from the first screen on."""
+        """Start noting with the first screen."""
         self.run_worker(self._look())
 
     async def _look(self) -> None:

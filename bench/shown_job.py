@@ -1,7 +1,7 @@
-"""dlmon's live screen on a job of any command: what `dlmon run` does, for a workload of a bench.
+"""The live screen of a job, as `dlmon run` shows it, for a workload of a bench.
 
-JOB is a file with the job as a line of JSON. COUNTS is a file that takes, when
-the screen closes, what its session had folded.
+JOB is a file with the job as a line of JSON. COUNTS is a file that gets the session's numbers of
+batches and epochs when the screen closes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dlmon.session.follower import SessionFollower
 
 
 class CountingFollower(SessionFollower):
-    """A viewer that writes down how much it has seen when it closes."""
+    """A follower that writes the numbers of batches and epochs to a file when it closes."""
 
     counts_path: Path
 
     def close(self) -> None:
-        """Write the counts down."""
-        folded = self.snapshot()
-        counts = {"batches": folded.batches, "epochs": len(folded.epochs)}
+        """Write the counts, then close."""
+        snapshot = self.snapshot()
+        counts = {"batches": snapshot.batches, "epochs": len(snapshot.epochs)}
         self.counts_path.write_text(json.dumps(counts))
         super().close()
 

@@ -1,10 +1,10 @@
-"""dlmon's screen of a recorded session, as `dlmon attach` opens it, and what it kept waiting.
+"""The screen of a recorded session, as `dlmon attach` opens it, with its delays measured.
 
-With --seeks it is the one that `dlmon replay` opens; once its log was gone through, so many moments
-of it are gone to one by one, and how long each took until it was drawn is kept too, in seconds.
-LOG is the session's log. WAITS is a file that takes, when the screen closes, the
-longest time in which the event loop did nothing else, and how long each key
-that was pressed waited until it was handled, in milliseconds.
+LOG is the session's log. When the screen closes, the file WAITS gets the longest time that the
+event loop was blocked, and the time that each key waited to be handled, in milliseconds.
+
+With --seeks, it is the screen of `dlmon replay`. Once the log is read, the screen seeks this many
+random moments; WAITS also gets the time until each was drawn, in seconds.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ SOUGHT = "all moments were gone to"
 
 
 class WatchedApp(DlmonApp):
-    """The app, with its event loop watched."""
+    """The app, with the delays of its event loop measured."""
 
     # Textual looks for a style sheet beside the class.
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
     longest_block_ms = 0.0
 
     def __init__(self, log: Path, seeks: int = 0) -> None:
-        """Show a log, or play it and go to so many moments of it."""
+        """Show a log, or play it and seek `seeks` moments."""
         directory = log.parent.parent
         start = Start(directory, replayed=(log,)) if seeks else Start(directory, log=log)
         super().__init__(start)
@@ -47,19 +47,19 @@ class WatchedApp(DlmonApp):
         self.seeks_s: list[float] = []
 
     def on_mount(self) -> None:
-        """Watch from the first screen on."""
+        """Start measuring with the first screen."""
         self.run_worker(self._watch_loop())
         if self._seeks:
             self.run_worker(self._seek())
 
     async def on_event(self, event: events.Event) -> None:
-        """Note how long a key has waited since it was read from the terminal."""
+        """Note how long a key waited since it was read from the terminal."""
         if isinstance(event, events.Key):
             self.key_waits_ms.append((time.monotonic() - event.time) * 1000)
         await super().on_event(event)
 
     async def _seek(self) -> None:
-        """Go to moments all over the session, forwards and back."""
+        """Seek random moments of the session."""
         screen = self.screen
         assert isinstance(screen, ReplayScreen)
         source = screen.source

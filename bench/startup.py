@@ -1,13 +1,12 @@
-"""First paint of dlmon's screens, against a Textual app that paints 200 cells.
+"""Measure the first paint of dlmon's screens, against a Textual app that paints 200 cells.
 
 Measured: the time from the start of the process until 200 cells of a screen are painted in its
-terminal (a pty of 120×40 that answers nothing), a word of what the screen is for among them: the
-workloads of `dlmon`, the charts of the machine of `dlmon watch`, the charts of a finished session
-of `dlmon attach`. A line that says to wait is none of these. Beside them, as context, the
-same of `dlmon run`, which also starts a supervisor, the sensors and a training process.
-In each round every one of them runs once, in random order; the figure is the median over the
-rounds of the ratio to the bare app of the same round. The caches are warm: a round that doesn't
-count comes first.
+terminal (a pty of 120×40 that answers nothing), including a word of its content: the workloads of
+`dlmon`, the charts of the machine of `dlmon watch`, the charts of a finished session of `dlmon
+attach`. A line that asks to wait doesn't count. As context, also the first paint of `dlmon run`,
+which also starts a supervisor, the sensors and a training process. In each round every command runs
+once, in random order; the figure is the median over the rounds of the ratio to the bare app of the
+same round. A first round that doesn't count warms the caches.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ BARE, CONTEXT = "bare app", "dlmon run"
 def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
-        # The home screen looks for sessions there: none of this machine's own may count.
+        # The home screen lists the sessions there; this machine's own must not count.
         environment = {"XDG_STATE_HOME": folder}
         dlmon = harness.dlmon_command()
-        trains = [dlmon, "run", arguments.workload, "--log-dir", str(Path(folder) / "runs")]
-        short = [*trains, "--plain", "--epochs", "1", "--seconds", "3"]
-        subprocess.run(short, check=True, stdout=subprocess.DEVNULL)
+        run = [dlmon, "run", arguments.workload, "--log-dir", str(Path(folder) / "runs")]
+        short_run = [*run, "--plain", "--epochs", "1", "--seconds", "3"]
+        subprocess.run(short_run, check=True, stdout=subprocess.DEVNULL)
         (session,) = Path(folder).glob("runs/*/session.jsonl")
         screens = {
             BARE: ([sys.executable, harness.script("bare_app.py")], MARKER),
             "dlmon": ([dlmon], "Workloads"),
             "dlmon watch": ([dlmon, "watch"], "Memory"),
             "dlmon attach": ([dlmon, "attach", str(session)], "samples/s"),
-            CONTEXT: (trains, "Throughput"),
+            CONTEXT: (run, "Throughput"),
         }
         seconds: dict[str, list[float]] = {name: [] for name in screens}
         order = random.Random(arguments.seed)
@@ -65,7 +64,7 @@ def main() -> None:
         print(f"{'first paint of ' + name:<44} {spread(took)} s")
     for name, took in seconds.items():
         pairs = zip(took, seconds[BARE], strict=True)
-        ratio = estimate_median([one / other for one, other in pairs])
+        ratio = estimate_median([screen_s / bare_s for screen_s, bare_s in pairs])
         if name == CONTEXT:
             print(f"{f'{name} / {BARE}':<44} {ratio.value:.2f} ×  (context)")
         elif name != BARE:
@@ -85,7 +84,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _check_it_stays(name: str, terminal: Terminal) -> None:
-    """Make sure that it was a screen and not an error that showed the word."""
+    """Check that a screen, and not an error message, showed the word."""
     time.sleep(STAYS_S)
     if terminal.process.poll() is not None:
         raise CannotRun(f"{name} ended right after its first paint")

@@ -1,10 +1,10 @@
-"""What dlmon says a step of PyTorch's is made of, beside a clock that waits for the GPU.
+"""Compare dlmon's parts of a PyTorch step with a clock that waits for the GPU.
 
-A small network trains in each way without dlmon, once as it is and once with a wait for the GPU
-wherever a part of its step begins (torch.cuda.synchronize), and once under `dlmon exec`, where it
-waits nowhere but at the end of a step, as a script does that prints its loss. Printed: each part by
-both, in ms of a step, and what a step takes as it is and under dlmon. In the way `free` no step
-waits: then the GPU works on while the script waits for data, and dlmon says what the GPU waited.
+A small network trains in each way: without dlmon as it is, without dlmon with a wait for the GPU
+(torch.cuda.synchronize) at the begin of each part of a step, and under `dlmon exec`, with a wait
+only at the end of a step, as in a script that prints its loss. Printed: each part by both, in ms
+per step, and the step alone and under dlmon. In the way `free` no step waits: then the GPU computes
+while the script waits for data, and dlmon reports the waiting time of the GPU.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ SCRIPT = Path(__file__).with_name("scripts") / "parted_loop.py"
 def compare(way: str, device: str, steps: int, python: str) -> list[str]:
     """Return the rows of a table of one way to train."""
     command = [python, str(SCRIPT), way, device, str(steps)]
-    alone, parts = (_said([*command, *more]) for more in ([], ["parts"]))
+    alone, parts = _times(command), _times([*command, "parts"])
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as logs:
         watch = [harness.dlmon_command(), "exec", "--plain", "--log-dir", logs, "--"]
-        watched_ms = _said([*watch, *command])["step"]
+        watched_ms = _times([*watch, *command])["step"]
         (log,) = Path(logs).glob("*/session.jsonl")
         records = [json.loads(line) for line in log.read_text().splitlines()]
-    found = [one for one in records if one["type"] == "step_parts"]
+    records = [record for record in records if record["type"] == "step_parts"]
     sums = {
-        name: sum(one.get(f"{name}_us", 0) for one in found) / 1000 for name in ("step", *PARTS)
+        name: sum(record.get(f"{name}_us", 0) for record in records) / 1000
+        for name in ("step", *PARTS)
     }
-    measured = sum(one["steps"] for one in found)
+    measured = sum(record["steps"] for record in records)
     if not measured:
-        return [f"{way}: dlmon measured no step; {[one.get('why') for one in found]}"]
+        return [f"{way}: dlmon measured no step; {[record.get('why') for record in records]}"]
     sums["rest"] = sums["step"] - sum(sums[part] for part in PARTS[:-1])
     rows = [
         f"{way}: a step takes {alone['step']:.2f} ms, {watched_ms:.2f} ms under dlmon; "
@@ -48,13 +49,14 @@ def compare(way: str, device: str, steps: int, python: str) -> list[str]:
     return rows
 
 
-def _said(command: list[str]) -> dict[str, float]:
+def _times(command: list[str]) -> dict[str, float]:
+    """Run the script, and return the milliseconds that it prints."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"step"')]
     if not lines:
         raise harness.CannotRun((done.stderr or done.stdout).strip()[-300:])
-    said: dict[str, float] = json.loads(lines[-1])
-    return said
+    times_ms: dict[str, float] = json.loads(lines[-1])
+    return times_ms
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A command in a pseudo-terminal that is read as fast as it writes, and answers nothing."""
+"""Run a command in a pseudo-terminal that reads all its output and answers no requests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from harness import CannotRun, end_tree
 COLUMNS, ROWS = 120, 40
 READ_BYTES = 1 << 16
 TAIL_BYTES = 1 << 17
-# An escape sequence, one of which may place the cursor, or else a run of text.
+# An escape sequence, such as one that moves the cursor, or else a run of text.
 PIECES = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b.|([^\x1b]+)", re.DOTALL)
 
 
-def painted_cells(written: bytes) -> int:
-    """Return how many cells of the terminal hold something other than a space."""
+def painted_cells(output: bytes) -> int:
+    """Return the number of cells that hold something other than a space."""
     painted: dict[tuple[int, int], bool] = {}
     row = column = 1
-    for piece in PIECES.finditer(written.decode("utf-8", "ignore")):
+    for piece in PIECES.finditer(output.decode("utf-8", "ignore")):
         if piece[1]:
             row, column = int(piece[1]), int(piece[2])
         for character in piece[3] or "":
@@ -41,16 +41,16 @@ def painted_cells(written: bytes) -> int:
 
 
 class Terminal:
-    """A command whose stdin, stdout and stderr are a terminal, of 120×40 if nothing else is said.
+    """A command whose stdin, stdout and stderr are a terminal.
 
-    Use it as a context manager: leaving kills the command and all that it started.
+    Use it as a context manager: on exit, the command and its descendants are killed.
 
     Args:
-        command: what runs in it.
-        marker: text whose arrival `first_seen` waits for.
-        cells: how many cells must have been painted by then, too.
-        environment: on top of ours.
+        command: the command and its arguments.
+        marker: the text that `first_seen` waits for.
+        environment: variables on top of ours.
         size: columns and rows.
+        cells: the number of cells that must be painted, too, before the marker counts.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class Terminal:
         self.bytes_received = 0
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        # Installed programs are compiled: a shell that forbids it would measure the compiler.
-        left_out = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
-        kept = {name: value for name, value in os.environ.items() if name not in left_out}
-        looks = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        # Without PYTHONDONTWRITEBYTECODE, or compiling would be measured too.
+        removed = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
+        inherited = {name: value for name, value in os.environ.items() if name not in removed}
+        colors = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.started_at = time.monotonic()
         self.process = subprocess.Popen(
             self._command,
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**kept, **looks, **(environment or {})},
+            env={**inherited, **colors, **(environment or {})},
             start_new_session=True,
             preexec_fn=_take_terminal,
         )
@@ -87,10 +87,10 @@ class Terminal:
         self._reader.start()
 
     def first_seen(self, timeout_s: float) -> float:
-        """Return the seconds from the start until the marker had arrived.
+        """Wait for the marker; return the seconds from the start until it appeared.
 
         Raises:
-            CannotRun: it never came.
+            CannotRun: it did not appear in time.
         """
         if not self._seen.wait(timeout_s) or not self._seen_at:
             raise CannotRun(
@@ -100,23 +100,23 @@ class Terminal:
         return self._seen_at - self.started_at
 
     def look_for(self, marker: str) -> None:
-        """From now on wait for another text."""
+        """Wait for another text from now on."""
         with self._lock:
             self._seen.clear()
             self._tail, self._marker = b"", marker.encode()
 
     def has_seen(self, timeout_s: float) -> bool:
-        """Wait a while for the marker, or the end; return whether one has come."""
+        """Wait for the marker or the end of the output; return False at the time limit."""
         return self._seen.wait(timeout_s)
 
     @property
     def last_output(self) -> str:
-        """The end of what it wrote, without the escape sequences."""
+        """The end of its output, without escape sequences."""
         pieces = PIECES.finditer(self._tail.decode("utf-8", "replace"))
         return " ".join(" ".join(piece[3] or "" for piece in pieces).split())[-300:]
 
     def press(self, keys: str) -> None:
-        """Press keys."""
+        """Send keys to the command."""
         os.write(self._master, keys.encode())
 
     def __enter__(self) -> Terminal:
@@ -149,5 +149,5 @@ class Terminal:
 
 
 def _take_terminal() -> None:
-    """Make the terminal the one that controls this session, so that its end is a hang-up."""
+    """Make this the controlling terminal, so that closing it sends SIGHUP."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,4 +1,4 @@
-"""Train on a GPU, keep 64 MiB more in each epoch, go on after one error, then run out of memory."""
+"""Train on a GPU, leak 64 MiB in each epoch, go on after one error, then run out of memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 EPOCHS, BATCHES, BATCH_SIZE, WIDTH = 10, 150, 64, 2048
-KEPT_BYTES, TOO_MUCH_BYTES, PIECE_BYTES = 64 << 20, 1 << 42, 6 << 20
+LEAK_BYTES, TOO_MUCH_BYTES, PIECE_BYTES = 64 << 20, 1 << 42, 6 << 20
 
 device = torch.device("cuda")
 network = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(8)]).to(device)
 optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
 loader = DataLoader(TensorDataset(torch.randn(BATCH_SIZE * BATCHES, WIDTH)), batch_size=BATCH_SIZE)
-kept: list[torch.Tensor] = []
+leaked: list[torch.Tensor] = []
 steps = 0
 for epoch in range(EPOCHS):
     for number, (batch,) in enumerate(loader):
@@ -26,7 +26,7 @@ for epoch in range(EPOCHS):
             steps += 1
         except torch.OutOfMemoryError:
             print("went on after an error", flush=True)
-    kept.append(torch.zeros(KEPT_BYTES, dtype=torch.uint8, device=device))
+    leaked.append(torch.zeros(LEAK_BYTES, dtype=torch.uint8, device=device))
 print(f"{steps} steps were trained", flush=True)
 while True:
-    kept.append(torch.empty(PIECE_BYTES, dtype=torch.uint8, device=device))
+    leaked.append(torch.empty(PIECE_BYTES, dtype=torch.uint8, device=device))

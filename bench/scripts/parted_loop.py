@@ -1,7 +1,7 @@
-"""A loop of PyTorch that times the parts of its steps itself, for bench/step_parts.py.
+"""A PyTorch loop that times the parts of its steps itself, for bench/step_parts.py.
 
-Arguments: the way it trains, the device, how many steps, and `parts` to wait for the GPU where each
-part begins.
+Arguments: the way to train, the device, the number of steps, and `parts` to wait for the GPU at the
+end of each part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WARM_UP = 20
 
 
 def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
-    """Train, and print the milliseconds of a step: of each part, or of the whole alone."""
+    """Train, and print the milliseconds of a step, and with `by_parts` those of each part."""
     on_gpu = device != "cpu"
     if not on_gpu:
         torch.set_num_threads(1)
@@ -29,10 +29,10 @@ def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
 
     class Samples(IterableDataset[Any]):
         def __iter__(self) -> Any:
-            held = torch.randn(batch, width)
+            samples = torch.randn(batch, width)
             for _ in range(steps):
                 time.sleep(WAIT_S)
-                yield held
+                yield samples
 
     layers = [layer for _ in range(6) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())]
     network = torch.nn.Sequential(*layers).to(device)
@@ -40,7 +40,7 @@ def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
     scaler = torch.amp.GradScaler(device, enabled=way == "autocast" and on_gpu)
     took: dict[str, list[float]] = {part: [] for part in PARTS}
     whole: list[float] = []
-    last = begun = time.perf_counter()
+    last = step_begin = time.perf_counter()
 
     def ended(part: str) -> None:
         nonlocal last
@@ -51,9 +51,9 @@ def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
             took[part].append(now - last)
             last = now
 
-    for held in DataLoader(Samples(), batch_size=None):
+    for samples in DataLoader(Samples(), batch_size=None):
         ended("wait")
-        inputs = held.to(device)
+        inputs = samples.to(device)
         ended("copy")
         with torch.autocast(device, torch.float16 if on_gpu else torch.bfloat16, way == "autocast"):
             loss = network(inputs).square().mean()
@@ -71,16 +71,16 @@ def train(way: str, device: str, steps: int, *, by_parts: bool) -> None:
             loss.item()
         ended("rest")
         now = time.perf_counter()
-        whole.append(now - begun)
-        begun = now
+        whole.append(now - step_begin)
+        step_begin = now
     if on_gpu:
         torch.cuda.synchronize()
-    said = {"step": statistics.mean(whole[WARM_UP:])}
+    means_s = {"step": statistics.mean(whole[WARM_UP:])}
     if by_parts:
         for part, times in took.items():
             per_step = len(times) // steps
-            said[part] = per_step * statistics.mean(times[per_step * WARM_UP :])
-    print(json.dumps({part: 1000 * value for part, value in said.items()}))
+            means_s[part] = per_step * statistics.mean(times[per_step * WARM_UP :])
+    print(json.dumps({part: 1000 * mean_s for part, mean_s in means_s.items()}))
 
 
 if __name__ == "__main__":

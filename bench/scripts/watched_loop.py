@@ -1,11 +1,11 @@
-"""Train in short epochs until the switch says to leave, with dlmon's hooks, without, or with a bar.
+"""Train in short epochs, each with dlmon's hooks, a progress bar or neither, as a switch says.
 
 Usage: watched_loop.py FRAMEWORK NETWORK TIMES SWITCH [THREADS], under `dlmon exec`. NETWORK is
-`small`, one hidden layer on one thread, or `convnet`, that of the framework's own example for MNIST
-on THREADS, or as many as the framework takes (github.com/pytorch/examples, mnist/main.py;
-keras.io/examples, vision/mnist_convnet), on random data of its shape. The first byte of SWITCH says
-what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end. TIMES takes, as
-JSON, of each epoch its steps, its begin and its end (in monotonic ns).
+`small`, one hidden layer on one thread, or `convnet`, the network of the framework's own example
+for MNIST (github.com/pytorch/examples, mnist/main.py; keras.io/examples, vision/mnist_convnet), on
+random data of its shape, on THREADS or the framework's default. The first byte of SWITCH sets the
+next epoch: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end. TIMES gets, as JSON, for each
+epoch its number of steps, its begin and its end (in monotonic ns).
 """
 
 import io
@@ -22,7 +22,7 @@ HOOKS, PROGRESS_BAR, LEAVE = 1, 2, 3
 SMALL, CONVNET = "small", "convnet"
 BATCH, FEATURES, CLASSES = 64, 64, 10
 SIDE = 28
-# So that an epoch takes a fraction of a second.
+# Few steps, so that an epoch takes a fraction of a second.
 STEPS = {
     ("pytorch", SMALL): 300,
     ("keras", SMALL): 200,
@@ -32,19 +32,19 @@ STEPS = {
 
 
 class Nowhere(io.StringIO):
-    """Takes what a progress bar writes; a terminal would take time for it."""
+    """Discards the output of a progress bar, because a terminal would take time for it."""
 
     def write(self, text):
-        """Take it."""
+        """Discard the text."""
         return len(text)
 
     def isatty(self):
-        """Say what makes Keras draw its bar."""
+        """Return True, so that Keras draws its bar."""
         return True
 
 
 def pytorch(network):
-    """Return what trains an epoch, and what sets the hooks."""
+    """Return a function that trains an epoch, and one that sets the hooks."""
     import torch
     from torch import nn
     from torch.optim import optimizer as steps
@@ -77,23 +77,23 @@ def pytorch(network):
             optimizer.step()
         return len(loader), begin, time.monotonic_ns()
 
-    of_steps = (steps._global_optimizer_pre_hooks, steps._global_optimizer_post_hooks)
-    kept = [dict(hooks) for hooks in of_steps]
-    assert all(kept), "dlmon does not watch the optimisers"
+    optimizer_hooks = (steps._global_optimizer_pre_hooks, steps._global_optimizer_post_hooks)
+    copies = [dict(hooks) for hooks in optimizer_hooks]
+    assert all(copies), "dlmon does not watch the optimisers"
     classes = [(DataLoader, "__iter__"), (dataloader._BaseDataLoaderIter, "__next__")]
     set_patches = patches(classes)
 
     def set_hooks(on):
         set_patches(on)
-        for hooks, ours in zip(of_steps, kept, strict=True):
+        for hooks, copy in zip(optimizer_hooks, copies, strict=True):
             hooks.clear()
-            hooks.update(ours if on else {})
+            hooks.update(copy if on else {})
 
     return train, set_hooks
 
 
 def keras(network):
-    """Return what trains an epoch, and what sets the hooks."""
+    """Return a function that trains an epoch, and one that sets the hooks."""
     import keras
     import numpy as np
     from keras import layers
@@ -114,10 +114,10 @@ def keras(network):
     targets = np.random.randint(0, CLASSES, samples)
     model = keras.Sequential([keras.Input(shape), *stack, layers.Dense(CLASSES)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    nowhere, shown = Nowhere(), sys.stdout
+    nowhere, stdout = Nowhere(), sys.stdout
 
     class Clock(keras.callbacks.Callback):
-        """Keeps the time of an epoch."""
+        """Notes the begin and the end of an epoch."""
 
         def on_epoch_begin(self, epoch, logs=None):
             self.begin = time.monotonic_ns()
@@ -127,18 +127,18 @@ def keras(network):
 
     def train(bar):
         clock = Clock()
-        sys.stdout = nowhere if bar else shown
+        sys.stdout = nowhere if bar else stdout
         model.fit(inputs, targets, batch_size=BATCH, verbose=int(bar), callbacks=[clock])
-        sys.stdout = shown
+        sys.stdout = stdout
         return samples // BATCH, clock.begin, clock.end
 
     classes = [(callback_list.CallbackList, "__init__"), (epoch_iterator.EpochIterator, "__init__")]
     return train, patches(classes)
 
 
-def patches(places):
-    """Return what sets dlmon's functions, or those that they stand around."""
-    ours = [(kind, name, kind.__dict__[name]) for kind, name in places]
+def patches(methods):
+    """Return a function that sets dlmon's wrappers of methods, or the original methods."""
+    ours = [(kind, name, kind.__dict__[name]) for kind, name in methods]
 
     def set_patches(on):
         for kind, name, function in ours:
@@ -148,16 +148,16 @@ def patches(places):
 
 
 def main():
-    framework, network, times, place, *threads = sys.argv[1:]
+    framework, network, times, switch_path, *threads = sys.argv[1:]
     for number in threads:
-        # What OpenMP and TensorFlow take when they are imported.
+        # OpenMP and TensorFlow read these when they are imported.
         os.environ["OMP_NUM_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = number
     if threads and network == CONVNET:
-        # An epoch has to fit into a window all the same.
+        # On fewer threads, an epoch must still fit into a window.
         STEPS[framework, network] = 5
     train, set_hooks = {"pytorch": pytorch, "keras": keras}[framework](network)
     epochs = []
-    with Path(place).open("rb") as file:
+    with Path(switch_path).open("rb") as file:
         switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
     while (side := switch[0]) != LEAVE:
         set_hooks(side == HOOKS)

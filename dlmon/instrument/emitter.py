@@ -22,6 +22,7 @@ from typing import Any
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.descriptors import is_same
 from dlmon.instrument.framework_memory import MemoryReader
+from dlmon.instrument.own_code import OwnCodeSampler
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Requests
@@ -47,6 +48,8 @@ class TrainingFlags:
         """The script reports its metrics itself."""
         self.stop_requested = False
         """Training should end after the current batch."""
+        self.is_own_code_sampled = False
+        """The largest part of a step is the script's own code, so its lines are sampled."""
         self.stepped_ns = 0
         """The end of a step that is not reported yet."""
 
@@ -83,6 +86,7 @@ class Emitter:
         )
         self.steps: Any = self
         """The object whose `batch_ended` the training thread calls."""
+        self._own_code = OwnCodeSampler()
         self._profiles = Profiles(self.send, lambda: self.steps, self._pause_sampler.pause_ns)
         self.held_lock: HeldLock | None = None
         """Writes the stacks while the interpreter's lock keeps this thread from running."""
@@ -261,6 +265,9 @@ class Emitter:
         stack = self._pause_sampler.take(quiet_ns, collector.last_steps_us, now)
         if stack is not None:
             self._queue.append(stack)
+        thread = self._pause_sampler.thread
+        if self.reads.is_own_code_sampled and thread is not None and quiet_ns is not None:
+            self._queue.extend(self._own_code.take(thread, now))
         if self.held_lock is not None:
             self.held_lock.set_again(now)
         return self._pause_sampler.wait_s or FLUSH_S

@@ -81,10 +81,11 @@ def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[Line]:
 
 def lines_of(frame: FrameType | None) -> tuple[Line | None, Line | None]:
     """Return the innermost line, without dlmon's, and the innermost line of the script."""
-    return _ends_of(lines_within(frame))
+    return ends_of(lines_within(frame))
 
 
-def _ends_of(lines: Iterable[Line]) -> tuple[Line | None, Line | None]:
+def ends_of(lines: Iterable[Line]) -> tuple[Line | None, Line | None]:
+    """Return the innermost line of a stack and the innermost line of the script."""
     inner: Line | None = None
     for line in lines:
         inner = inner or line
@@ -181,7 +182,7 @@ class PauseSampler:
         assert self._begin_ns is not None
         inner, script = lines_of(sys._current_frames().get(self.thread))
         if now - self._due_ns > LATE_NS:
-            held_inner, held_script = _ends_of(self._lines_while_held(self.thread))
+            held_inner, held_script = ends_of(self._lines_while_held(self.thread))
             if held_inner is not None:
                 # The thread can't have moved while the lock was held.
                 samples = (now - self._due_ns) // _SAMPLE_NS

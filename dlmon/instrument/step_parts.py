@@ -320,7 +320,9 @@ class StepMarks:
         if self._sums:
             sums: dict[str, Any] = dict(self._sums)
             self._sums.clear()
-            self._reporter.send(StepParts(t=now, **sums))
+            parts = StepParts(t=now, **sums)
+            self._reporter.reads.is_own_code_sampled = parts.is_mostly_rest
+            self._reporter.send(parts)
 
     def _send_why(self, reason: str) -> None:
         self._reporter.send(StepParts(self._clock(), 0, 0, why={BACKWARD: reason}))

@@ -25,7 +25,7 @@ from dlmon.records.memory import FrameworkMemory, OutOfMemory
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
-from dlmon.records.stacks import Answer, ProcessStack, Profile, Stack
+from dlmon.records.stacks import Answer, CodeSamples, ProcessStack, Profile, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
 from dlmon.records.words import FailureKind, GpuState, Requirement, Status, Word
@@ -71,6 +71,7 @@ Record = (
     | Alert
     | Failure
     | Stack
+    | CodeSamples
     | ProcessStack
     | Answer
     | Profile

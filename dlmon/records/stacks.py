@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import field
+from pathlib import PurePath
 from typing import ClassVar
 
 from dlmon.records.record import record
+
+_PACKAGE_PARTS = 3
 
 
 @record(frozen=True)
@@ -66,6 +69,26 @@ class Stack:
     goes_on: bool | None = None
     trainer: int | None = None
     held: int | None = None
+
+
+@record(frozen=True)
+class CodeSamples:
+    """Samples of the training thread in the script's own code, outside of the parts of a step.
+
+    Taken a few times a second while that code is the largest part of a step.
+
+    Attributes:
+        t: the time of the newest sample.
+        samples: the number of samples in the script's own code since the record before.
+        places: the lines seen most, most often first; at most three.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "code_samples"
+    t: int
+    samples: int
+    places: tuple[SeenAt, ...]
+    trainer: int | None = None
 
 
 @record(frozen=True)
@@ -185,3 +208,27 @@ class Profile:
     communicating: float | None = None
     trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+
+def place_text(script: Frame | None, inner: Frame) -> str:
+    """Name the line of the script, and the file and function of the innermost of all."""
+    if script is None:
+        return f"{_file(inner)}:{inner.line}{function_text(inner)}"
+    text = f"{_file(script)}:{script.line}{function_text(script)}"
+    same = (script.file, script.line) == (inner.file, inner.line)
+    return text if same else f"{text} → {_file(inner)}{function_text(inner)}"
+
+
+def _file(frame: Frame) -> str:
+    """Return the name of a file: of a package's with those of its folders."""
+    parts = PurePath(frame.file).parts or (frame.file,)
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts:
+            within = parts[len(parts) - parts[::-1].index(folder) :]
+            return "/".join(within[-_PACKAGE_PARTS:])
+    return parts[-1]
+
+
+def function_text(frame: Frame) -> str:
+    """Return the function of a line as words that follow it."""
+    return "" if frame.function == "<module>" else f" in {frame.function}"

@@ -428,6 +428,13 @@ class StepParts:
         """The time that is in none of the parts."""
         return self.step_us - sum(getattr(self, name) or 0 for name in STEP_PARTS)
 
+    @property
+    def is_mostly_rest(self) -> bool:
+        """Is no part longer than the rest? Forward and backward are one part."""
+        parts = {name: getattr(self, name) or 0 for name in STEP_PARTS}
+        parts["forward_us"] += parts.pop("backward_us")
+        return self.rest_us >= max(parts.values())
+
     def share(self, name: str) -> float | None:
         """Return a part of the step, 0 to 1, by its field; None where it is not known."""
         part_us: int | None = getattr(self, name)

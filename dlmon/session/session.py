@@ -21,6 +21,7 @@ from dlmon.records import (
     AlertEvent,
     Batches,
     BatchSummary,
+    CodeSamples,
     Epoch,
     Evaluation,
     Facts,
@@ -77,7 +78,7 @@ from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, s
 from dlmon.session.plain_batches import PlainBatches
 from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
-from dlmon.session.time_breakdown import DataWait, StepPartSums, TimeAccount
+from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums, TimeAccount
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
@@ -95,7 +96,7 @@ FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
 # What of these is folded depends on no plain batch, nor does one on them.
-_BESIDE_BATCHES = (FrameworkMemory, Machine, Metrics, Output, StepParts)
+_BESIDE_BATCHES = (CodeSamples, FrameworkMemory, Machine, Metrics, Output, StepParts)
 _MOST_PLAIN = 512
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
@@ -148,6 +149,7 @@ class Session:
         interval_s = self.machine.interval_s
         self.data_wait = DataWait(history_s(interval_s))
         self.step_parts = StepPartSums(history_s(interval_s))
+        self.own_code = RecentCode(history_s(interval_s))
         self.epoch_uses = EpochUses()
         self.trainers = Trainers()
         self._start_checks = RuleChecks(header.t, interval_s)
@@ -246,6 +248,8 @@ class Session:
             self._fold_node(record)
         elif isinstance(record, StepParts):
             self.step_parts.fold(record)
+        elif isinstance(record, CodeSamples):
+            self.own_code.fold(record)
         elif isinstance(record, Metrics):
             # What was read before the phase is of another stretch.
             since = self.phase_spans[-1].start if self.phase_spans else self.header.t
@@ -762,6 +766,7 @@ class Session:
             workers=model.workers if model is not None else None,
             unmeasured=unmeasured_wait(backend) if wait is None else None,
             parts=self.step_parts.before(at_ns),
+            code=self.own_code.before(at_ns),
             model=model,
             is_over=is_over,
             on_cpu=model is not None and model.device == "cpu",

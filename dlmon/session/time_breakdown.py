@@ -12,6 +12,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from functools import reduce
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dlmon.records import (
@@ -23,10 +24,13 @@ from dlmon.records import (
     AccountPart,
     Batches,
     BatchSummary,
+    CodeSamples,
     Epoch,
     Evaluation,
+    Frame,
     NamedPause,
     Phase,
+    SeenAt,
     StepParts,
 )
 from dlmon.records.record import record
@@ -447,6 +451,25 @@ def _mean_of(times_us: Sequence[tuple[int, int]]) -> StepMean | None:
     squares = sum((took - count * mean_us) ** 2 for took, count in times_us)
     error_us = math.sqrt(squares * len(times_us) / (len(times_us) - 1)) / steps
     return StepMean(mean_us / 1000, error_us / 1000)
+
+
+class RecentCode(Recent[CodeSamples]):
+    """Adds up the newest samples of the script's own code."""
+
+    def fold(self, record: CodeSamples) -> None:
+        self._keep(record.t, record)
+
+    def before(self, at_ns: int) -> CodeSamples | None:
+        """Return the samples of the half minute before a moment; None if there are none."""
+        first_ns = at_ns - int(WINDOW_S * 1e9)
+        recent = [samples for t, samples in self._recent if first_ns <= t <= at_ns]
+        if not recent:
+            return None
+        counts: Counter[tuple[Frame, Frame | None]] = Counter()
+        for place in chain.from_iterable(samples.places for samples in recent):
+            counts[place.inner, place.script] += place.looks
+        places = tuple(SeenAt(count, *frames) for frames, count in counts.most_common())
+        return CodeSamples(recent[-1].t, sum(samples.samples for samples in recent), places)
 
 
 class StepPartSums(Recent[StepParts]):

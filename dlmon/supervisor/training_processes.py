@@ -15,6 +15,7 @@ from dlmon.instrument.stacks import HELD
 from dlmon.records import (
     Batches,
     BatchSummary,
+    CodeSamples,
     Epoch,
     Evaluation,
     FrameworkMemory,
@@ -40,7 +41,7 @@ LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
-    *(FrameworkMemory, OutOfMemory, StepParts, TokenShares),
+    *(FrameworkMemory, OutOfMemory, StepParts, CodeSamples, TokenShares),
 )
 # A person is told if a process that closed its connection makes no other within this time.
 RETURN_S = 5.0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
-from dlmon.records import Frame, ProcessStack, SeenAt, Stack, ThreadStack
+from dlmon.records import ProcessStack, SeenAt, Stack, ThreadStack
+from dlmon.records.stacks import function_text, place_text
 
 _FEW_SAMPLES = 0.7
 """With a smaller share of the samples that were due, something held them up."""
 _MOSTLY = 0.6
 """A place that was seen less often than that is not the only one that is named."""
-_PARTS_OF_PACKAGE = 3
 
 
 def stack_text(stack: Stack) -> str:
@@ -36,29 +35,6 @@ def stack_text(stack: Stack) -> str:
 def seen_text(seen: SeenAt) -> str:
     """Say where a thread was seen: the line of the script, and what that called."""
     return place_text(seen.script, seen.inner)
-
-
-def place_text(script: Frame | None, inner: Frame) -> str:
-    """Name the line of the script, and the file and function of the innermost of all."""
-    if script is None:
-        return f"{_file(inner)}:{inner.line}{_function(inner)}"
-    text = f"{_file(script)}:{script.line}{_function(script)}"
-    same = (script.file, script.line) == (inner.file, inner.line)
-    return text if same else f"{text} → {_file(inner)}{_function(inner)}"
-
-
-def _file(frame: Frame) -> str:
-    """Return the name of a file: of a package's with those of its folders."""
-    parts = PurePath(frame.file).parts or (frame.file,)
-    for folder in ("site-packages", "dist-packages"):
-        if folder in parts:
-            within = parts[len(parts) - parts[::-1].index(folder) :]
-            return "/".join(within[-_PARTS_OF_PACKAGE:])
-    return parts[-1]
-
-
-def _function(frame: Frame) -> str:
-    return "" if frame.function == "<module>" else f" in {frame.function}"
 
 
 def process_name(stack: ProcessStack) -> str:
@@ -96,4 +72,4 @@ def stack_lines(stacks: Sequence[ProcessStack]) -> Iterator[tuple[str, bool]]:
             yield f"  thread {thread.name}{trains}", False
             for frame in thread.frames:
                 mark = ">" if frame == thread.script else " "
-                yield f"  {mark} {frame.file}:{frame.line}{_function(frame)}", False
+                yield f"  {mark} {frame.file}:{frame.line}{function_text(frame)}", False

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, Process, StepParts
 from dlmon.records.sanitize import clean
+from dlmon.records.stacks import place_text
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
 from dlmon.session.limits.evidence import NETWORK, Evidence
@@ -79,6 +80,8 @@ def other_programs(run: RunSamples) -> Evidence | None:
 
 _WORTH_NAMING = 0.25
 """A program that takes this share of the CPU time of all other programs is named."""
+# A line is named if this share of the samples were taken there.
+_MOSTLY = 0.6
 
 
 class _Busiest(NamedTuple):
@@ -552,11 +555,19 @@ def own_code(run: RunSamples) -> Evidence | None:
         return None
     share = parts.rest_us / parts.step_us
     pct = f"{100 * share:.0f} %"
+    figures = [f"{pct}, in neither loader, network nor optimiser"]
+    advised, code = "", run.code
+    if code is not None and code.places and code.places[0].looks >= _MOSTLY * code.samples:
+        line = code.places[0]
+        place = place_text(line.script, line.inner)
+        figures.append(f"{place} ({line.looks} of {code.samples} samples)")
+        advised = "take it out of the loop, or do it every few steps"
     return Evidence(
         "own-code",
         f"other code {pct} of a step",
         f"The largest part of a step {run.verb('is', 'was')} other code",
-        (f"{pct}, in neither loader, network nor optimiser",),
+        tuple(figures),
+        advised,
         share=share,
     )
 

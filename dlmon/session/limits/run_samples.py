@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
+from dlmon.records import CodeSamples, Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.words import gpu_name
@@ -100,6 +100,7 @@ class RunSamples:
         is_lost: the GPU gives no readings any more, so its earlier ones don't count.
         interval_s: the sampling interval.
         parts: the parts of the steps of that time, if measured.
+        code: samples of the script's own code in those steps; None if there are none.
         model: the model that trains.
         lenient: the rules are those that held before, for which nearly holding is enough.
         retries: how often the allocator freed its cached GPU memory in that time.
@@ -119,6 +120,7 @@ class RunSamples:
     is_lost: bool = False
     interval_s: float = 1.0
     parts: StepParts | None = None
+    code: CodeSamples | None = None
     model: Model | None = None
     lenient: bool = False
     retries: int = 0

@@ -10,8 +10,8 @@ from fakes.scripts import script_session
 from dlmon.figures.report.report import make_report
 from dlmon.figures.session.summary import step_section
 from dlmon.figures.session.time_breakdown import step_parts_text, step_rows
-from dlmon.records import StepParts
-from dlmon.session.time_breakdown import StepPartSums
+from dlmon.records import CodeSamples, Frame, SeenAt, StepParts
+from dlmon.session.time_breakdown import RecentCode, StepPartSums
 
 SECOND = 10**9
 ONE = StepParts(
@@ -48,6 +48,18 @@ def test_what_limits_a_run_looks_at_the_steps_of_the_half_minute_before():
     found = sums(*(replace(ONE, t=second * SECOND) for second in range(0, 100, 10)))
     assert found.before(90 * SECOND).steps == 4 * 4
     assert found.before(200 * SECOND) is None
+
+
+def test_samples_of_own_code_add_up_over_the_half_minute_before():
+    sleep, save = (Frame("train.py", line, "train") for line in (41, 50))
+    code = RecentCode()
+    for second in (10, 40, 45):
+        places = (SeenAt(6, sleep, sleep), SeenAt(second // 10, save, save))
+        code.fold(CodeSamples(second * SECOND, 20, places))
+    assert code.before(50 * SECOND) == CodeSamples(
+        45 * SECOND, 40, (SeenAt(12, sleep, sleep), SeenAt(8, save, save))
+    )
+    assert code.before(100 * SECOND) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.records import (
+    CodeSamples,
     Cpu,
+    Frame,
     Gpu,
     GpuFacts,
     GpuState,
@@ -21,6 +23,7 @@ from dlmon.records import (
     Pressure,
     Process,
     ProcessTree,
+    SeenAt,
     StepParts,
 )
 from dlmon.records.sanitize import clean
@@ -156,6 +159,8 @@ def step(model=(), steps=20, **parts):
         "model": Model(None, None, None, None, None, None, **known),
     }
 
+
+SLEEP = SeenAt(94, Frame("/home/a/train.py", 41, "train"), Frame("/home/a/train.py", 41, "train"))
 
 SAID = {
     "other-programs": [
@@ -298,7 +303,23 @@ SAID = {
             "neither loader, network nor optimiser.",
             on_cores(4, 1.0, 0.1),
             **step(backward_us=28),
-        )
+        ),
+        said(
+            "The largest part of a step is other code: 67 %, in neither loader, network nor "
+            "optimiser, train.py:41 in train (94 of 96 samples).",
+            on_cores(4, 1.0, 0.1),
+            "take it out of the loop, or do it every few steps",
+            code=CodeSamples(1, 96, (SLEEP,)),
+            **step(backward_us=28),
+        ),
+        # No line has most of the samples.
+        said(
+            "The largest part of a step is other code: 67 %, in "
+            "neither loader, network nor optimiser.",
+            on_cores(4, 1.0, 0.1),
+            code=CodeSamples(1, 200, (SLEEP,)),
+            **step(backward_us=28),
+        ),
     ],
     "network": [
         said(

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.records import ONE_ON_TORCH, TITLES, gpu_name
+from dlmon.records import ONE_DEVICE_WITH_TORCH, TITLES, gpu_name
 from workloads.failure import RunRefused, one_line
 
 
@@ -116,7 +116,7 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     _check_keras(_import("keras", name))
     devices = visible if requested is None else requested
     if devices > 1 and name == "torch":
-        raise RunRefused(ONE_ON_TORCH)
+        raise RunRefused(ONE_DEVICE_WITH_TORCH)
     if wanted == "cpu" or kind != "cpu":
         if devices > visible:
             raise RunRefused(

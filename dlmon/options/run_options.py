@@ -27,7 +27,7 @@ from dlmon.options.checks import (
 )
 from dlmon.options.option import Option, Scope, as_text, option, seconds_of, whole_number_of
 from dlmon.records.record import record
-from dlmon.records.words import ONE_ON_TORCH
+from dlmon.records.words import ONE_DEVICE_WITH_TORCH
 
 if TYPE_CHECKING:
     from workloads.catalog import Workload
@@ -288,7 +288,7 @@ class RunOptions:
             for name in (OPTIONS if names is None else names)
         }
         if "devices" in problems and self.wants_several and self.backend == "torch":
-            problems["devices"] = ONE_ON_TORCH
+            problems["devices"] = ONE_DEVICE_WITH_TORCH
         return {name: problem for name, problem in problems.items() if problem is not None}
 
     @property

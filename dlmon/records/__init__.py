@@ -1,6 +1,6 @@
 """The records of every pipe and log; the standard library only.
 
-They are imported when the first of them is asked for: what cleans text needs none.
+Their modules are imported on first use: `records.sanitize` alone needs none of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dlmon.records.training import *  # noqa: F403
     from dlmon.records.words import *  # noqa: F403
 
-# What needs the others comes after them.
+# In the order of their dependencies.
 _MODULES = ("words", "machine", "session", "training", "memory", "stacks", "sweep", "codec")
 
 

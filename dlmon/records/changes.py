@@ -1,4 +1,4 @@
-"""Leave out slow fields and reasons that did not change, and fill them in again on reading."""
+"""Leave out unchanged fields and reasons of machine records, and fill them in again on reading."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dlmon.records.record import record
 _T = TypeVar("_T")
 
 _UNDIVIDED = frozenset((int, float, str, bool, dict, type(None)))
-# Who a process is, which is named once.
-_NAMED_ONCE = ("user", "command", "started", "why")
-_WHO = attrgetter(*_NAMED_ONCE)
+# The fields that identify a process, written once.
+_IDENTITY_FIELDS = ("user", "command", "started", "why")
+_IDENTITY = attrgetter(*_IDENTITY_FIELDS)
 
-# What differs in nearly every sample. A GPU's memory is not among them: frameworks take it once
-# and keep it, and eight unchanged numbers a second are a fifth of a record.
+# Fields that change in nearly every sample. Not a GPU's memory: frameworks allocate it once, and
+# eight unchanged numbers would be a fifth of a record.
 ALWAYS_WRITTEN: dict[type[Any], frozenset[str]] = {
     Machine: frozenset({"t", "wall", "cost"}),
     Cpu: frozenset({"pct", "cores", "energy_j"}),
@@ -48,19 +48,19 @@ class _Unknown:
 
 
 class Changes:
-    """Filters samples down to what changed since the last one, for a reader of every record."""
+    """Removes unchanged fields from samples, for a reader that reads every record."""
 
     def __init__(self) -> None:
         self._sent: dict[Any, Any] = {}
 
     def only_changed(self, machine: Machine) -> Machine:
-        """Return `machine` without the slow fields and reasons that were sent before."""
+        """Return `machine` without the fields and reasons that were sent before."""
         changed: Machine = _changed(machine, self._sent)
         return changed
 
 
 def _changed(record: Any, sent: dict[Any, Any]) -> Any:
-    """Return `record` without what `sent` holds already, and add the rest to `sent`."""
+    """Return `record` without the values in `sent`, and add the new ones to `sent`."""
     always = ALWAYS_WRITTEN[type(record)]
     changed: dict[str, Any] = {}
     why: dict[str, str] = {}
@@ -78,26 +78,26 @@ def _changed(record: Any, sent: dict[Any, Any]) -> Any:
             part = _changed(value, _inner(sent, name))
             changed[name] = part if part != type(value)() else None
         elif name == "gpus":
-            known = _inner(sent, name)
-            changed[name] = tuple(_changed(gpu, _inner(known, gpu.index)) for gpu in value)
+            sent_gpus = _inner(sent, name)
+            changed[name] = tuple(_changed(gpu, _inner(sent_gpus, gpu.index)) for gpu in value)
         elif sent.get(name) == value:
             changed[name] = None
         else:
-            if name == "processes" and isinstance(value, tuple):  # a tree has their number
-                changed[name] = _unnamed(value, sent.get(name))
+            if name == "processes" and isinstance(value, tuple):  # in `ProcessTree`, a number
+                changed[name] = _without_identity(value, sent.get(name))
             sent[name] = value
     return replace(record, **changed, why=why)
 
 
-def _unnamed(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
-    """Return the rows, without who a process is where the table before named its pid the same.
+def _without_identity(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
+    """Return the rows, without the identity of processes that the previous table has too.
 
-    Names of users and commands would be most of a log.
+    Users and commands would make up most of a log.
     """
-    known = {row.pid: row for row in before} if isinstance(before, tuple) else {}
+    by_pid = {row.pid: row for row in before} if isinstance(before, tuple) else {}
     return tuple(
         replace(row, user=None, command=None, started=None, why={})
-        if row.pid in known and _WHO(row) == _WHO(known[row.pid])
+        if row.pid in by_pid and _IDENTITY(row) == _IDENTITY(by_pid[row.pid])
         else row
         for row in rows
     )
@@ -110,48 +110,49 @@ def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
     return inner
 
 
-def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
-    """Fill in who a process is where a row leaves out what was sent of that pid before."""
-    known = {row.pid: row for row in before}
+def _with_identity(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
+    """Fill in the identities that the rows leave out, from the previous table."""
+    by_pid = {row.pid: row for row in before}
     return tuple(
-        filled(Process, {**vars(row), **{name: getattr(old, name) for name in _NAMED_ONCE}})
-        if row.is_unnamed and (old := known.get(row.pid)) is not None
+        filled(Process, {**vars(row), **{name: getattr(old, name) for name in _IDENTITY_FIELDS}})
+        if row.is_unnamed and (old := by_pid.get(row.pid)) is not None
         else row
         for row in rows
     )
 
 
 def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
-    """Return `facts`, with those of `before` for a GPU that could not be asked."""
+    """Return `facts`, with the facts in `before` for each GPU that did not answer."""
     if facts.gpus is None:
         return replace(facts, gpus=before.gpus)
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus = tuple(known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus)
+    by_index = {gpu.index: gpu for gpu in before.gpus or ()}
+    gpus = tuple(by_index.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus)
     return replace(facts, gpus=gpus)
 
 
 def merge(before: _T | None, after: _T) -> _T:
-    """Fill what `after` leaves out from `before`, if any; a None with a reason is a change.
+    """Return `after`, with the fields that it leaves out from `before`.
 
-    Both have a `why`, and so have the records in them; GPUs are matched by their index.
+    A None with a reason is a change. Both have a `why`, as have the records in them; GPUs are
+    matched by index.
     """
     if before is None:
         return after
     old, new, reasons = vars(before), vars(after), vars(after)["why"]
-    said = {name: value for name, value in new.items() if value is not None or name in reasons}
-    merged = {**old, **said}
+    sent = {name: value for name, value in new.items() if value is not None or name in reasons}
+    merged = {**old, **sent}
     if old["why"]:
-        still_why = {n: why for n, why in old["why"].items() if n in new and n not in said}
-        merged["why"] = {**reasons, **still_why}
-    for name, value in said.items():
-        known = old[name]
-        if type(value) in _UNDIVIDED or known is None:
+        old_reasons = {n: why for n, why in old["why"].items() if n in new and n not in sent}
+        merged["why"] = {**reasons, **old_reasons}
+    for name, value in sent.items():
+        old_value = old[name]
+        if type(value) in _UNDIVIDED or old_value is None:
             continue
         if hasattr(value, "why"):
-            merged[name] = merge(known, value)
-        elif name == "processes" and isinstance(value, tuple):  # a tree has their number
-            merged[name] = _name_again(known, value)
+            merged[name] = merge(old_value, value)
+        elif name == "processes" and isinstance(value, tuple):  # in `ProcessTree`, a number
+            merged[name] = _with_identity(old_value, value)
         elif name == "gpus" and value and isinstance(value[0], Gpu):
-            by_index = {gpu.index: gpu for gpu in known}
+            by_index = {gpu.index: gpu for gpu in old_value}
             merged[name] = tuple(merge(by_index.get(gpu.index, gpu), gpu) for gpu in value)
     return filled(type(after), merged)

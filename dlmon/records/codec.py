@@ -1,12 +1,9 @@
-"""The records that every pipe and log is made of: one JSON object a line.
+"""Encode and decode records: one JSON object per line, in every pipe and log.
 
-`t`, `begin`, `end` and the like are CLOCK_MONOTONIC in nanoseconds, one clock
-for every process of a machine; `wall` is Unix seconds. Unknown is null with
-`why: {field: reason}` beside it, never 0. A field that is absent has not
-changed since it was last sent. Readers skip types and keys they don't know.
-
-This module runs in the trained interpreter too: standard library only, and
-Python 3.10 syntax.
+`t`, `begin`, `end` and the like are CLOCK_MONOTONIC in nanoseconds, one clock for all processes of
+a machine; `wall` is Unix seconds. An unknown value is null with its reason in `why`, never 0. In
+`machine` records, an absent field is unchanged since it was last sent. Readers skip unknown types
+and keys.
 """
 
 from __future__ import annotations
@@ -30,8 +27,8 @@ from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
 from dlmon.records.words import FailureKind, GpuState, Requirement, Status, Word
 
-# With what a workload ended whose options could not be run where it was.
-_REFUSED = 69
+# Older logs lack some codes: they are derived from texts and exit codes.
+_REFUSED = 69  # a workload that refused its options
 _MEMORY_RAN_OUT = "memory ran out"
 _REQUIREMENTS = {
     "the model is not built yet": Requirement.MODEL,
@@ -55,7 +52,7 @@ _T = TypeVar("_T")
 
 
 class RecordError(ValueError):
-    """A line that is not a record of this schema; the message says why."""
+    """A line is not a valid record; the message says why."""
 
 
 Record = (
@@ -86,10 +83,10 @@ _TYPES: dict[str, type[Any]] = {
 
 
 def encode(record: Record) -> bytes:
-    """Return `record` as one line of JSON, newline included.
+    """Return `record` as one line of JSON, with its newline.
 
     Raises:
-        ValueError: a number is NaN or infinite; say null and why instead.
+        ValueError: a number is NaN or infinite; it should be None with a reason.
     """
     line = {"type": record.TYPE, **to_json(record)}
     text = json.dumps(line, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -97,7 +94,7 @@ def encode(record: Record) -> bytes:
 
 
 def to_json(value: Any) -> Any:
-    """Turn records into plain dicts: a None without a reason is left out."""
+    """Return a value as plain JSON types; a None without a reason is left out of its record."""
     if hasattr(value, "__dataclass_fields__"):
         why: Mapping[str, str] = getattr(value, "why", {})
         flat = {}
@@ -118,11 +115,11 @@ def to_json(value: Any) -> Any:
 
 
 def decode(line: bytes | str) -> Record | None:
-    """Return the record that `line` holds, cleaned, or None for a type unknown here.
+    """Return the record in `line`, with all text cleaned; None if its type is unknown.
 
     Raises:
-        RecordError: the line is not JSON, not an object with a `type`, or a
-            field is missing or of the wrong kind.
+        RecordError: the line is not JSON, not an object with a `type`, or a field is missing or
+            not valid.
     """
     try:
         text = line if isinstance(line, str) else str(line, "utf-8", "surrogatepass")
@@ -133,10 +130,10 @@ def decode(line: bytes | str) -> Record | None:
 
 
 def read_record(loaded: Any) -> Record | None:
-    """Return the record that JSON holds, as `decode` does of a line.
+    """Return the record in parsed JSON, as `decode` does for a line.
 
     Raises:
-        RecordError: it is none.
+        RecordError: it is not valid.
     """
     if not isinstance(loaded, dict) or not isinstance(loaded.get("type"), str):
         raise RecordError("not a record: an object with a type was expected")
@@ -156,23 +153,23 @@ def read_record(loaded: Any) -> Record | None:
 
 
 def read_object(cls: type[_T], sent: Any) -> _T:
-    """Return an object of a class as another process sent it in JSON, checked and cleaned.
+    """Return an object of a class from another process's parsed JSON, checked and cleaned.
 
     Raises:
-        RecordError: it is none.
+        RecordError: it is not valid.
     """
-    made: _T = _parse_object(cls, sent, cls.__name__)
-    return made
+    parsed: _T = _parse_object(cls, sent, cls.__name__)
+    return parsed
 
 
 def finite(metrics: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Split metrics into JSON-safe values and the reasons of those that aren't finite."""
+    """Return metrics as finite values or None, and the reasons of each None."""
     values: dict[str, float | None] = {}
     why: dict[str, str] = {}
     for name, metric in metrics.items():
         try:
             number = float(metric)
-        except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one by Torch
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: by PyTorch
             values[name], why[name] = None, "not a single number"
             continue
         values[name] = number if math.isfinite(number) else None
@@ -185,7 +182,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# One for all lines: json.loads would make another for each of them.
+# One decoder for all lines: json.loads would make one for each.
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
@@ -196,9 +193,9 @@ _NO_BATCHES: Values = {spec.name: None for spec in fields(Batches)}
 
 
 def _plain_batches(loaded: Values) -> Batches | None:
-    """Return batches that have only fields known here, all of them right; None of any others.
+    """Return batches without the parsers of fields; None if a field is unknown or not valid.
 
-    Nearly all lines of a long log are such, and are read without a parser for each field.
+    Nearly all lines of a long log are plain batches, and this reads them faster.
     """
     values, lengths = _NO_BATCHES.copy(), set()
     for name, value in loaded.items():
@@ -226,8 +223,8 @@ def _check_batches(batches: Batches | BatchSummary) -> None:
             least = min(least, min(count) if type(count) is tuple else count)
     if isinstance(batches, Batches):
         count = len(batches.dt_us)
-        lists = [each for each in (batches.samples, batches.tokens) if isinstance(each, tuple)]
-        is_whole = count > 0 and all(len(each) == count for each in lists)
+        lists = [value for value in (batches.samples, batches.tokens) if isinstance(value, tuple)]
+        is_whole = count > 0 and all(len(value) == count for value in lists)
         together = batches.per_execution
     else:
         is_whole = batches.count > 0 and len(batches.step_us) == 7
@@ -241,10 +238,10 @@ _Parser = Callable[[Any, str], Any]
 
 @record(frozen=True)
 class _FieldParsers:
-    """How the objects of one class are read: its fields' parsers, and what may be left out.
+    """The parsers of a class's fields, and the defaults of absent ones.
 
-    The fields of `within` are read from the object that holds them. Those of `whole` take a whole
-    number, those of `numbers` a fraction: most values are such, and need no parser.
+    The fields of the objects in `within` are read from the enclosing object. Most values are
+    numbers and need no parser: fields in `whole` take an integer, those in `numbers` a float.
     """
 
     parsers: dict[str, _Parser]
@@ -262,12 +259,11 @@ _FIELD_PARSERS: dict[type[Any], _FieldParsers] = {}
 def _field_parsers_of(cls: type[Any]) -> _FieldParsers:
     hints = get_type_hints(cls)
     specs = [spec for spec in fields(cls) if not spec.metadata]
-    within = [spec.name for spec in fields(cls) if spec.metadata]
     return _FieldParsers(
         parsers={spec.name: _parser(hints[spec.name]) for spec in specs},
         whole=frozenset(spec.name for spec in specs if _kinds(hints[spec.name]) & {int, float}),
         numbers=frozenset(spec.name for spec in specs if float in _kinds(hints[spec.name])),
-        within={name: _parser(hints[name]) for name in within},
+        within={s.name: _parser(hints[s.name]) for s in fields(cls) if s.metadata},
         required=tuple(
             spec.name
             for spec in specs
@@ -278,57 +274,56 @@ def _field_parsers_of(cls: type[Any]) -> _FieldParsers:
     )
 
 
-def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
+def _parse_object(cls: type[Any], loaded: Any, path: str) -> Any:
     if not isinstance(loaded, dict):
-        raise RecordError(f"{where}: an object was expected")
-    form = _FIELD_PARSERS.get(cls)
-    if form is None:
-        form = _FIELD_PARSERS[cls] = _field_parsers_of(cls)
-    parsers, values = form.parsers, form.defaults.copy()
-    whole, numbers = form.whole, form.numbers
+        raise RecordError(f"{path}: an object was expected")
+    of_class = _FIELD_PARSERS.get(cls)
+    if of_class is None:
+        of_class = _FIELD_PARSERS[cls] = _field_parsers_of(cls)
+    parsers, values = of_class.parsers, of_class.defaults.copy()
+    whole, numbers = of_class.whole, of_class.numbers
     for name, value in loaded.items():
         kind = type(value)
         is_whole = kind is int and name in whole and -LARGEST <= value <= LARGEST
         if is_whole or (kind is float and name in numbers and -math.inf < value < math.inf):
             values[name] = value
         elif (parse := parsers.get(name)) is not None:
-            values[name] = parse(value, f"{where}.{name}")
-    for name in form.required:
+            values[name] = parse(value, f"{path}.{name}")
+    for name in of_class.required:
         if name not in loaded:
-            raise RecordError(f"{where}.{name} is missing")
-    for name, parse in form.within.items():
-        values[name] = parse(loaded, where)
+            raise RecordError(f"{path}.{name} is missing")
+    for name, parse in of_class.within.items():
+        values[name] = parse(loaded, path)
     if "why" in parsers and "why" not in loaded:
         values["why"] = {}
-    if form.complete is not None:
-        form.complete(values)
+    if of_class.complete is not None:
+        of_class.complete(values)
     return filled(cls, values)
 
 
 def _kinds(hint: Any) -> set[Any]:
-    """Return the kinds of values that a field may have."""
+    """Return the types in an annotation."""
     return set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
 
 
 def filled(cls: type[_T], values: dict[str, Any]) -> _T:
-    """Make a record from the values of all its fields.
+    """Return a record with the values of all its fields, faster than its constructor does.
 
-    A log of a day holds millions of values: the constructor of a frozen class takes them one
-    by one, this all at once.
+    The log of a day has millions of values.
     """
-    made = object.__new__(cls)
-    made.__dict__.update(values)
-    return made
+    instance = object.__new__(cls)
+    instance.__dict__.update(values)
+    return instance
 
 
 def _parser(hint: Any) -> _Parser:
-    """Build the check for one annotation; the kinds are those that records have."""
+    """Return the parser of an annotation; covers the annotations of records."""
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     if isinstance(hint, type) and issubclass(hint, Word):
         return _word(hint)
     if hasattr(hint, "__dataclass_fields__"):
-        return lambda value, where: _parse_object(hint, value, where)
+        return lambda value, path: _parse_object(hint, value, path)
     options = get_args(hint)
     if get_origin(hint) is tuple:
         return _items(_parser(options[0]), plain_integers=options[0] is int)
@@ -338,96 +333,96 @@ def _parser(hint: Any) -> _Parser:
 
 
 def _union(hint: Any, options: tuple[Any, ...]) -> _Parser:
-    known = [option for option in options if option is not type(None)]
-    if len(known) < len(options):
-        only = _parser(reduce(or_, known))
-        return lambda value, where: None if value is None else only(value, where)
-    parsers = [(_parser(option), get_origin(option) is tuple) for option in known]
+    not_none = [option for option in options if option is not type(None)]
+    if len(not_none) < len(options):
+        parse_value = _parser(reduce(or_, not_none))
+        return lambda value, path: None if value is None else parse_value(value, path)
+    parsers = [(_parser(option), get_origin(option) is tuple) for option in options]
 
-    def parse(value: Any, where: str) -> Any:
+    def parse(value: Any, path: str) -> Any:
         if value is None:
-            raise RecordError(f"{where} is null")
+            raise RecordError(f"{path} is null")
         for parser, wants_list in parsers:
             if wants_list == isinstance(value, list):
-                return parser(value, where)
-        raise RecordError(f"{where}: {hint} was expected")
+                return parser(value, path)
+        raise RecordError(f"{path}: {hint} was expected")
 
     return parse
 
 
 def _items(parse_item: _Parser, plain_integers: bool) -> _Parser:
-    def parse(value: Any, where: str) -> tuple[Any, ...]:
+    def parse(value: Any, path: str) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise RecordError(f"{where}: a list was expected")
+            raise RecordError(f"{path}: a list was expected")
         all_are_integers = plain_integers and set(map(type, value)) == {int}
         if all_are_integers and min(value) >= -LARGEST and max(value) <= LARGEST:
             return tuple(value)
-        return tuple(parse_item(v, where) for v in value)
+        return tuple(parse_item(v, path) for v in value)
 
     return parse
 
 
 def _mapping(parse_value: _Parser) -> _Parser:
-    def parse(value: Any, where: str) -> dict[str, Any]:
+    def parse(value: Any, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise RecordError(f"{where}: an object was expected")
-        return {clean(k, 200): parse_value(v, f"{where}.{clean(k, 40)}") for k, v in value.items()}
+            raise RecordError(f"{path}: an object was expected")
+        return {clean(k, 200): parse_value(v, f"{path}.{clean(k, 40)}") for k, v in value.items()}
 
     return parse
 
 
 def _word(kind: type[Word]) -> _Parser:
-    def parse(value: Any, where: str) -> Word:
-        text = _text(value, where)
+    def parse(value: Any, path: str) -> Word:
+        text = _text(value, path)
         try:
             return kind(text)
         except ValueError:
-            raise RecordError(f"{where}: one of {', '.join(kind)} was expected") from None
+            raise RecordError(f"{path}: one of {', '.join(kind)} was expected") from None
 
     return parse
 
 
-def _integer(value: Any, where: str) -> int:
+def _integer(value: Any, path: str) -> int:
     if type(value) is not int or not -LARGEST <= value <= LARGEST:
-        raise RecordError(f"{where}: a whole number was expected")
+        raise RecordError(f"{path}: a whole number was expected")
     return value
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: Any, path: str) -> float:
     if type(value) is int and -LARGEST <= value <= LARGEST:
         return value
     if type(value) is not float or not math.isfinite(value):
-        raise RecordError(f"{where}: a number was expected")
+        raise RecordError(f"{path}: a number was expected")
     return value
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise RecordError(f"{where}: a text was expected")
+        raise RecordError(f"{path}: a text was expected")
     return clean(value)
 
 
-def _boolean(value: Any, where: str) -> bool:
+def _boolean(value: Any, path: str) -> bool:
     if not isinstance(value, bool):
-        raise RecordError(f"{where}: true or false was expected")
+        raise RecordError(f"{path}: true or false was expected")
     return value
 
 
-def _value(value: Any, where: str) -> Value:
-    return clean(value) if isinstance(value, str) else _number(value, where)
+def _value(value: Any, path: str) -> Value:
+    return clean(value) if isinstance(value, str) else _number(value, path)
 
 
-def _json_value(value: Any, where: str) -> Any:
-    """Clean a free JSON value (an option, a version) all the way down."""
+def _json_value(value: Any, path: str) -> Any:
+    """Clean a JSON value of any form, such as an option, recursively."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {clean(k, 200): _json_value(v, where) for k, v in value.items()}
+        return {clean(k, 200): _json_value(v, path) for k, v in value.items()}
     if isinstance(value, list):
-        return [_json_value(v, where) for v in value]
+        return [_json_value(v, path) for v in value]
     if isinstance(value, bool) or value is None:
         return value
-    return _number(value, where)
+    return _number(value, path)
 
 
 _SIMPLE: dict[Any, _Parser] = {
@@ -447,22 +442,21 @@ def _complete_result(values: Values) -> None:
         elif values["exit_code"] == _REFUSED:
             values["failure"] = FailureKind.REFUSED
     if values["lacking"] is None and values["why"]:
-        missing = {name: _by_words(_REQUIREMENTS, why) for name, why in values["why"].items()}
-        known = {name: lack for name, lack in missing.items() if lack is not None}
-        values["lacking"] = known or None
+        lacking = {name: _code_of(_REQUIREMENTS, why) for name, why in values["why"].items()}
+        values["lacking"] = {n: code for n, code in lacking.items() if code is not None} or None
 
 
 def _complete_state(name: str, figure: str) -> Callable[[Values], None]:
-    """Return what fills in a state by the reason why a figure is unknown."""
+    """Return a function that derives a missing state from the reason of an unknown figure."""
 
     def complete(values: Values) -> None:
         if values[name] is None and values["why"]:
-            values[name] = _by_words(_GPU_STATES, values["why"].get(figure, ""))
+            values[name] = _code_of(_GPU_STATES, values["why"].get(figure, ""))
 
     return complete
 
 
-def _by_words(codes: Mapping[str, Any], why: str) -> Any:
+def _code_of(codes: Mapping[str, Any], why: str) -> Any:
     return next((code for words, code in codes.items() if why.startswith(words)), None)
 
 
@@ -473,4 +467,4 @@ COMPLETE: dict[type[Any], Callable[[Values], None]] = {
     Machine: _complete_state("gpus_state", "gpus"),
     MachineFacts: _complete_state("gpus_state", "gpus"),
 }
-"""What completes the values of a record of each of these classes."""
+"""By class, a function that adds values that older logs lack."""

@@ -1,4 +1,4 @@
-"""The records of a machine: what does not change about it, and samples of what does."""
+"""The records of a machine: its facts, and samples of its hardware."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dlmon.records.record import record
 from dlmon.records.words import GpuState
 
 MAX_OF_RUN, MAX_ON_GPUS, MAX_BUSIEST = 12, 16, 8
-"""A process table has at most so many of the run, on the GPUs, and of the others."""
+"""The most rows of a process table for the run, for the GPUs, and for the busiest others."""
 
 
 @record(frozen=True)
 class GpuFacts:
-    """What does not change about one GPU.
+    """The facts of one GPU, which do not change.
 
     Attributes:
-        index: NVML's number of the GPU, as nvidia-smi shows it.
+        index: NVML's number of the GPU, as in nvidia-smi.
         name: the product's name.
-        uuid: the GPU's own id, which no other one has.
-        memory_mib: its memory.
-        bus_id: its PCI address, such as 0000:65:00.0.
-        slowdown_c: the temperature from which it slows itself down.
+        uuid: the GPU's unique id.
+        memory_mib: total memory.
+        bus_id: the PCI address, such as 0000:65:00.0.
+        slowdown_c: the temperature above which it slows itself down.
         sm_max_mhz: the highest clock of its processors.
         memory_max_mhz: the highest clock of its memory.
-        pcie_max_generation: the newest generation of PCIe that card and slot can use.
-        pcie_max_width: the most lanes that card and slot can use.
-        state: whether it answers: answers, asleep, idle (left alone, so that it can fall asleep),
-            lost, or unknown.
+        pcie_max_generation: the newest PCIe generation that card and slot support.
+        pcie_max_width: the most PCIe lanes that card and slot support.
+        state: its state: answers, asleep, idle (not queried, so that it can fall asleep), lost, or
+            unknown.
     """
 
     index: int
@@ -48,24 +48,24 @@ class GpuFacts:
 
 @record(frozen=True)
 class MachineFacts:
-    """What does not change about a machine, and how busy it was at the start.
+    """The facts of a machine, which do not change, and its load at the start.
 
     Attributes:
         cpu_model: the processor's name, as the kernel reports it.
-        cores: the CPUs that the scheduler may use.
-        physical_cores: cores of the machine; hardware threads of one core count once.
-        cpu_limit: what the cgroup allows, in cores.
+        cores: the number of CPUs that the process may run on.
+        physical_cores: the number of physical cores of the machine.
+        cpu_limit: the control group's CPU limit in cores.
         memory_mib: memory of the machine.
-        memory_limit_mib: what the cgroup allows of it.
-        swap_mib: swap space; the cgroup's where that limits memory.
-        gpus: every GPU that NVML reports; null, with a reason, where NVML can't be asked.
-        gpus_state: whether NVML can be asked: answers, asleep (all GPUs), lost, no_driver,
-            no_package (nvidia-ml-py), versions_differ (of the driver and its library), or unknown.
+        memory_limit_mib: the control group's memory limit.
+        swap_mib: swap space; the control group's if it limits memory.
+        gpus: all GPUs that NVML reports; null, with a reason, if NVML can't be used.
+        gpus_state: the state of NVML: answers, asleep (all GPUs), lost, no_driver, no_package
+            (nvidia-ml-py), versions_differ (of the driver and its library), or unknown.
         driver: the version of the NVIDIA driver.
         cuda: the newest CUDA version that the driver supports.
         load_1m: the load average of the last minute, at the start.
         cpu_pct: utilisation of all cores at the start, over a quarter of a second.
-        foreign_gpu_processes: how many processes used a GPU at the start.
+        foreign_gpu_processes: the number of processes on the GPUs at the start.
         governor: the frequency governor of the first CPU.
         on_battery: whether the machine ran on battery.
     """
@@ -91,22 +91,21 @@ class MachineFacts:
 
 @record(frozen=True)
 class Cpu:
-    """Utilisation of the whole machine and of each core, in percent of one core's time.
+    """The CPU of the machine. A utilisation of 100 % means no idle time.
 
     Attributes:
-        pct: utilisation of all cores together.
+        pct: mean utilisation of all cores.
         cores: utilisation of each core.
         load_1m: the kernel's load average of the last minute.
-        power_w: mean power of all packages since the sample before.
+        power_w: mean power of all packages since the last sample.
         mhz: the mean clock of the cores.
         temperature_c: the temperature of the hottest package.
-        throttled_pct: the share of the control group's periods in which it was stopped; only where
-            it has a CPU limit.
-        limit_used_pct: the share of that limit that the control group uses.
-        energy_j: what all packages together have used, by a counter of which only differences mean
-            something.
-        steal_pct: the share of all cores' time, in `pct` too, that the host of this virtual machine
-            gave to others.
+        throttled_pct: the share of the control group's quota periods in which it was throttled,
+            if it has a CPU limit.
+        limit_used_pct: the share of that limit that is used.
+        energy_j: a counter of the energy of all packages; only differences have a meaning.
+        steal_pct: the share of all cores' time that the host of this virtual machine gave to
+            others; `pct` includes it.
     """
 
     pct: float | None = None
@@ -124,15 +123,13 @@ class Cpu:
 
 @record(frozen=True)
 class Memory:
-    """Memory in use, swap, and pages read from disk.
-
-    All are the control group's where that limits memory.
+    """Memory in use, swap, and major page faults; the control group's if it limits memory.
 
     Attributes:
-        used_mib: memory in use: what there is less what is available.
+        used_mib: memory in use: total less available.
         swap_used_mib: swap in use.
-        swap_mib_s: what moves to and from swap.
-        major_faults_s: page faults per second that had to wait for a disk.
+        swap_mib_s: traffic to and from swap.
+        major_faults_s: page faults per second that waited for a disk.
     """
 
     used_mib: int | None = None
@@ -144,14 +141,12 @@ class Memory:
 
 @record(frozen=True)
 class Pressure:
-    """The share of time in which a program waited for the CPU, memory or a disk.
-
-    Of the control group where it counts that, else of the machine.
+    """Pressure stall information (PSI) of the control group or, if it has none, of the machine.
 
     Attributes:
         cpu_pct: the share of time in which a program waited for a CPU.
-        memory_pct: the share of time in which one waited for memory.
-        io_pct: the share of time in which one waited for a disk.
+        memory_pct: the share of time in which a program waited for memory.
+        io_pct: the share of time in which a program waited for a disk.
     """
 
     cpu_pct: float | None = None
@@ -162,11 +157,11 @@ class Pressure:
 
 @record(frozen=True)
 class Disk:
-    """Bytes moved by all physical disks.
+    """The traffic of all physical disks.
 
     Attributes:
-        read_mib_s: what is read.
-        write_mib_s: what is written.
+        read_mib_s: data read.
+        write_mib_s: data written.
     """
 
     read_mib_s: float | None = None
@@ -176,11 +171,11 @@ class Disk:
 
 @record(frozen=True)
 class Network:
-    """Bytes moved by all network interfaces but loopback.
+    """The traffic of all physical network interfaces; in a container, of all but loopback.
 
     Attributes:
-        receive_mib_s: what is received.
-        send_mib_s: what is sent.
+        receive_mib_s: data received.
+        send_mib_s: data sent.
     """
 
     receive_mib_s: float | None = None
@@ -193,17 +188,17 @@ class ProcessTree:
     """The workload and its descendants; 100 % is one core.
 
     Attributes:
-        cpu_pct: CPU time of all of them together.
-        busiest_thread_pct: CPU time of the thread that used the most.
-        busiest_process_pct: CPU time of the process that used the most, all its threads together.
-        cpu_wait_pct: the share of time in which the thread that waited most was ready to run, and
-            waited for a CPU.
-        rss_mib: memory that they hold (resident set).
-        processes: how many there are.
-        threads: how many threads they have.
-        major_faults_s: page faults per second that had to wait for a disk.
-        read_mib_s: what they read from disks, not from memory that holds files.
-        blocked: how many of them waited for a disk, or the like, as they were read (state D).
+        cpu_pct: CPU time of all processes together.
+        busiest_thread_pct: CPU time of the busiest thread.
+        busiest_process_pct: CPU time of the busiest process.
+        cpu_wait_pct: the share of time that a thread was ready to run and waited for a CPU; of the
+            thread that waited most.
+        rss_mib: memory (resident set size).
+        processes: the number of processes.
+        threads: the number of threads.
+        major_faults_s: page faults per second that waited for a disk.
+        read_mib_s: data read from disks, without the page cache.
+        blocked: the number of processes in uninterruptible sleep (state D), as while a disk reads.
     """
 
     cpu_pct: float | None = None
@@ -223,21 +218,21 @@ class ProcessTree:
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
-    100 % is one core. A row without `user`, `command` and any reason has those, and the start, that
-    were reported of that pid in the table before.
+    100 % is one core. If `user`, `command`, `started` and `why` are absent, they are the same as in
+    the previous table.
 
     Attributes:
-        pid: its number.
-        user: the name of the user that it runs as.
-        command: its command line, shortened.
-        cpu_pct: its CPU time.
-        rss_mib: memory that it holds (resident set).
-        threads: how many threads it has.
+        pid: the process id.
+        user: the name of its user.
+        command: the command line, shortened.
+        cpu_pct: CPU time.
+        rss_mib: memory (resident set size).
+        threads: the number of threads.
         gpus: NVML's numbers of the GPUs that it uses.
-        gpu_memory_mib: memory that it holds on all of them together.
-        of_run: whether it belongs to the watched tree; null where nothing is watched or, with a
-            reason, where its pid may be another namespace's.
-        started: when it started, by the clock of the machine, in seconds since 1970.
+        gpu_memory_mib: memory on all GPUs together.
+        of_run: whether it belongs to the watched tree; null if no tree is watched or, with a
+            reason, if the pid may be of another pid namespace.
+        started: the time of its start, in Unix seconds.
     """
 
     pid: int
@@ -254,26 +249,26 @@ class Process:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether user, command and start were sent before, and so are left out."""
+        """True if the row leaves out the identity, which was sent before."""
         return self.user is None and self.command is None and self.started is None and not self.why
 
     def is_other_on(self, gpus: Collection[int]) -> bool:
-        """Return whether it is none of the run's, and uses one of these GPUs."""
+        """Return whether it uses one of these GPUs and does not belong to the run."""
         return self.of_run is False and not set(gpus).isdisjoint(self.gpus)
 
 
 @record(frozen=True)
 class MigInstance:
-    """One part of a GPU that is divided into instances (MIG).
+    """One MIG instance of a GPU.
 
     Attributes:
-        index: NVML's number of it on its GPU, as nvidia-smi shows it.
+        index: NVML's number of the instance on its GPU, as in nvidia-smi.
         name: the product's name with the instance's profile, such as "MIG 1g.10gb".
-        gpu_instance: NVML's number of its share of the GPU (GI).
-        compute_instance: NVML's number of its part of that share (CI).
-        memory_mib: its memory.
-        memory_used_mib: memory of it in use.
-        pids: the processes that compute on it, by the driver's numbers.
+        gpu_instance: NVML's number of the GPU instance (GI).
+        compute_instance: NVML's number of the compute instance (CI).
+        memory_mib: total memory.
+        memory_used_mib: memory in use.
+        pids: the processes that compute on it, by the driver's pids.
     """
 
     index: int
@@ -288,42 +283,42 @@ class MigInstance:
 
 @record(frozen=True)
 class Gpu:
-    """One GPU's readings.
+    """The readings of one GPU.
 
     Attributes:
-        index: NVML's number of the GPU, as nvidia-smi shows it.
+        index: NVML's number of the GPU, as in nvidia-smi.
         utilization_pct: the share of time in which a kernel ran.
         memory_used_mib: memory in use.
         power_w: power draw.
-        power_limit_w: the limit that holds for it.
+        power_limit_w: the enforced power limit.
         temperature_c: the GPU's temperature.
         sm_mhz: the clock of its processors.
         memory_mhz: the clock of its memory.
-        throttle: what holds the clocks down, in words; empty where nothing does.
+        throttle: the reasons why the clocks are throttled; empty if they are not.
         energy_j: energy used since the driver was loaded.
         fan_pct: fan speed; 100 % is the nominal maximum.
-        ecc_corrected: memory errors that were corrected, since the driver was loaded.
-        ecc_uncorrected: memory errors that could not be, since the driver was loaded.
-        pcie_generation: the generation of PCIe that the link uses now.
-        pcie_width: the lanes that the link uses now.
-        pcie_receive_mib_s: what it receives over PCIe; measured with `--pcie` only.
-        pcie_send_mib_s: what it sends over PCIe; measured with `--pcie` only.
-        mig: whether it is divided into instances (MIG); NVML reports no utilisation of it then.
+        ecc_corrected: corrected memory errors since the driver was loaded.
+        ecc_uncorrected: uncorrected memory errors since the driver was loaded.
+        pcie_generation: the PCIe generation that the link uses now.
+        pcie_width: the PCIe lanes that the link uses now.
+        pcie_receive_mib_s: data received over PCIe; only with `--pcie`.
+        pcie_send_mib_s: data sent over PCIe; only with `--pcie`.
+        mig: whether MIG is on; NVML reports no utilisation then.
         encoder_pct: utilisation of the video encoder.
         decoder_pct: utilisation of the video decoder.
-        nvlinks: how many NVLinks are active.
-        nvlink_receive_mib_s: what it receives over all of them.
-        nvlink_send_mib_s: what it sends over all of them.
+        nvlinks: the number of active NVLinks.
+        nvlink_receive_mib_s: data received over all NVLinks.
+        nvlink_send_mib_s: data sent over all NVLinks.
         state: as in `GpuFacts`.
         memory_busy_pct: the share of time in which its memory was read or written.
-        sm_active_pct: how many of its processors (SMs) had work, on average since the sample
-            before; this and what follows is measured from Hopper on.
-        sm_occupancy_pct: how many threads (warps) they ran, of as many as they can.
-        tensor_pct: how much of the time their tensor cores worked.
-        dram_pct: how much of its memory's bandwidth was used.
-        xid_errors: how many errors the driver reported of it (Xid) since dlmon has watched it.
-        xids: the numbers of the newest ones, the last of them last.
-        instances: its parts, where it is divided; empty where it is not.
+        sm_active_pct: the mean share of its processors (SMs) that had work since the last sample;
+            this and the next three are measured from Hopper on.
+        sm_occupancy_pct: the share of the possible threads (warps) that the processors ran.
+        tensor_pct: the share of time in which the tensor cores worked.
+        dram_pct: the share of the memory's bandwidth that was used.
+        xid_errors: the number of errors (Xid) that the driver reported since dlmon started.
+        xids: the codes of the newest errors, in order.
+        instances: its MIG instances; empty if MIG is off.
     """
 
     index: int
@@ -363,11 +358,11 @@ class Gpu:
 
 @record(frozen=True)
 class Cost:
-    """What the sampler itself costs.
+    """The cost of the sampler.
 
     Attributes:
-        cpu_ms: its CPU time since the last sample.
-        late_ms: how long after its time the sample was taken.
+        cpu_ms: CPU time since the last sample.
+        late_ms: the delay of the sample after its scheduled time.
     """
 
     cpu_ms: float
@@ -384,11 +379,11 @@ class Machine:
         disk: disk traffic.
         network: network traffic.
         process: the workload's process tree.
-        gpus: every GPU; null, with a reason, when NVML can't be asked.
+        gpus: all GPUs; null, with a reason, if NVML can't be used.
         gpus_state: as in `MachineFacts`.
-        processes: every row of the process table, every few seconds, when it changed.
+        processes: all rows of the process table, every few seconds, if it changed.
         pressure: pressure on CPU, memory and disk.
-        cost: what this sampling costs.
+        cost: the cost of the sampler.
     """
 
     TYPE: ClassVar[str] = "machine"
@@ -409,11 +404,11 @@ class Machine:
 
 @record(frozen=True)
 class MachineUse:
-    """How much of a machine was used while it was recorded.
+    """The use of a machine over a recording.
 
     Attributes:
-        gpu_pct: mean utilisation of each GPU, as "gpu:N".
-        energy_j: joules by "cpu" and "gpu:N"; those whose counter was read throughout.
+        gpu_pct: mean utilisation of each GPU, by "gpu:N".
+        energy_j: joules by "cpu" and "gpu:N", for each whose counter was always read.
         cpu_pct: mean utilisation of all cores.
     """
 
@@ -425,13 +420,13 @@ class MachineUse:
 
 @record(frozen=True)
 class Node:
-    """What another machine of the run reports of itself.
+    """The facts or a sample of another host of the run.
 
     Attributes:
-        t: when it was reported, on the session's own clock.
-        host: what the machine is called.
-        machine: a sample of it, its `t` on the session's clock too.
-        facts: what does not change about it, written once.
+        t: the time of the report, on the session's clock.
+        host: the host's name.
+        machine: a sample, with its `t` on the session's clock too.
+        facts: the host's facts, written once.
     """
 
     TYPE: ClassVar[str] = "node"

@@ -1,4 +1,4 @@
-"""What frameworks hold of a GPU's memory, and how they say that it ran out."""
+"""The records of frameworks' GPU memory, and the parser of their out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ MIB = 2**20
 
 @record(frozen=True)
 class FrameworkMemory:
-    """What a framework's allocator holds of one GPU: at most once a second, when it changed.
+    """The memory of a framework's allocator on one GPU; at most once a second, if it changed.
 
     Attributes:
         framework: torch, jax or tensorflow.
         device: the framework's number of the GPU.
-        allocated_mib: what tensors take.
-        peak_mib: the most that they took, since the start or since the script set it back.
-        reserved_mib: what the allocator took from the driver, and keeps for later tensors; absent
-            where the framework does not say it.
-        limit_mib: what the allocator may take in all; of PyTorch the GPU's memory; absent as above.
-        retries: how often it freed all that it kept and asked the driver again; absent as above.
+        allocated_mib: memory in use by tensors.
+        peak_mib: the highest `allocated_mib` since the start, or since the script reset it.
+        reserved_mib: memory that the allocator took from the driver, in use or kept for later
+            tensors; absent if the framework does not report it.
+        limit_mib: the most memory that the allocator may take, with PyTorch the GPU's memory;
+            absent as above.
+        retries: how often it freed all unused memory and asked the driver again; absent as above.
         failures: how often an allocation failed after that; absent as above.
         trainer: as in `Phase`.
     """
@@ -43,18 +44,18 @@ class FrameworkMemory:
 
 @record(frozen=True)
 class OutOfMemory:
-    """An allocation failed; whether the script goes on shows in what follows.
+    """A failed allocation of GPU memory, which the script may survive.
 
-    Each figure is as the error says it, and absent where it does not.
+    The figures are from the error's text; absent if it does not contain them.
 
     Attributes:
-        asked_mib: how much was asked for.
+        asked_mib: the size of the allocation.
         device: the framework's number of the GPU.
         total_mib: the GPU's memory.
-        free_mib: what was free of it.
-        others_mib: what other processes held.
-        allocated_mib: what the tensors of this process took.
-        unused_mib: what its allocator kept and no tensor took.
+        free_mib: free memory of the GPU.
+        others_mib: memory of other processes.
+        allocated_mib: memory in use by tensors of this process.
+        unused_mib: memory that its allocator keeps without a tensor in it.
         trainer: as in `Phase`.
     """
 
@@ -72,8 +73,8 @@ class OutOfMemory:
 
 _UNITS = {"b": 1 / MIB, "bytes": 1 / MIB, "kib": 2**-10, "mib": 1.0, "gib": 1024.0, "tib": 2.0**20}
 _AMOUNT = r"([\d.,]*\d) ?(bytes|[KMGT]iB|B)\b"
-# PyTorch before 2.1 has them in brackets, and one version spells capacity without its second a.
-_SAID = {
+# PyTorch before 2.1 has the amounts in brackets; one version spells capacity "capacty".
+_PATTERNS = {
     "asked_mib": rf"(?:tried|trying) to allocate {_AMOUNT}|(?:allocating|request for) {_AMOUNT}",
     "total_mib": rf"total capac\w+ of {_AMOUNT}|{_AMOUNT} total capacity",
     "free_mib": rf"of which {_AMOUNT} is free|{_AMOUNT} free\b",
@@ -84,42 +85,42 @@ _RESERVED = re.compile(rf"{_AMOUNT} reserved in total by PyTorch", re.IGNORECASE
 _OTHER = re.compile(rf"Process \d+ has {_AMOUNT} memory in use", re.IGNORECASE)
 _DEVICE = re.compile(r"\bGPU[ :](\d{1,3})\b|\bdevice ordinal (\d{1,3})\b", re.IGNORECASE)
 _TENSOR = re.compile(r"OOM when allocating tensor with shape ?\[([\d,]+)\] and type (\w+)")
-# TensorFlow's names of types, by how many bytes each number takes.
+# The sizes in bytes of TensorFlow's types.
 _BYTES = {"float": 4, "half": 2, "double": 8, "uint8": 1, "bool": 1, "complex64": 8}
 _SIZED = re.compile(r"(?:u?int|b?float)(8|16|32|64)")
-# Longer numbers are none of a machine's.
+# In digits: no size in memory is longer.
 _LONGEST_NUMBER = 20
 _OF_A_GPU = re.compile(r"\bCUDA|\bHIP\b|\bGPU\b|RESOURCE_EXHAUSTED|device ordinal", re.IGNORECASE)
 
 
 def read_out_of_memory(text: str, t: int = 0) -> OutOfMemory | None:
-    """Return what an error says of a GPU's memory that ran out; None where it says nothing of it.
+    """Parse an out-of-memory error of a GPU; return None for any other error.
 
     Args:
-        text: as PyTorch, JAX or TensorFlow writes it.
-        t: when it was raised.
+        text: the error's text, by PyTorch, JAX or TensorFlow.
+        t: the time of the error.
     """
-    found: dict[str, Any] = {name: _first(each, text) for name, each in _SAID.items()}
+    amounts: dict[str, Any] = {name: _amount(regex, text) for name, regex in _PATTERNS.items()}
     if (tensor := _TENSOR.search(text)) is not None:
-        found["asked_mib"] = _of_tensor(tensor[1], tensor[2])
-    if not _OF_A_GPU.search(text) or found["asked_mib"] is None:
+        amounts["asked_mib"] = _tensor_mib(tensor[1], tensor[2])
+    if not _OF_A_GPU.search(text) or amounts["asked_mib"] is None:
         return None
-    if others := _OTHER.findall(text):
-        found["others_mib"] = round(sum(_mib(*amount) or 0.0 for amount in others), 2)
-    reserved, allocated = _RESERVED.search(text), found["allocated_mib"]
+    if processes := _OTHER.findall(text):
+        amounts["others_mib"] = round(sum(_mib(*amount) or 0.0 for amount in processes), 2)
+    reserved, allocated = _RESERVED.search(text), amounts["allocated_mib"]
     reserved_mib = None if reserved is None else _mib(reserved[1], reserved[2])
-    if found["unused_mib"] is None and reserved_mib is not None and allocated is not None:
-        found["unused_mib"] = max(0.0, reserved_mib - allocated)
+    if amounts["unused_mib"] is None and reserved_mib is not None and allocated is not None:
+        amounts["unused_mib"] = max(0.0, reserved_mib - allocated)
     device = _DEVICE.search(text)
     number = None if device is None else int(device[1] or device[2])
-    return OutOfMemory(t, device=number, **found)
+    return OutOfMemory(t, device=number, **amounts)
 
 
-def _first(pattern: str, text: str) -> float | None:
-    said = re.search(pattern, text, re.IGNORECASE)
-    if said is None:
+def _amount(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text, re.IGNORECASE)
+    if match is None:
         return None
-    number, unit = [group for group in said.groups() if group is not None]
+    number, unit = [group for group in match.groups() if group is not None]
     return _mib(number, unit)
 
 
@@ -131,10 +132,10 @@ def _mib(number: str, unit: str) -> float | None:
     return round(value * _UNITS[unit.lower()], 2) if len(number) <= _LONGEST_NUMBER else None
 
 
-def _of_tensor(shape: str, kind: str) -> float | None:
+def _tensor_mib(shape: str, kind: str) -> float | None:
     sized = _SIZED.fullmatch(kind)
-    each = int(sized[1]) // 8 if sized is not None else _BYTES.get(kind)
+    item_bytes = int(sized[1]) // 8 if sized is not None else _BYTES.get(kind)
     sizes = [size for size in shape.split(",") if size]
-    if each is None or any(len(size) > _LONGEST_NUMBER for size in sizes):
+    if item_bytes is None or any(len(size) > _LONGEST_NUMBER for size in sizes):
         return None
-    return round(prod(map(int, sizes)) * each / MIB, 2)
+    return round(prod(map(int, sizes)) * item_bytes / MIB, 2)

@@ -1,7 +1,7 @@
-"""Make the classes of records.
+"""The decorator of record classes: a frozen dataclass that is made faster.
 
-`dataclass(frozen=True)` compiles six functions for each class, half a millisecond of every start.
-A record has the same from here, written once for all.
+`dataclass(frozen=True)` compiles six functions for each class, which takes half a millisecond of
+every start. All record classes share the functions in this file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ else:
     _T = TypeVar("_T")
 
     def record(*, frozen: bool, kw_only: bool = False) -> Any:
-        """Return what makes a frozen dataclass of a class."""
+        """Return a decorator that makes a class a frozen dataclass."""
         assert frozen
 
         def make(cls: type[_T]) -> type[_T]:
@@ -29,27 +29,27 @@ else:
 
 
 _LAYOUTS: dict[type[Any], tuple[dict[str, Any], list[Any]]] = {}
-"""For each class what its fields have that are not given, and the fields without such a value."""
+"""By class, the default of each field (MISSING for none), and the fields without a default."""
 
 
 def __init__(self: Any, *values: Any, **named: Any) -> None:
     cls = type(self)
     if cls not in _LAYOUTS:
         specs = fields(cls)
-        without: list[Any] = [spec for spec in specs if spec.default is MISSING]
-        _LAYOUTS[cls] = {spec.name: spec.default for spec in specs}, without
-    defaults, without = _LAYOUTS[cls]
-    given = dict(zip(defaults, values))  # noqa: B905 - Python 3.10; too many are refused below
-    made = {**defaults, **given, **named}
-    is_each_once = len(given) == len(values) and given.keys().isdisjoint(named)
-    if not is_each_once or len(made) > len(defaults):
+        no_default: list[Any] = [spec for spec in specs if spec.default is MISSING]
+        _LAYOUTS[cls] = {spec.name: spec.default for spec in specs}, no_default
+    defaults, no_default = _LAYOUTS[cls]
+    positional = dict(zip(defaults, values))  # noqa: B905 - too many are refused below
+    by_name = {**defaults, **positional, **named}
+    is_each_once = len(positional) == len(values) and positional.keys().isdisjoint(named)
+    if not is_each_once or len(by_name) > len(defaults):
         raise TypeError(f"{cls.__name__} takes each of its fields once, and no others")
-    for spec in without:
-        if made[spec.name] is MISSING:
+    for spec in no_default:
+        if by_name[spec.name] is MISSING:
             if spec.default_factory is MISSING:
                 raise TypeError(f"{cls.__name__} needs {spec.name}")
-            made[spec.name] = spec.default_factory()
-    self.__dict__.update(made)
+            by_name[spec.name] = spec.default_factory()
+    self.__dict__.update(by_name)
 
 
 def __eq__(self: Any, other: object) -> Any:

@@ -1,10 +1,9 @@
-"""Clean text that comes from outside, once, at the border.
+"""Clean text that comes from outside, once, as it is read.
 
-Process names, host names, output lines, GPU names and log files may hold
-escape sequences that a terminal would obey and direction marks that reorder
-what a person reads. `records.decode` passes every string through `clean`, so
-nothing behind it needs to think of this again. Markup is no concern here:
-widgets show foreign text as `Content`, never as markup.
+Process names, host names, output lines, GPU names and log files may contain escape sequences,
+which a terminal would obey, and direction marks, which reorder text on screen. `records.decode`
+passes every string through `clean`, so its callers need not. Markup is not removed: widgets show
+foreign text as `Content`, never as markup.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from functools import cache
 
 LINE_LIMIT = 64 * 1024
 SHOWN_LENGTH = 60
-"""How much a sentence repeats of a text that somebody typed."""
+"""The most characters of a typed text that a sentence repeats."""
 SHOWN_PATH_LENGTH = 200
-"""How much a sentence repeats of a path that leads nowhere."""
+"""The most characters of a wrong path that a sentence repeats."""
 
 # CSI, then OSC / DCS / PM / APC / SOS strings, then the two-byte escapes (ECMA-48, 5.4 to 5.6).
-# A string without its terminator ends with its line. No part may run over the next
-# introducer, so that a text full of them is read once and not once for each.
+# A string without its terminator ends with its line. No part may match past the next
+# introducer, so that matching takes linear time.
 _ESCAPE_SEQUENCES = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
@@ -30,8 +29,8 @@ _ESCAPE_SEQUENCES = (
 )
 
 # C0 and C1 controls, line and paragraph separators, lone surrogates, interlinear marks, and
-# what Unicode calls Default_Ignorable_Code_Point: direction marks, zero-width characters, tags.
-# Of these the variation selectors FE00 to FE0F stay, since emoji are written with them.
+# Unicode's Default_Ignorable_Code_Point: direction marks, zero-width characters, tags. The
+# variation selectors FE00 to FE0F stay: emoji contain them.
 _INVISIBLE = (
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
@@ -41,16 +40,16 @@ _INVISIBLE = (
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    # To compile them takes a hundredth of the time until the first paint, which needs neither.
+    # Compiled on first use: that takes 1 % of the time to the first paint, which needs neither.
     return re.compile(_ESCAPE_SEQUENCES), re.compile(_INVISIBLE)
 
 
 def clean(text: str, limit: int = LINE_LIMIT) -> str:
     """Return `text` as one printable line of at most `limit` characters.
 
-    Escape sequences vanish whole, tabs become spaces, other control characters,
-    direction marks and zero-width characters are dropped. Only the first `limit`
-    characters are read. Text that was cut ends in an ellipsis.
+    Tabs become spaces; escape sequences, other control characters, direction marks and zero-width
+    characters are removed. Only the first `limit` characters are read, and
+    cut text ends in an ellipsis.
     """
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
@@ -62,10 +61,10 @@ def clean(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return what somebody typed as a sentence repeats it: in quotes, cleaned and not too long."""
+    """Return a typed text for use in a sentence: quoted, cleaned and cut."""
     return f'"{clean(text, SHOWN_LENGTH)}"'
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as it may be shown or printed: whoever made a folder chose its name."""
+    """Return a path cleaned for display: its creator may have put anything into it."""
     return clean(os.fspath(path))

@@ -1,4 +1,4 @@
-"""The records of a session: its header, its result, and what happens between."""
+"""The records of a session: its header, its result, and the events between them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dlmon.records.words import AlertEvent, FailureKind, Requirement, Status, St
 
 @record(frozen=True)
 class SlurmJob:
-    """What a job of Slurm's was given, of all its nodes together; null where Slurm doesn't say.
+    """The allocation of a Slurm job, on all its nodes together; null if Slurm doesn't report it.
 
     Attributes:
-        job: its number, with that of an array's task such as `123_4`.
+        job: the job's id, with an array task's number as in `123_4`.
         partition: the partition that it ran in.
-        node_list: its nodes, as Slurm writes lists of them.
-        nodes: how many these are.
-        cpus: processors.
+        node_list: its nodes, in Slurm's notation.
+        nodes: the number of nodes.
+        cpus: the number of CPUs.
         memory_mib: memory.
-        gpus: GPUs.
-        time_limit_s: how long it might run.
-        end_wall: when that is over, in Unix seconds, as it was known at the start.
+        gpus: the number of GPUs.
+        time_limit_s: the time limit.
+        end_wall: the end of the time limit in Unix seconds, as known at the start.
     """
 
     job: str
@@ -39,32 +39,31 @@ class SlurmJob:
 
 @record(frozen=True)
 class SessionHeader:
-    """The first line of a log: what runs, where, with what.
+    """The first line of a log: the run, its machine and its options.
 
     Attributes:
         schema: the version of this format, 1.
-        id: the session's id, which is the name of its folder too.
-        host: the machine's name.
-        boot_id: the kernel's id of this boot; times of two boots don't compare.
-        workload: what is trained, by the name that `dlmon list` shows; a script's file; empty where
-            the machine alone is recorded (`dlmon watch --record`).
-        options: the options of the run, with the workload's defaults filled in; of a recording,
-            `interval`, `pcie` and `for_s`, the seconds that it is to last or null.
-        machine: what does not change about the machine.
-        versions: of dlmon, python, keras and the backend; `backend` is its name.
-        command: the words of a script's command (`dlmon exec`), where one ran.
-        directory: where the script ran.
-        script_sha256: the SHA-256 of the script's file, in hexadecimal, as it was at the start;
-            older logs lack it.
-        git_commit: the commit that was checked out in the repository around that file, or around
-            `directory` where no file is known; what was changed since is not part of it. Older
-            logs lack it.
-        script_path: the path of that file, its links resolved; older logs lack it.
-        git_repository: which repository that is: where it was cloned from, without a user and a
-            password, else the path of its `.git` folder; older logs lack it.
+        id: the session's id, which is also the name of its folder.
+        host: the host's name.
+        boot_id: the kernel's id of this boot; times of different boots can't be compared.
+        workload: the workload's name, as in `dlmon list`, or a script's file name; empty for a
+            machine recording (`dlmon watch --record`).
+        options: the options of the run, with the workload's defaults filled in; for a recording,
+            `interval`, `pcie` and `for_s`, its length in seconds or null.
+        machine: the machine's facts.
+        versions: the versions of dlmon, python, keras and the backend; `backend` is its name.
+        command: the words of a script's command (`dlmon exec`).
+        directory: the working directory of the script.
+        script_sha256: the SHA-256 of the script's file at the start, in hexadecimal; older logs
+            lack it.
+        git_commit: the commit checked out in the repository of that file or, if no file is known,
+            of `directory`; uncommitted changes are not part of it. Older logs lack it.
+        script_path: the path of that file, with links resolved; older logs lack it.
+        git_repository: the URL that the repository was cloned from, without user and password, else
+            the path of its `.git` folder; older logs lack it.
         git_path: the path of that file within its repository; older logs lack it.
-        node: what Slurm calls the machine, where the session is a step of it.
-        slurm: the job of Slurm's that it ran in, where it ran in one.
+        node: Slurm's name of the machine, if the session runs in a job step.
+        slurm: the Slurm job, if the session runs in one.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -100,14 +99,14 @@ class SessionHeader:
 
 @record(frozen=True)
 class Facts:
-    """What a sensors process reports first, and again when a GPU was found later.
+    """The facts from a sensors process, sent at its start and when a GPU appears later.
 
-    The supervisor moves the first into the header; later ones stand in the log, and the newest
+    The supervisor puts the first into the header and writes later ones to the log; the newest
     counts.
 
     Attributes:
-        host: the machine's name.
-        machine: what does not change about the machine.
+        host: the host's name.
+        machine: the machine's facts.
     """
 
     TYPE: ClassVar[str] = "facts"
@@ -123,8 +122,8 @@ class Output:
 
     Attributes:
         stream: stdout or stderr.
-        text: the line, without its end.
-        left_out: how many lines before it were not kept.
+        text: the line, without its line end.
+        left_out: the number of lines before it that were dropped.
     """
 
     TYPE: ClassVar[str] = "output"
@@ -136,7 +135,7 @@ class Output:
 
 @record(frozen=True)
 class Notice:
-    """Something a person should know.
+    """A message for the user.
 
     Attributes:
         text: a sentence.
@@ -149,15 +148,15 @@ class Notice:
 
 @record(frozen=True)
 class Alert:
-    """An event of which a message was sent, where alerts are asked for.
+    """An alert that was sent, if alerts are on.
 
     Attributes:
-        event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, gpu_error, disk,
-            host_lost, memory or unknown.
+        event: the event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot,
+            gpu_error, disk, host_lost, memory or unknown.
         text: a sentence.
-        since: when it began.
-        over: whether it says that the event is over.
-        figures: what was measured, in words.
+        since: the start of the event.
+        over: whether the event is over.
+        figures: the measured figures, in words.
         gpu: NVML's number of the GPU that it is about.
     """
 
@@ -173,11 +172,11 @@ class Alert:
 
 @record(frozen=True)
 class Failure:
-    """Why the workload gave up, in its own words.
+    """A workload's report of its own failure.
 
     Attributes:
         text: a sentence.
-        kind: what made it fail: refused, out_of_memory, exception, killed, signal, not_started or
+        kind: the kind of failure: refused, out_of_memory, exception, killed, signal, not_started or
             unknown.
     """
 
@@ -193,17 +192,17 @@ class SecondsPerEpoch:
 
     Attributes:
         value: the mean, or a projection of it.
-        low: the lower end of the 95 % interval of that mean, of a projection too: a single epoch
-            may lie further off. Null while nothing is known of how sure the value is.
+        low: the lower end of the 95 % interval of the mean, or of its projection; a single epoch
+            may lie outside. Null if the interval is unknown.
         high: its upper end.
-        epochs: how many whole epochs stand behind the value.
-        projected: whether it is a projection, because no whole epoch was measured.
-        first_left_out: whether the first epoch, which compiles or sets up, is not among them.
-        left_out: how many epochs are not among them, where that is more than the first: those in
+        epochs: the number of whole epochs that the value is computed from.
+        projected: true if no whole epoch was measured, and the value is a projection.
+        first_left_out: whether the first epoch, which compiles or sets up, is excluded.
+        left_out: the number of excluded epochs, if others than the first are excluded too: those in
             which another network like the first one compiled.
-        median: of three epochs or more, the median.
-        slow: how many of these took over 1.5 times that.
-        longest: what the longest of them took.
+        median: the median of three or more epochs.
+        slow: the number of epochs that took over 1.5 times the median.
+        longest: the duration of the longest epoch.
     """
 
     value: float
@@ -224,8 +223,8 @@ class RunSeconds:
 
     Attributes:
         value: the wall time, or a projection of it.
-        low: the lower end of the 95 % interval of a projection, by what is still to come. Null for
-            a run that was measured: nothing is known of how others would differ.
+        low: the lower end of the 95 % interval of a projection, from its remaining time. Null for a
+            measured run: the variation between runs is unknown.
         high: its upper end.
         projected: whether it is a projection.
     """
@@ -241,9 +240,9 @@ class SamplesPerSecond:
     """Steady-state throughput.
 
     Attributes:
-        median: by the median step.
-        mean: samples over time.
-        standard_error: of the mean; it allows for noise that lasts for seconds.
+        median: the throughput of the median step.
+        mean: samples divided by time.
+        standard_error: the standard error of the mean, with noise that lasts for seconds.
         jitter: 1.4826 × MAD over batches.
         band: the half-width of the mean's 95 % interval.
     """
@@ -261,7 +260,7 @@ class StepTime:
 
     Attributes:
         median: the median.
-        p95: the 95 % quantile; null of fewer than 20 batches, of which it would be the longest.
+        p95: the 95 % quantile; null for fewer than 20 batches, for which it would be the longest.
         mean: the mean; older logs lack it.
     """
 
@@ -272,22 +271,22 @@ class StepTime:
 
 @record(frozen=True)
 class LoopResult:
-    """What loops of a script came to that train the same network on as many samples.
+    """The result of the loops of a script that train the same network on as many samples.
 
     Attributes:
-        network: what the network is called, where that is known.
-        parameters: weights and biases of it.
+        network: the name of the network, if known.
+        parameters: the number of its weights and biases.
         batch_size: samples in a batch.
         samples_per_epoch: samples in a whole epoch.
-        count: how many of the script's loops it is.
-        epochs: how many epochs ended.
-        batches: how many training batches ended.
-        train_s: the time of these.
-        seconds_per_epoch: as in the result, where the loop has epochs.
+        count: the number of the script's loops that were merged into this one.
+        epochs: the number of epochs that ended.
+        batches: the number of training batches that ended.
+        train_s: the time of these batches.
+        seconds_per_epoch: as in the result, if the loop has epochs.
         samples_per_second: as in the result.
         step_ms: as in the result.
         counts_steps: as in the result.
-        headline: true of the one whose batches took most time: the figures of the result are its.
+        headline: true for the loop whose batches took most time; its figures are in the result.
         tokens_per_second: as in the result.
     """
 
@@ -315,62 +314,62 @@ class Result:
         status: completed, failed or stopped.
         session: the session's id.
         log: the path of its log.
-        workload: what was trained; empty where the machine alone was recorded.
-        device: what it ran on: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
-        options: those of the header.
+        workload: as in the header.
+        device: the device: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
+        options: as in the header.
         wall_s: wall time of the session.
         seconds_per_epoch: wall time of an epoch.
         run_seconds: wall time of the whole run.
         samples_per_second: throughput.
         step_ms: time of a batch.
-        compile_s: how much longer the first batch took than a usual one, and that of each other
-            size and of the first validation: as a rule it compiles; with PyTorch it does not.
-        devices: how many devices shared each batch; absent where that was one.
-        device_name: the product's name of the device; of several GPUs behind how many they are.
-        data: what the samples were: real or synthetic.
+        compile_s: the extra time of the first batch over a usual one, also for each other batch
+            size and for the first validation: mostly compilation; not with PyTorch.
+        devices: the number of devices that shared each batch; absent if it is one.
+        device_name: the product's name of the device; for several GPUs, after their number.
+        data: the kind of data: real or synthetic.
         error: why it failed, in words.
-        failure: what made it fail: refused, out_of_memory, exception, killed, signal, not_started
+        failure: the kind of failure: refused, out_of_memory, exception, killed, signal, not_started
             or unknown; older logs lack it.
-        exit_code: of the workload's process; negative: the signal that ended it.
-        epochs: how many epochs ended.
-        batches: how many training batches ended.
-        stalls: steps, and openings of epochs, that took over ten times the median step, but for
-            steps that come every so many steps.
-        opening_stalls: those of the `stalls` that were at the start of an epoch.
-        energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu"; those that were measured.
+        exit_code: the exit code of the workload's process; if negative, the signal that ended it.
+        epochs: the number of epochs that ended.
+        batches: the number of training batches that ended.
+        stalls: the number of steps, and of starts of epochs, that took over ten times the median
+            step, without steps that regularly take long.
+        opening_stalls: the number of these `stalls` that were starts of epochs.
+        energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu", if measured.
         cost_usd: price × wall time.
         effective_flop_s: operations per sample, or per token, × mean samples, or tokens, per
             second.
-        peak_share: `effective_flop_s` as a share (0 to 1) of the peak of all devices that train, in
+        peak_share: `effective_flop_s` as a share (0 to 1) of the peak of all training devices in
             that precision: MFU.
-        samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
-        lacking: what the run lacked for a figure that is null, by the figure's name: model (it was
-            not built) or steady_state; older logs lack it.
-        name: what a person calls the session.
-        account: seconds of `wall_s` by what they went into: startup, loading, building, compiling,
-            training, stalls, between_steps, openings, data_wait, validation, evaluation,
-            checkpoint, garbage, gaps, closing and script; parts that took no time are left out. Of
-            a script, startup is all before it first trains (older logs: under script), and script
-            what lies between its loops and after them. Older logs lack it.
-        valid: whether nothing speaks against comparing by these figures; older logs lack it.
-        against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
+        samples_per_epoch: samples in a whole epoch of the data; older logs lack it.
+        lacking: what each figure that is null requires, by the figure's name: model (it was not
+            built) or steady_state; older logs lack it.
+        name: the name that a person gave the session.
+        account: the time breakdown, the seconds of `wall_s` in each part: startup, loading,
+            building, compiling, training, stalls, between_steps, openings, data_wait, validation,
+            evaluation, checkpoint, garbage, gaps, closing and script; parts without time are
+            absent. For a script, startup is the time before it first trains (older logs count it as
+            script), and script the time between its loops and after them. Older logs lack it.
+        valid: whether these figures have no warnings in `against`; older logs lack it.
+        against: the warnings, in words, by code: too_short, not_steady, stalls, throttled,
             gpu_shared, cpu_shared, busy_at_start, on_battery, steal or inferred_samples.
-        machine: how much of the machine was used, where it alone was recorded.
-        counts_steps: true where `samples_per_second` are steps, because the size of a script's
-            batches isn't known.
-        validation_compile_s: how much of `compile_s` is of the first validation; older logs lack
-            it.
-        loops: each of the unlike loops of a script, where it has several; of more than a hundred,
-            those that took most time.
-        stopped_by: who, or what, had it stop: live_screen, other_screen, ctrl_c, command, sweep,
-            terminal_closed, viewer_terminated, viewer_gone or signal; of a job of Slurm's also
+        machine: the use of the machine, for a machine recording.
+        counts_steps: true if `samples_per_second` counts steps, because the size of a script's
+            batches is unknown.
+        validation_compile_s: the part of `compile_s` in the first validation; older logs lack it.
+        loops: the different loops of a script, if it has several; at most a hundred, those that
+            took most time.
+        stopped_by: the cause of a stop: live_screen, other_screen, ctrl_c, command, sweep,
+            terminal_closed, viewer_terminated, viewer_gone or signal; for a Slurm job also
             time_limit, preempted, requeued or cancelled; older logs lack it.
-        tokens_per_second: throughput in tokens, padding included; absent of what holds none.
-        not_padding: the share (0 to 1) of the tokens that is no padding, in a batch about once a
-            second; absent where that isn't known.
-        trained_on: the share of them that has labels, likewise.
-        hardware_share: the same share with what is computed again for the way back: HFU.
-        peak_from: who says that peak: measured, or the device's maker.
+        tokens_per_second: throughput in tokens, with padding; absent if there are no tokens.
+        not_padding: the share (0 to 1) of tokens that are not padding, from about one batch a
+            second; absent if unknown.
+        trained_on: the share of tokens with labels, likewise.
+        hardware_share: `peak_share` with the operations that are recomputed in the backward pass:
+            HFU.
+        peak_from: the source of the peak: measured, or the device's maker.
         peak_precision: float32, tf32, bfloat16 or float16.
     """
 

@@ -1,4 +1,4 @@
-"""What a trained process is doing: the lines that its threads are at, its answers, its profiles."""
+"""The records of a process's stacks, its answers to requests, and its profiles."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PACKAGE_PARTS = 3
 
 @record(frozen=True)
 class Frame:
-    """A line of code that a thread is at.
+    """One frame of a stack.
 
     Attributes:
-        file: the path of the file, as Python has it.
-        line: the number of the line, from 1.
-        function: the function that it is in.
+        file: the path of the file, as in the code object.
+        line: the line number, from 1.
+        function: the name of the function.
     """
 
     file: str
@@ -28,13 +28,13 @@ class Frame:
 
 @record(frozen=True)
 class SeenAt:
-    """Where the thread that trains was seen while no batch came, and how often.
+    """A line that the training thread was at in a gap between batches.
 
     Attributes:
-        looks: how often it was seen there.
-        inner: the innermost line of all.
-        script: the innermost line outside of installed packages and the standard library; absent
-            where there is none.
+        looks: the number of stack samples at this line.
+        inner: the innermost frame.
+        script: the innermost frame outside of installed packages and the standard library; absent
+            if there is none.
     """
 
     looks: int
@@ -44,19 +44,18 @@ class SeenAt:
 
 @record(frozen=True)
 class Stack:
-    """Where the thread that trains was while no batch came.
+    """The stacks of the training thread in a gap between batches.
 
-    Written as that time ends, and a few times before; the last one with the same `begin` counts.
+    Written when the gap ends, and a few times before; the last record with the same `begin` counts.
 
     Attributes:
-        t: when the next batch ended, or what followed began; of a time that goes on, the last look.
-        begin: since when there was no batch.
-        looks: how often it was looked where the thread is.
-        due: how often it should have been looked: there are fewer looks where code that is not
-            Python's held its lock (the GIL).
-        places: where it was seen most, most often first; at most three.
-        held: how many of the looks could not come, and are by what faulthandler wrote meanwhile.
-        goes_on: true where no batch has come yet.
+        t: the end of the gap; if it goes on, the last stack sample.
+        begin: the start of the gap.
+        looks: the number of stack samples.
+        due: the number that there should be: native code that holds the GIL blocks sampling.
+        places: the most frequent lines, at most three, most frequent first.
+        held: the number of samples that were blocked, and come from faulthandler's output.
+        goes_on: true if the gap has not ended yet.
         trainer: as in `Phase`.
     """
 
@@ -93,13 +92,13 @@ class CodeSamples:
 
 @record(frozen=True)
 class ThreadStack:
-    """What a thread is doing.
+    """The stack of one thread.
 
     Attributes:
-        name: what the process calls it.
-        frames: the lines that it is at, the innermost first; at most 60.
-        script: the innermost of them outside of installed packages and the standard library.
-        trains: true for the thread that trains.
+        name: the thread's name.
+        frames: the stack, innermost first; at most 60.
+        script: the innermost frame outside of installed packages and the standard library.
+        trains: true for the training thread.
     """
 
     name: str
@@ -110,15 +109,15 @@ class ThreadStack:
 
 @record(frozen=True)
 class ProcessStack:
-    """What a process of the run was doing when somebody asked, or after it stalled for 30 s.
+    """The stacks of a process of the run, on request or after a stall of 30 s.
 
     Attributes:
-        request: the number of the question; all processes that were asked at once have the same.
-        pid: its process id.
-        threads: its threads, the one that trains first; null where it did not answer. With a reason
-            in `why` too, they are of the last time that it was held up.
+        request: the number of the request, the same for all processes.
+        pid: the process id.
+        threads: its threads, the training thread first; null if it did not answer. If there is a
+            reason in `why` too, they are from its last stall.
         rank: its rank in a data-parallel run.
-        worker: what it is called among those that load data; absent for one that trains.
+        worker: the name of a loader's worker process; absent for a training process.
     """
 
     TYPE: ClassVar[str] = "process_stack"
@@ -133,15 +132,15 @@ class ProcessStack:
 
 @record(frozen=True)
 class Answer:
-    """A process's answer to a request of the supervisor that no other record answers.
+    """A process's answer to a request of the supervisor, if no other record answers it.
 
-    The first one, to no request, says that it takes requests. It is not written to the log.
+    A process sends one with request 0 when it is ready for requests. Not written to the log.
 
     Attributes:
         request: the number of the request; 0 for none.
-        version: the newest version of requests that the process knows.
-        pid: its process id.
-        refused: why it does not do what was asked for.
+        version: the newest version of requests that the process supports.
+        pid: the process id.
+        refused: why it refuses the request.
         worker: as in `ProcessStack`.
     """
 
@@ -156,14 +155,15 @@ class Answer:
 
 @record(frozen=True)
 class Operation:
-    """An operation of the profiled steps, or what ran on the device for it.
+    """An operation of the profiled steps.
 
     Attributes:
-        name: as the framework calls it.
+        name: the framework's name of it.
         calls: how often it ran.
-        host_us: the time of all calls on the host, without that of the operations within them.
-        device_us: the time of all calls on the device.
-        share: of the time of all operations, 0 to 1; of those on the device, where there is one.
+        host_us: its total time on the host, without nested operations.
+        device_us: its total time on the device.
+        share: its share of the time of all operations, 0 to 1: on the device if there is one, else
+            on the host.
     """
 
     name: str
@@ -175,21 +175,22 @@ class Operation:
 
 @record(frozen=True)
 class Profile:
-    """Steps that the framework's own profiler watched; they count in no figure.
+    """A profile of some steps by the framework's own profiler; no figure includes these steps.
 
     Attributes:
-        t: when it was written.
+        t: the time at which it was written.
         request: the number of the request.
-        begin: when the first of the steps began; null where none did.
-        end: when the last of them ended.
-        steps: how many there were.
-        profiler: what watched them: torch, jax or tensorflow.
-        file: the name of the trace, which lies beside the log; null where there is none.
+        begin: the start of the first step; null if none began.
+        end: the end of the last step.
+        steps: the number of steps.
+        profiler: the profiler: torch, jax or tensorflow.
+        file: the name of the trace file beside the log; null if there is none.
         bytes: its size.
-        operations: those that took most time, most first; null where the trace could not be read.
-        idle: the share of the time in which the device computed nothing, 0 to 1.
-        copying: the share in which it copied; on the host, that of the operations that copy.
-        communicating: the same of what talks to other ranks.
+        operations: the operations that took most time, longest first; null if the trace could not
+            be read.
+        idle: the share of time in which the device was idle, 0 to 1.
+        copying: the share of time in which it copied; on the host, the share of copy operations.
+        communicating: the same for communication with other ranks.
         trainer: as in `Phase`.
     """
 

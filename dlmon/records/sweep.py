@@ -1,4 +1,4 @@
-"""A sweep: its plan, and what came of each of its runs."""
+"""The records of a sweep: its plan, and the outcome of each run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dlmon.records.session import Result
 from dlmon.records.words import RunStatus, Status
 
 Value = str | int | float
-"""A value that an option of `run` can have."""
+"""The value of an option of `run`."""
 
 WITHIN = {"within": True}
-"""Marks a field whose own fields stand in the record itself, beside the others."""
+"""Marks a field whose own fields are written in the enclosing object."""
 
 
 @record(frozen=True)
@@ -21,8 +21,8 @@ class SweptWorkload:
     """A workload of a sweep.
 
     Attributes:
-        name: what is trained, by the name that `dlmon list` shows.
-        metric: what its runs are compared by, such as ms_per_sample.
+        name: the workload's name, as in `dlmon list`.
+        metric: the metric that its runs are compared by, such as ms_per_sample.
     """
 
     name: str
@@ -31,11 +31,11 @@ class SweptWorkload:
 
 @record(frozen=True)
 class Variation:
-    """One option that is varied, and the values that it takes.
+    """An option that is varied.
 
     Attributes:
         key: the option's name.
-        values: at least one.
+        values: its values, at least one.
     """
 
     key: str
@@ -46,23 +46,22 @@ class Variation:
 class SweepHeader:
     """The first line of a sweep's log: its plan.
 
-    A combination is one value of everything that is varied; the last option varies fastest, the
-    workload slowest.
+    A combination has one value for each varied option; the last option varies fastest, the workload
+    slowest.
 
     Attributes:
         schema: the version of this format, 1.
-        id: the sweep's id, which is the name of its folder too.
-        host: the machine's name.
+        id: the sweep's id, which is also the name of its folder.
+        host: the host's name.
         boot_id: the kernel's id of this boot.
-        workloads: those that are trained, in the order they are run.
+        workloads: the workloads, in the order of their runs.
         options: the options that all runs share.
-        vary: what is varied.
-        repeat: how often each combination is run.
-        seed: of the order.
-        order: every run once, in the order they are run: its combination and which of the repeats
-            it is, both from 0.
-        slurm: what is asked of Slurm for each run, where they are tasks of a job array.
-        at_once: how many of these may run at the same time; null for all.
+        vary: the varied options.
+        repeat: the number of runs of each combination.
+        seed: the seed of the order.
+        order: all runs in order, each as the number of its combination and of its repeat, from 0.
+        slurm: the Slurm options of each run, if the runs are tasks of a job array.
+        at_once: the most tasks that may run at the same time; null for all.
     """
 
     TYPE: ClassVar[str] = "sweep"
@@ -86,8 +85,8 @@ class Slot:
     """One run of a sweep.
 
     Attributes:
-        combination: which combination of what is varied, from 0.
-        repeat: which of its repeats, from 0.
+        combination: the number of the combination, from 0.
+        repeat: the number of the repeat, from 0.
     """
 
     combination: int
@@ -96,15 +95,15 @@ class Slot:
 
 @record(frozen=True)
 class Outcome:
-    """How one run ended.
+    """The outcome of one run.
 
     Attributes:
-        status: completed, failed, out of memory, impossible, or not run; the last also for one
-            that was stopped or interrupted.
+        status: completed, failed, out of memory, impossible, or not run; a run that was stopped or
+            interrupted is not run.
         reason: why it did not complete.
-        session: the id of its session, where there was one.
-        result: what the session ended with, where it reported anything.
-        took_s: from its launch to its end.
+        session: the id of its session, if there is one.
+        result: the result of the session, if there is one.
+        took_s: the time from its launch to its end.
     """
 
     status: RunStatus
@@ -116,7 +115,7 @@ class Outcome:
 
 @record(frozen=True)
 class Began:
-    """A run that has begun.
+    """The start of a run.
 
     Attributes:
         session: the id of its session.
@@ -130,7 +129,7 @@ class Began:
 
 @record(frozen=True)
 class Ended:
-    """A run that is over."""
+    """The end of a run."""
 
     TYPE: ClassVar[str] = "ended"
     slot: Slot = field(metadata=WITHIN)
@@ -140,7 +139,7 @@ class Ended:
 
 @record(frozen=True)
 class Resumed:
-    """The sweep was taken up again after a stop."""
+    """The continuation of a sweep after a stop."""
 
     TYPE: ClassVar[str] = "resumed"
     wall: float
@@ -148,7 +147,7 @@ class Resumed:
 
 @record(frozen=True)
 class Closed:
-    """The sweep went no further.
+    """The end of a sweep, or a stop.
 
     Attributes:
         status: completed or stopped.
@@ -160,4 +159,4 @@ class Closed:
 
 
 Event = Began | Ended | Resumed | Closed
-"""What a sweep's log holds behind its header."""
+"""The records of a sweep's log after its header."""

@@ -9,20 +9,20 @@ from dlmon.records.record import record
 from dlmon.records.words import WITHOUT_EPOCHS
 
 CHECKPOINT, COMPILE, GARBAGE = "checkpoint", "compile", "garbage"
-"""The names of pauses: it saves, compiles, or collects garbage."""
+"""The names of pauses."""
 
 
 @record(frozen=True)
 class Phase:
-    """What the workload does from `t` on.
+    """The start of a phase of the workload, at `t`.
 
-    "opening" is the time before the first batch of a later epoch, and "closing" that after a pass,
-    where these are long enough to be seen: the input pipeline is set up or taken down.
+    "opening" is the time before the first batch of a later epoch, and "closing" the time after a
+    pass, if they are long enough to be seen: the input pipeline is set up or shut down.
 
     Attributes:
         name: one of `PHASES`.
-        epoch: the one that is opened, from 0.
-        trainer: the number of the process of a script that reports it; absent for number 0.
+        epoch: the number of the epoch that begins with "opening", from 0.
+        trainer: the number of the script's process that reports it; absent for number 0.
     """
 
     TYPE: ClassVar[str] = "phase"
@@ -34,21 +34,21 @@ class Phase:
 
 @record(frozen=True)
 class NamedPause:
-    """A time in which a framework did something else than train, written when it is over.
+    """A pause for a checkpoint, a compilation or garbage collection, written at its end.
 
-    A compilation is written each second while it goes on, too, from its begin until then.
-    What follows within a hundredth of a second is the same one. Of under 0.05 s none is written,
-    and of more than a thousand only longer ones.
+    A compilation that goes on is also written each second, with its end so far. Pauses less than a
+    hundredth of a second apart are merged. Pauses under 0.05 s are not written; after a thousand,
+    only longer ones are.
 
     Attributes:
-        t: when it began.
-        end: when it ended.
-        name: checkpoint, compile or garbage.
-        written_bytes: of a checkpoint, the size of the files that were written.
-        folder: where they are.
-        reason: why it was compiled again: the guard that failed.
-        graph_breaks: how many breaks of the graph were met while it was compiled.
-        beside: true where another thread than the one that trains did it: training went on.
+        t: the start of the pause.
+        end: its end.
+        name: the kind of pause: checkpoint, compile or garbage.
+        written_bytes: the size of a checkpoint's files.
+        folder: the folder of these files.
+        reason: the reason of a recompilation: the guard that failed.
+        graph_breaks: the number of graph breaks during compilation.
+        beside: true if another thread did it while training went on.
         trainer: as in `Phase`.
     """
 
@@ -67,34 +67,34 @@ class NamedPause:
     def seconds(self) -> float:
         return (self.end - self.t) / 1e9
 
-    def contains(self, other: NamedPause) -> bool:
-        """Return whether another is part of this one; before it trains, a process has no number."""
-        is_same = (self.name, self.beside) == (other.name, other.beside)
-        is_here = other.trainer in (None, self.trainer)
-        return is_same and is_here and self.t <= other.t and other.end <= self.end
+    def contains(self, inner: NamedPause) -> bool:
+        """Return whether `inner` lies within this pause; it has no trainer before training."""
+        is_same_kind = (self.name, self.beside) == (inner.name, inner.beside)
+        is_same_trainer = inner.trainer in (None, self.trainer)
+        return is_same_kind and is_same_trainer and self.t <= inner.t and inner.end <= self.end
 
 
-NUMBERS_OF_A_PART = 1000
-"""The processes of another part of a run are numbered from so many times its own number on."""
+NUMBERS_PER_PART = 1000
+"""The trainers of part N of a run are numbered from N times this on."""
 
 
 @record(frozen=True)
 class Trainer:
-    """A process of a script that trains: written when it begins to, and when it ends.
+    """A process of a script that trains; written when it begins to train, and when it ends.
 
     Attributes:
-        number: its number among those that train at once, from 0; the number of one that has ended
-            is given again.
-        pid: its process id.
-        framework: what counts its batches: keras, tf_keras, torch, xgboost, lightgbm, or dlmon
-            where the script itself reports them.
-        framework_version: its version.
+        number: its number among the processes that train at the same time, from 0; numbers of ended
+            processes are reused.
+        pid: the process id.
+        framework: the framework that it trains with: keras, tf_keras, torch, xgboost, lightgbm; or
+            dlmon, if the script itself reports its batches.
+        framework_version: the framework's version.
         python: the version of its interpreter.
-        backend: what Keras runs on: tensorflow, jax or torch.
+        backend: Keras's backend: tensorflow, jax or torch.
         rank: its rank in a data-parallel run.
-        world_size: how many processes such a run has.
+        world_size: the number of ranks.
         ended: true once it has ended.
-        host: the machine that it is on, where that is another one.
+        host: its host, if that is another one.
     """
 
     TYPE: ClassVar[str] = "trainer"
@@ -113,66 +113,65 @@ class Trainer:
 
 @record(frozen=True)
 class Model:
-    """What runs, as it was built.
+    """The model and the plan of its training.
 
-    The record is written again as often as more, or fewer, epochs turn out to be needed for
-    `--seconds`, and the last one counts.
+    Written again when `--seconds` needs more or fewer epochs; the last record counts.
 
     Attributes:
-        parameters: weights and biases of the network, trained or not.
+        parameters: the number of weights and biases of the network, trained or not.
         flops_per_sample: floating-point operations for one sample in this mode, counted by layer.
-        batch_size: samples in a batch; null where a script's batches have no size.
-        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs; null where a
-            script does not say it.
+        batch_size: samples in a batch; null if a script's batches have no size.
+        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs; null if
+            unknown for a script.
         steps_per_epoch: batches in a whole epoch, or in a pass over the samples; null as above.
-        epochs: how many were asked for, those of a script's loops before this one included; null
-            where it does not say it.
+        epochs: the number of requested epochs, with those of a script's earlier loops; null as
+            above.
         validation_steps: batches of each validation.
         validation_samples: samples of each validation.
         evaluation_steps: batches of the evaluation after training.
         steps_cap: `--steps`, the most batches of an epoch.
-        data: what the samples are: real or synthetic.
-        device: what it runs on: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
-        devices: how many devices share each batch; absent where that is one.
-        device_name: the product's name of that device, or of the first.
-        device_uuid: its uuid, where a script's framework says it.
-        backend: what Keras runs on: tensorflow, jax or torch.
-        backend_version: its version.
+        data: the kind of data: real or synthetic.
+        device: the device: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
+        devices: the number of devices that share each batch; absent if it is one.
+        device_name: the product's name of the device, or of the first.
+        device_uuid: its uuid, if a script's framework reports it.
+        backend: Keras's backend: tensorflow, jax or torch.
+        backend_version: the backend's version.
         keras_version: the version of Keras.
-        mode: train, gradients or inference; an epoch is one pass over the samples in the latter
-            two.
+        mode: the mode: train, gradients or inference; in the last two, an epoch is one pass over
+            the samples.
         precision: Keras's dtype policy.
-        jit: whether the step is compiled as a whole.
-        extra_epochs: how many follow those that were asked for, so that training lasts as long as
-            `--seconds` says.
-        network: what a script's model is called.
+        jit: whether the whole step is compiled.
+        extra_epochs: the number of epochs after the requested ones that `--seconds` needs.
+        network: the name of a script's model.
         loop: the number of the script's loop that begins, from 0; absent for a workload.
         first_epoch: the number of that loop's first epoch.
-        workers: how many processes load its data.
-        inferred: how the samples of a batch were found, where that may be wrong; absent where the
-            framework says how many there are.
-        has_epochs: false of a script's loop that goes through no set of samples; absent elsewhere.
-        steps: batches of a script's whole loop, where no number of epochs says when it ends.
-        length_from: what says `epochs` or `steps` where what trains does not, such as the script's
-            command line: they may be wrong.
+        workers: the number of the loader's worker processes.
+        inferred: how the number of samples in a batch was inferred, which may be wrong; absent if
+            the framework reports it.
+        has_epochs: false for a script's loop without a data set; absent otherwise.
+        steps: batches of a script's whole loop, if its number of epochs is not set.
+        length_from: the source of `epochs` or `steps` if the framework does not report them, such
+            as the script's command line; they may be wrong.
         trainer: as in `Phase`.
-        optimizer: the class of PyTorch's optimiser.
-        fused: whether it steps in one kernel; absent where its class can't.
-        pin_memory: whether PyTorch's loader puts batches where a GPU copies them from directly.
-        tokens_inferred: how tokens were found, where what was found may be none.
-        sequence: tokens of each sample, where all have as many, or of a sequence as one was seen,
-            of a loop that makes its batches itself.
-        flops_per_token: operations that a token takes in training, forward and backward, without
-            those of attention between tokens.
-        attention_flops: those of attention for each token that it meets, by how many tokens back
-            layers look: a number, or `all`.
-        recomputed_flops_per_token: further operations of what is computed again for the way back;
-            of attention, it is a third more.
-        flops_from: what says the operations of a script: weights and attention, weights, or
-            counted in a step.
-        compute_precision: what a script's products are computed in: float32, tf32, bfloat16, ...
-        peak_flop_s: the most operations per second of one of its devices in that precision.
-        peak_from: who says so: measured, or the device's maker.
+        optimizer: the class of PyTorch's optimizer.
+        fused: whether the optimizer is fused into one kernel; absent if its class has no such
+            option.
+        pin_memory: whether PyTorch's loader puts batches into pinned memory.
+        tokens_inferred: how tokens were inferred; they may be something else.
+        sequence: tokens of each sample, if all have the same number; for a loop that makes its own
+            batches, the length of a sequence that was seen.
+        flops_per_token: operations for a token in training, forward and backward, without
+            attention.
+        attention_flops: operations of attention for each pair of tokens, by the window of the
+            layers: a number of tokens, or `all`.
+        recomputed_flops_per_token: further operations that are recomputed in the backward pass;
+            attention then takes a third more.
+        flops_from: the source of a script's operations: weights and attention, weights, or counted
+            in a step.
+        compute_precision: the precision of a script's matrix products: float32, tf32, bfloat16, ...
+        peak_flop_s: the peak operations per second of one device in that precision.
+        peak_from: the source of the peak: measured, or the device's maker.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -223,7 +222,7 @@ class Model:
 
     @property
     def epochs_in_all(self) -> int | None:
-        """How many epochs there are to be, those for `--seconds` included; None if not known."""
+        """The planned number of epochs, with those for `--seconds`; None if unknown."""
         if self.epochs is not None:
             return self.epochs + (self.extra_epochs or 0)
         if self.steps is None or not self.steps_per_epoch or self.has_epochs is False:
@@ -232,7 +231,7 @@ class Model:
 
     @property
     def cut_short(self) -> bool:
-        """Whether an epoch is less than a whole one, or the samples have no end."""
+        """True if `--steps` ends an epoch before all samples are used, or they have no end."""
         if self.steps_cap is None or self.steps_per_epoch is None:
             return False
         endless = self.samples_per_epoch is not None and self.samples_per_epoch < 1
@@ -240,16 +239,16 @@ class Model:
 
     @property
     def why_no_epochs(self) -> str | None:
-        """Why a pass over the samples is no epoch in this mode; None where it is one."""
+        """Why a pass over the samples is no epoch in this mode; None if it is one."""
         return WITHOUT_EPOCHS.get(self.mode or "")
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """NVML's numbers of the GPUs that are trained on; none on the CPU, or where unknown."""
-        kind, _, listed = (self.device or "").partition(":")
-        numbers = listed.split("+")
-        known = kind == "gpu" and all(each.isascii() and each.isdecimal() for each in numbers)
-        return tuple(map(int, numbers)) if known else ()
+        """NVML's numbers of the training GPUs; none on the CPU, or if unknown."""
+        kind, _, text = (self.device or "").partition(":")
+        numbers = text.split("+")
+        is_valid = kind == "gpu" and all(n.isascii() and n.isdecimal() for n in numbers)
+        return tuple(map(int, numbers)) if is_valid else ()
 
 
 @record(frozen=True)
@@ -257,23 +256,23 @@ class Batches:
     """Consecutive batches of one epoch.
 
     Attributes:
-        epoch: the epoch that they belong to, from 0.
-        first: the index in the epoch of the first of them, from 0.
-        samples: how many samples each batch holds: one number when all hold as many, else one for
-            each; null where that is not known.
-        t: when the first of them ended.
-        dt_us: each one's duration: the time since the batch before it ended, or since the epoch
-            began.
-        opening_us: with the first batch of an epoch, the time before that batch, where it is known
-            apart; it is not in its duration then.
-        per_execution: Keras's steps_per_execution above 1: so many batches end together and share
-            their time equally.
-        wait_us: how much of all their time was spent waiting for data, where that was measured.
-        updates: how many of them ended with a step of an optimiser, where not each did.
+        epoch: the number of the epoch, from 0.
+        first: the index of the first batch in the epoch, from 0.
+        samples: the samples of each batch: one number if all batches have the same, else a list;
+            null if unknown.
+        t: the end of the first batch.
+        dt_us: the duration of each batch: the time since the end of the previous batch, or since
+            the start of the epoch.
+        opening_us: with the first batch of an epoch, the time before that batch, if it was
+            measured; the batch's duration does not include it.
+        per_execution: Keras's steps_per_execution if above 1: that many batches end together and
+            share their time equally.
+        wait_us: the time that all batches waited for data, if it was measured.
+        updates: the number of batches that ended with an optimizer step, if not all did.
         trainer: as in `Phase`.
-        profiled: true where a profiler watched them: they count in no figure.
-        tokens: how many tokens each batch holds, padding included, as `samples` says samples;
-            absent where they hold none, or where that is not known of each.
+        profiled: true if a profiler watched them; no figure includes them.
+        tokens: the tokens of each batch, with padding, in the form of `samples`; absent if there
+            are none, or if that of a batch is unknown.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -292,32 +291,29 @@ class Batches:
 
     @property
     def count(self) -> int:
-        """How many batches there are."""
         return len(self.dt_us)
 
     @property
     def time_us(self) -> int:
-        """The time that they took together."""
         return sum(self.dt_us)
 
     @property
     def begin(self) -> int:
-        """When the first of them began."""
         return self.t - self.dt_us[0] * 1000
 
     @property
     def t_last(self) -> int:
-        """When the last of them ended."""
+        """The end of the last batch."""
         return self.begin + self.time_us * 1000
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The samples of each batch; 1, a step, where they are not known."""
+        """The samples of each batch; 1, for a step, if unknown."""
         samples = 1 if self.samples is None else self.samples
         return (samples,) * len(self.dt_us) if isinstance(samples, int) else samples
 
     def counted_in(self, steps: bool) -> tuple[int, ...] | None:
-        """Return 1 for each batch in steps, else its samples; None where these aren't known."""
+        """Return 1 for each batch if `steps`, else its samples; None if unknown."""
         if steps:
             return (1,) * len(self.dt_us)
         return None if self.samples is None else self.counted
@@ -325,25 +321,25 @@ class Batches:
 
 @record(frozen=True)
 class BatchSummary:
-    """Batches whose single times were not kept: too many, or the log too slow.
+    """A summary of batches, without their single times: there are too many, or the log is too slow.
 
     Attributes:
-        epoch: the epoch that they belong to, from 0.
-        first: the index in the epoch of the first of them, from 0.
-        count: how many batches there are.
-        samples: the samples of all of them; null where that is not known.
-        t: when the first of them ended.
-        t_last: when the last of them ended.
-        time_us: the time that they took together.
+        epoch: the number of the epoch, from 0.
+        first: the index of the first batch in the epoch, from 0.
+        count: the number of batches.
+        samples: the samples of all batches; null if unknown.
+        t: the end of the first batch.
+        t_last: the end of the last batch.
+        time_us: the time of all batches.
         step_us: the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
-        stalls: how many took over ten times the usual step.
+        stalls: the number of batches that took over ten times the usual step.
         opening_us: as in `Batches`.
-        first_us: the duration of the epoch's first batch, or of the execution that it is part of.
-        first_steps: how many batches that execution holds.
+        first_us: the duration of the epoch's first batch, or of the execution with that batch.
+        first_steps: the number of batches in that execution.
         wait_us: as in `Batches`.
         updates: as in `Batches`.
         trainer: as in `Phase`.
-        tokens: the tokens of all of them; absent as in `Batches`.
+        tokens: the tokens of all batches; absent as in `Batches`.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -366,22 +362,21 @@ class BatchSummary:
 
     @property
     def begin(self) -> int:
-        """When the first of them began."""
         return self.t_last - self.time_us * 1000
 
     def counted_in(self, steps: bool) -> int | None:
-        """Return the batches in steps, else their samples; None where these aren't known."""
+        """Return the number of batches if `steps`, else their samples; None if unknown."""
         return self.count if steps else self.samples
 
 
 @record(frozen=True)
 class Metrics:
-    """What training reported of itself as a batch ended; at most once a second.
+    """The metrics at the end of a batch; at most once a second.
 
     Attributes:
-        t: when it was read.
-        values: such as loss and accuracy, by name: of Keras the means since the epoch began, of
-            PyTorch the mean loss of the steps since the last record.
+        t: the time at which they were read.
+        values: metrics such as loss and accuracy, by name: with Keras the means since the start of
+            the epoch, with PyTorch the mean loss of the steps since the last record.
         trainer: as in `Phase`.
     """
 
@@ -394,20 +389,22 @@ class Metrics:
 
 @record(frozen=True)
 class StepParts:
-    """What some steps of PyTorch's went into, about four a second; at most once a second.
+    """The parts of some PyTorch steps, about four a second; written at most once a second.
 
-    Each is measured from one batch to the next that follows a step of the optimiser: on a GPU by
-    its own events, so what it did and waited for, else by the clock. What is absent was not seen.
+    A step is measured from one batch to the next that follows an optimizer step: on a GPU by CUDA
+    events, else by the clock. A part that was not seen is absent.
 
     Attributes:
-        t: when the last of them ended.
-        steps: how many batches they have.
-        step_us: the time of all of them, of which the others are parts; what is left is the rest.
-        wait_us: from asking the loader for a batch until it came; absent without a loader.
-        copy_us: on a GPU, from then until the network began to compute.
-        forward_us: until `backward` began, the loss included.
-        backward_us: within `backward`.
-        optimizer_us: in steps of optimisers, without what they call to go forward or backward.
+        t: the end of the last step.
+        steps: the number of batches in the steps.
+        step_us: the time of all steps, which includes the parts below and the rest.
+        wait_us: the time from the request for a batch until the loader returned it; absent without
+            a loader.
+        copy_us: on a GPU, the time from then until the network began to compute.
+        forward_us: the time until `backward` began, with the loss.
+        backward_us: the time in `backward`.
+        optimizer_us: the time in optimizer steps, without forward and backward passes that they
+            call.
         trainer: as in `Phase`.
     """
 
@@ -425,7 +422,7 @@ class StepParts:
 
     @property
     def rest_us(self) -> int:
-        """The time that is in none of the parts."""
+        """The time outside of all parts."""
         return self.step_us - sum(getattr(self, name) or 0 for name in STEP_PARTS)
 
     @property
@@ -436,32 +433,32 @@ class StepParts:
         return self.rest_us >= max(parts.values())
 
     def share(self, name: str) -> float | None:
-        """Return a part of the step, 0 to 1, by its field; None where it is not known."""
+        """Return the share of a part in the step, 0 to 1, by the name of its field."""
         part_us: int | None = getattr(self, name)
         return None if part_us is None or not self.step_us else part_us / self.step_us
 
-    def plus(self, other: StepParts) -> StepParts:
-        """Return the sums of both, the later one `other`."""
+    def plus(self, later: StepParts) -> StepParts:
+        """Return the sums of this record and a later one."""
         sums: dict[str, Any] = {}
         for name in ("steps", "step_us", *STEP_PARTS):
-            known = [n for n in (getattr(self, name), getattr(other, name)) if n is not None]
-            sums[name] = sum(known) if known else None
-        return replace(other, **sums)
+            values = [v for v in (getattr(self, name), getattr(later, name)) if v is not None]
+            sums[name] = sum(values) if values else None
+        return replace(later, **sums)
 
 
 STEP_PARTS = ("wait_us", "copy_us", "forward_us", "backward_us", "optimizer_us")
-"""The parts that are measured, in their order."""
+"""The parts of a step, in order."""
 
 
 @record(frozen=True)
 class TokenShares:
-    """How many tokens of a training batch mean something: of about one batch a second.
+    """The shares of padding and labels in the tokens of a training batch; about one batch a second.
 
     Attributes:
-        t: when the batch came.
-        tokens: how many it holds, padding included.
-        not_padding: how many of them its attention mask holds; null where that isn't known.
-        trained_on: of how many its labels are no -100; null as above.
+        t: the time at which the batch came.
+        tokens: the number of its tokens, with padding.
+        not_padding: the number of tokens in its attention mask; null if unknown.
+        trained_on: the number of its labels that are not -100; null as above.
         trainer: as in `Phase`.
     """
 
@@ -476,16 +473,16 @@ class TokenShares:
 
 @record(frozen=True)
 class Validation:
-    """The validation of an epoch: one pass, or several after each other.
+    """The validation of an epoch: one pass, or several in a row.
 
     Attributes:
-        begin: when it began.
-        first_end: when its first batch ended.
-        last_end: when its last batch ended.
-        end: when it ended.
-        steps: how many batches it has.
-        first_steps: how many batches ended together first, where that is more than one.
-        passes: the batches of each pass, where there are several.
+        begin: its start.
+        first_end: the end of its first batch.
+        last_end: the end of its last batch.
+        end: its end.
+        steps: the number of batches.
+        first_steps: the number of batches that ended together at `first_end`, if above one.
+        passes: the number of batches of each pass, if there are several.
         between_us: the time between several passes, in which the script did something else.
     """
 
@@ -506,37 +503,37 @@ class Validation:
     def took_s(self) -> float:
         return (self.end - self.begin) / 1e9 - (self.between_us or 0) / 1e6
 
-    def followed_by(self, other: Validation) -> Validation:
+    def followed_by(self, later: Validation) -> Validation:
         return replace(
             self,
-            last_end=other.last_end,
-            end=other.end,
-            steps=self.steps + other.steps,
-            passes=(*(self.passes or (self.steps,)), other.steps),
-            between_us=(self.between_us or 0) + max(0, other.begin - self.end) // 1000,
+            last_end=later.last_end,
+            end=later.end,
+            steps=self.steps + later.steps,
+            passes=(*(self.passes or (self.steps,)), later.steps),
+            between_us=(self.between_us or 0) + max(0, later.begin - self.end) // 1000,
         )
 
 
 @record(frozen=True)
 class Epoch:
-    """One epoch, written when it ended.
+    """One epoch, written at its end.
 
-    That of a script is written again where validation follows it; the last one counts.
+    A script's epoch is written again if validation follows it; the last record counts.
 
     Attributes:
-        epoch: its index, from 0.
-        begin: when it began.
-        train_end: when its last training batch ended; validation follows.
-        end: when it ended.
-        whole: false when it was cut short, or capped by `--steps`.
-        samples: how many samples it trained on; null where that is not known.
-        metrics: what its framework reports of it, such as loss and accuracy, by name; of PyTorch
-            also the mean loss of all its steps.
-        steps: how many training batches it had.
-        validation: its validation, where it had one.
-        updates: how many steps of an optimiser it had, where that is not one a batch.
+        epoch: its number, from 0.
+        begin: its start.
+        train_end: the end of its last training batch, before validation.
+        end: its end.
+        whole: false if it was cut short, or limited by `--steps`.
+        samples: the number of samples that it trained on; null if unknown.
+        metrics: the framework's metrics, such as loss and accuracy, by name; with PyTorch also the
+            mean loss of all its steps.
+        steps: the number of training batches.
+        validation: its validation, if it had one.
+        updates: the number of optimizer steps, if not one per batch.
         trainer: as in `Phase`.
-        tokens: how many tokens it trained on, padding included; absent as in `Batches`.
+        tokens: the number of tokens that it trained on, with padding; absent as in `Batches`.
     """
 
     TYPE: ClassVar[str] = "epoch"
@@ -557,16 +554,16 @@ class Epoch:
 
 @record(frozen=True)
 class Evaluation:
-    """The pass over the test set after training.
+    """The evaluation after training: a pass over the test set.
 
     Attributes:
-        begin: when it began.
-        end: when it ended.
-        steps: how many batches it had.
-        samples: how many samples it read.
-        whole: false when it was cut short.
-        metrics: what Keras reports of it, such as loss and accuracy, by name.
-        first_end: when its first batch ended.
+        begin: its start.
+        end: its end.
+        steps: the number of batches.
+        samples: the number of samples.
+        whole: false if it was cut short.
+        metrics: Keras's metrics, such as loss and accuracy, by name.
+        first_end: the end of its first batch.
         trainer: as in `Phase`.
     """
 
@@ -595,4 +592,4 @@ WorkloadRecord = (
     | Epoch
     | Evaluation
 )
-"""What a workload reports of its training."""
+"""The records that a workload sends."""

@@ -1,4 +1,4 @@
-"""The closed sets of words in records: statuses, states, kinds of failure."""
+"""The enumerated words in records, such as statuses, states and kinds of failure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import Enum
 from typing import Any
 
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-"""What the frameworks that Keras runs on are called."""
-ONE_ON_TORCH = (
+"""The names of Keras's backends."""
+ONE_DEVICE_WITH_TORCH = (
     "with the backend torch, Keras trains on one device: run a script of your own on several, "
     "dlmon exec -- torchrun --nproc-per-node N train.py"
 )
-"""Why a workload can't be divided among devices with PyTorch."""
+"""Why a workload can't use several devices with PyTorch."""
 FRAMEWORKS = {
     "accelerate": "Accelerate",
     "lightning": "Lightning",
@@ -26,11 +26,11 @@ FRAMEWORKS = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
 }
-"""What all are called that a script may train with."""
+"""The names of the frameworks that a script may train with."""
 
 GRADIENTS_PHASE = "computing gradients"
 SCRIPT_PHASE = "outside training"
-"""What a script of a person's own does before, between and after its loops."""
+"""The phase of a script before, between and after its loops."""
 
 PHASES = (
     "importing",
@@ -51,17 +51,17 @@ WITHOUT_EPOCHS = {
     "gradients": "computing gradients has no epochs: no weight is updated",
     "inference": "inference has no epochs",
 }
-"""The modes in which nothing is learnt, and why a pass over the samples is no epoch there."""
+"""The modes without training, and why a pass over the samples is no epoch in them."""
 
 
 class Word(str, Enum):
-    """One of a few words; a `StrEnum`, which Python 3.10 lacks."""
+    """A `StrEnum`, which Python 3.10 lacks."""
 
     __str__ = str.__str__
 
 
 class OpenWord(Word):
-    """One of words of which a newer version may have more: those are taken as "unknown"."""
+    """An enumeration that newer versions may extend: it reads other words as "unknown"."""
 
     @classmethod
     def _missing_(cls, value: object) -> Any:
@@ -69,10 +69,10 @@ class OpenWord(Word):
 
 
 class Status(OpenWord):
-    """How a session, or a sweep, stands."""
+    """The status of a session or a sweep."""
 
     QUEUED = "queued"
-    """Slurm has yet to start it."""
+    """Waiting for Slurm to start it."""
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -82,7 +82,7 @@ class Status(OpenWord):
 
 
 class StopCause(OpenWord):
-    """Who, or what, had a session stop."""
+    """The cause of a session's stop."""
 
     LIVE_SCREEN = "live_screen"
     OTHER_SCREEN = "other_screen"
@@ -94,7 +94,7 @@ class StopCause(OpenWord):
     VIEWER_GONE = "viewer_gone"
     SIGNAL = "signal"
     TIME_LIMIT = "time_limit"
-    """Of its job of Slurm's, as are the next three."""
+    """By Slurm, as are the next three."""
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
@@ -102,7 +102,7 @@ class StopCause(OpenWord):
 
 
 class RunStatus(OpenWord):
-    """How a run of a sweep stands; one that was stopped or interrupted is not run."""
+    """The status of a run of a sweep; a run that was stopped or interrupted is not run."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -114,42 +114,41 @@ class RunStatus(OpenWord):
 
 
 class Requirement(OpenWord):
-    """What a figure of a run requires."""
+    """A requirement of a figure that the run did not meet."""
 
     MODEL = "model"
-    """It was not built."""
+    """The model was not built."""
     STEADY_STATE = "steady_state"
     UNKNOWN = "unknown"
 
 
 class GpuState(OpenWord):
-    """Whether a GPU answers, or all of them; else why not."""
+    """The state of a GPU, or of all of them."""
 
     ANSWERS = "answers"
     ASLEEP = "asleep"
     IDLE = "idle"
-    """Left alone, so that it can fall asleep."""
+    """Not queried, so that it can fall asleep."""
     LOST = "lost"
     """It answered before, and may come back."""
     NO_DRIVER = "no_driver"
     NO_PACKAGE = "no_package"
     VERSIONS_DIFFER = "versions_differ"
-    """Of the driver and its library."""
+    """The driver and its library differ in version."""
     UNKNOWN = "unknown"
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is known of what it does meanwhile."""
+        """True if its activity is unknown."""
         return self not in (GpuState.ANSWERS, GpuState.ASLEEP, GpuState.IDLE)
 
     @property
     def may_answer_later(self) -> bool:
-        """Whether another try may reach it."""
         return self in (GpuState.LOST, GpuState.ASLEEP)
 
 
 class FailureKind(OpenWord):
-    """What made a run fail."""
+    """The cause of a run's failure."""
 
     REFUSED = "refused"
     OUT_OF_MEMORY = "out_of_memory"
@@ -161,42 +160,42 @@ class FailureKind(OpenWord):
 
 
 class AccountPart(OpenWord):
-    """What a part of a session's wall time went into, in the order in which they are listed."""
+    """A part of a session's time breakdown, in display order."""
 
     STARTUP = "startup"
-    """Of the interpreter, with the imports; of a script, all before it first trains."""
+    """The interpreter and imports; for a script, all the time before it first trains."""
     LOADING = "loading"
     BUILDING = "building"
     COMPILING = "compiling"
     TRAINING = "training"
-    """Steps; in a mode that trains nothing, those of its passes."""
+    """Steps; in a mode without training, the steps of its passes."""
     STALLS = "stalls"
-    """What steps took beyond the usual one where they took over ten times as long."""
+    """The extra time of steps that took over ten times the usual step."""
     BETWEEN_STEPS = "between_steps"
-    """The same of those that come every so many steps, as with an evaluation."""
+    """The extra time of steps that regularly take long, as with an evaluation."""
     OPENINGS = "openings"
-    """Of epochs after the first."""
+    """The starts of epochs after the first."""
     DATA_WAIT = "data_wait"
     VALIDATION = "validation"
     EVALUATION = "evaluation"
     CHECKPOINT = "checkpoint"
-    """Saving, wherever that was."""
+    """Saving, in whatever phase."""
     GARBAGE = "garbage"
-    """Python collected garbage, for over 0.05 s at once."""
+    """Garbage collections of over 0.05 s."""
     GAPS = "gaps"
-    """In which nothing ran, between passes."""
+    """Idle time between passes."""
     CLOSING = "closing"
     SCRIPT = "script"
-    """A script's own code, between the loops that train and after them."""
+    """A script's own code, between its training loops and after them."""
     UNKNOWN = "unknown"
 
 
 class Doubt(OpenWord):
-    """Why a figure may say less than it seems to."""
+    """A warning about a result: its figures may be unreliable."""
 
     TOO_SHORT = "too_short"
     NOT_STEADY = "not_steady"
-    """The throughput drifts through the run by more than its band."""
+    """The throughput drifts by more than its band."""
     STALLS = "stalls"
     THROTTLED = "throttled"
     GPU_SHARED = "gpu_shared"
@@ -209,7 +208,7 @@ class Doubt(OpenWord):
 
 
 class AlertEvent(OpenWord):
-    """What a person is told who isn't looking."""
+    """The event of an alert."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -223,15 +222,15 @@ class AlertEvent(OpenWord):
     DISK = "disk"
     HOST_LOST = "host_lost"
     MEMORY = "memory"
-    """Of a GPU: what is held grows, and would be full before the end."""
+    """GPU memory grows, and would be full before the end."""
     UNKNOWN = "unknown"
 
 
 def gpu_name(numbers: Sequence[int]) -> str:
     """Name GPUs by NVML's numbers: GPU 0, GPUs 0 and 1, GPUs 0 to 7."""
-    *others, last = numbers
-    if not others:
+    *before, last = numbers
+    if not before:
         return f"GPU {last}"
-    if len(others) > 1 and list(numbers) == list(range(others[0], last + 1)):
-        return f"GPUs {others[0]} to {last}"
-    return f"GPUs {', '.join(map(str, others))} and {last}"
+    if len(before) > 1 and list(numbers) == list(range(before[0], last + 1)):
+        return f"GPUs {before[0]} to {last}"
+    return f"GPUs {', '.join(map(str, before))} and {last}"

@@ -1,6 +1,6 @@
-"""What NVIDIA's driver means by the number of an error of a GPU (Xid), in a few words.
+"""The meanings of Xid codes, by which NVIDIA's driver reports errors of a GPU.
 
-By NVIDIA's catalogue of Xid errors (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
+From NVIDIA's catalogue (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
 """
 
 from __future__ import annotations
@@ -34,6 +34,6 @@ XID_MEANINGS = {
 
 
 def xid_text(code: int) -> str:
-    """Return "Xid 79: it has fallen off the bus"; of one that is not known, the number alone."""
+    """Return "Xid 79: it has fallen off the bus"; for an unknown code, "Xid 79" alone."""
     meaning = XID_MEANINGS.get(code)
     return f"Xid {code}" if meaning is None else f"Xid {code}: {meaning}"

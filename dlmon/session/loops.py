@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from dlmon.records import (
-    NUMBERS_OF_A_PART,
+    NUMBERS_PER_PART,
     Batches,
     BatchSummary,
     Epoch,
@@ -276,7 +276,7 @@ class TrainerRate:
     @property
     def name(self) -> str:
         """What it is called: its rank, else its task, else its number."""
-        task, number = divmod(self.trainer.number, NUMBERS_OF_A_PART)
+        task, number = divmod(self.trainer.number, NUMBERS_PER_PART)
         if self.trainer.rank is not None:
             return f"rank {self.trainer.rank}"
         if self.is_of_tasks and not number:
@@ -394,7 +394,7 @@ class Trainers:
     ) -> tuple[TrainerRate, ...]:
         """Return each process, with its throughput in a loop; `own` is that of number 0."""
         found, others = [], self._like(loop)
-        is_of_tasks = any(number >= NUMBERS_OF_A_PART for number in self.known)
+        is_of_tasks = any(number >= NUMBERS_PER_PART for number in self.known)
         for number, trainer in sorted(self.known.items()):
             like = loop if number == 0 else others.get(number)
             if like is None:

@@ -15,7 +15,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.log_follower import LogFollower
 from dlmon.log.parts import parts_in
 from dlmon.records import (
-    NUMBERS_OF_A_PART,
+    NUMBERS_PER_PART,
     Batches,
     BatchSummary,
     Epoch,
@@ -216,7 +216,7 @@ class _Part:
     def of_session(self, record: Record, epoch_ends: Mapping[int, int]) -> Iterator[Record]:
         """Yield the records of the session's log for a record of the part's log."""
         if isinstance(record, Trainer):
-            number = NUMBERS_OF_A_PART * self._number + record.number
+            number = NUMBERS_PER_PART * self._number + record.number
             host = None if self.is_here else self.host
             yield replace(record, number=number, host=host, t=self._time(record.t))
         elif isinstance(
@@ -224,7 +224,7 @@ class _Part:
         ):
             if isinstance(record, Epoch) and record.epoch in epoch_ends:
                 yield from self._align(record, epoch_ends[record.epoch])
-            number = NUMBERS_OF_A_PART * self._number + (record.trainer or 0)
+            number = NUMBERS_PER_PART * self._number + (record.trainer or 0)
             yield self._moved(replace(record, trainer=number))
         elif isinstance(record, Machine):
             if self._machine is not None:

@@ -56,7 +56,7 @@ from dlmon.protocol.stop import (
     signal_name,
 )
 from dlmon.records import (
-    NUMBERS_OF_A_PART,
+    NUMBERS_PER_PART,
     SCHEMA,
     Epoch,
     Facts,
@@ -524,7 +524,7 @@ class Supervisor:
         writer = self._writer
         assert writer is not None
         assert self._session is not None
-        if isinstance(record, Model) and (record.trainer or 0) < NUMBERS_OF_A_PART:
+        if isinstance(record, Model) and (record.trainer or 0) < NUMBERS_PER_PART:
             # The supervisor of another host has added the peak of its own device.
             options = self._job.options
             some_cpus = bool(options.get("cpus") or options.get("threads"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dlmon.figures import units
-from dlmon.records import NUMBERS_OF_A_PART, SlurmJob
+from dlmon.records import NUMBERS_PER_PART, SlurmJob
 from dlmon.session.session import Session
 from dlmon.slurm.queue import JobState, QueuedJob
 from dlmon.slurm.usage import JobUsage, fitting_options
@@ -50,7 +50,7 @@ def used_in(session: Session, wall_s: float) -> JobUsage:
     of_cpus = [node.run_cpu_pct.mean for node in nodes]
     of_memory = [node.run_memory_peak_mib for node in nodes]
     asked = 1 if job is None else job.nodes or 1
-    parts = {number // NUMBERS_OF_A_PART for number in (0, *session.trainers.known)}
+    parts = {number // NUMBERS_PER_PART for number in (0, *session.trainers.known)}
     # Where several tasks share a node, only the first is sampled.
     is_whole = len(nodes) == asked and (asked == 1 or len(parts) == asked)
     cpus = [pct / 100 for pct in of_cpus if pct is not None and is_whole]

@@ -57,6 +57,8 @@ class LoaderIteration:
         self.is_exhausted = False
         self.is_one_of_several = False
         """Do the steps of its epoch take batches of several loaders in turn?"""
+        self.ends_within_step = False
+        """Has it no more though a step under way holds its last batches?"""
         self.is_left = False
         """Is its iterator gone?"""
         # For a validation: the batches that are done, their samples, and the times.

@@ -466,7 +466,8 @@ class StepCounter:
         were_made = waiting.are_made
         has_loader = any(b.iteration is not NO_ITERATION for b in chain(*step.claims))
         is_alone = self.epoch is None and not has_loader
-        claim = waiting.claim(self._thread, is_alone, all_that_wait)
+        is_kept = self.epoch is not None and self.epoch.ends_within_step
+        claim = waiting.claim(self._thread, is_alone or is_kept, all_that_wait)
         if waiting.are_made and not were_made and self.epoch is not None:
             self.reports.say_that_batches_are_made(OWN_BATCHES)
         claims = step.later if step.updates else step.claims
@@ -496,6 +497,8 @@ class StepCounter:
         """Note a call of the network: it may belong to the next step."""
         if self._validating is not None:
             self._end_turn(self._clock())
+        if self.epoch is not None and self.epoch.ends_within_step and self._step.updates:
+            self._end_epoch(self._clock())
         step = self._step
         if not step.next_ns and (
             step.updates or (step.backwards and not self.reports.has_optimizers)
@@ -680,7 +683,7 @@ class StepCounter:
             assert counting is not None
             for batch in claim:
                 if batch.iteration is counting:
-                    if lead is self.epoch and counting is not lead:
+                    if lead is self.epoch and counting not in (lead, NO_ITERATION):
                         self._note_turn(lead)
                     sizes.append(batch.size)
                     tokens.append(batch.tokens)
@@ -959,6 +962,10 @@ class StepCounter:
                 self.waiting.add(iteration.skipped_batches)
             if self._is_drained(iteration):
                 self._end_epoch(now, now)
+            elif not self.waiting.batches:
+                # The script may go on with batches that it has kept, as `itertools.cycle` does.
+                iteration.ends_within_step = True
+                self.waiting.look_closely()
         elif self._is_claimed(iteration):
             return
         elif iteration.trained or self._is_beside(iteration):

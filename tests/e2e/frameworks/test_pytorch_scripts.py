@@ -145,6 +145,7 @@ def test_a_loop_that_takes_single_batches(run, workers, how):
         ("in_background", [True] * 4),
         ("adversaries_in_background", [True] * 4),
         ("cycled", [True]),
+        ("cycled_within_a_step", [True]),
         ("gradients_by_hand", [True, True, True]),
         ("gradients_by_hand functional", [True, True, True]),
         ("updates_statistics", [True, True]),

@@ -143,6 +143,21 @@ def cycled():
     loop.say(1, in_epochs=20)
 
 
+def cycled_within_a_step():
+    """Adds up the gradients of three batches, over the end of a loader of 20."""
+    loop, batches = Loop(), itertools.cycle(loader(200))
+    for _ in range(30):
+        loop.optimizer.zero_grad()
+        for x, y in itertools.islice(batches, 3):
+            loop.loss(x, y).backward()
+            loop.samples += len(x)
+        loop.optimizer.step()
+        loop.updates += 1
+    # 21 batches in seven steps, and from then on no loader tells a batch from a step.
+    loop.steps = 21 + 23
+    loop.say(1, in_epochs=21)
+
+
 def gradients_by_hand(functional=""):
     """Neither `backward` nor an optimizer."""
     loop, batches, checks = Loop(by_hand=True), loader(200), loader(40)

@@ -1,3 +1,4 @@
+import itertools
 import threading
 from dataclasses import replace
 
@@ -360,6 +361,23 @@ def test_what_another_thread_has_read_counts_once_it_is_trained_on(script):
     reported = script.reported()
     assert reported.counts == [(30, 3, 3)] * 2
     assert {batches.wait_us for batches in reported.batches} == {None}
+
+
+def test_a_step_within_which_the_loader_ends_holds_the_batches_that_the_script_repeats_for_it(
+    script,
+):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    network = script.steps.outermost
+    batches = itertools.cycle(script.loader(50, 10))
+    for _ in range(4):
+        for size in itertools.islice(batches, 3):
+            network.called()
+            network.calls, network.samples = network.calls + 1, network.samples + size
+            script.backward(ms=5)
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(60, 6, 2)]
+    assert [sum(batches.counted) for batches in reported.batches] == [60, 60]
 
 
 def test_of_two_optimizers_that_step_for_one_batch_the_second_takes_none_that_was_read_ahead(

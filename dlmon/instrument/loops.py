@@ -181,9 +181,14 @@ class Training:
     def begin(self) -> None:
         """Begin the loop; until it ends, dlmon counts no other training."""
         global _current
-        _current = self
-        if not self._reporter.is_on:
-            return
+        try:
+            if self._reporter.is_on:
+                self._begin()
+        finally:
+            # Another thread that finds it before it has begun would lose its steps.
+            _current = self
+
+    def _begin(self) -> None:
         why = {}
         if self._samples is None:
             is_impossible = "dlmon.training(samples=…)" in self._impossible

@@ -19,6 +19,21 @@ _SHORT_PERIOD = 10
 _TOO_LONG = 5.0
 _RECENT = 16
 _MOST_SERIES = 512
+_MOST_OF_WARM_UP = 100
+
+
+class LongStep(NamedTuple):
+    """A step that may be long.
+
+    Attributes:
+        number: its number in the session.
+        took_us: the time of each of its batches.
+        batches: the number of batches that ended together and share their time.
+    """
+
+    number: int
+    took_us: int
+    batches: int = 1
 
 
 class RegularSteps(NamedTuple):
@@ -45,6 +60,8 @@ class RegularGaps:
 
     histogram: StepHistogram = field(default_factory=StepHistogram)
     """The durations of regular long steps."""
+    of_warm_up: StepHistogram = field(default_factory=StepHistogram)
+    """The durations of those of the warm-up, which is no part of the steady state."""
     summarised: int = 0
     """The number of regular long steps in summaries, which lack the times of single batches."""
     summarised_us: int = 0
@@ -54,6 +71,8 @@ class RegularGaps:
     """The newest long steps that are in no series: number, duration, batches that share it."""
     _series: list[tuple[int, int, int]] = field(default_factory=list)
     """The series: number of the first step, distance between steps, number of the last step."""
+    _kept_of_warm_up: list[tuple[LongStep, int]] = field(default_factory=list)
+    """The longest steps of the warm-up in no series, and the steps before each in its epoch."""
     _residue: int = 0
     _mean_us: float = 0.0
 
@@ -73,6 +92,16 @@ class RegularGaps:
     def begin_at(self, number: int) -> None:
         """Set the number of the step with which a loop, or an epoch, begins."""
         self._begin = number
+
+    def keep_of_warm_up(self, step: LongStep) -> None:
+        """Keep a step of the warm-up: it is regular if it fits a series that is found later.
+
+        By itself it makes none: what warms up takes long at many distances.
+        """
+        self._kept_of_warm_up.append((step, step.number - self._begin))
+        if len(self._kept_of_warm_up) >= 2 * _MOST_OF_WARM_UP:
+            by_time = sorted(self._kept_of_warm_up, key=lambda kept: kept[0].took_us)
+            self._kept_of_warm_up = sorted(by_time[-_MOST_OF_WARM_UP:])
 
     def add(self, number: int, took_us: int, batches: int = 1) -> None:
         """Add a long step.
@@ -106,6 +135,21 @@ class RegularGaps:
         self._mean_us = 0.0
         for step in regular:
             self._add_regular(*step)
+        self._add_of_warm_up(every)
+
+    def _add_of_warm_up(self, every: int) -> None:
+        """Add the steps of the warm-up that fit the series that was found."""
+        left, most_us = [], _TOO_LONG * self._mean_us
+        least_us = self._mean_us / _TOO_LONG
+        for step, place in self._kept_of_warm_up:
+            took_us = step.took_us * step.batches
+            if place and place % every == self._residue and least_us <= took_us <= most_us:
+                self._series.append((step.number, every, step.number))
+                self.of_warm_up.add(Counter({step.took_us: step.batches}))
+            else:
+                left.append((step, place))
+        self._kept_of_warm_up = left
+        self._series.sort()
 
     def add_summary(self, first: int, count: int, stalls: int, stalled_us: int) -> int:
         """Add summarised batches, and return how many of the long ones were regular.

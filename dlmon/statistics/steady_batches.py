@@ -52,10 +52,11 @@ class Openings:
 
 
 class PickedBatches(NamedTuple):
-    """Batches of the steady state: the time and the samples of each."""
+    """Batches of the steady state: the time and the samples of each; the times of the warm-up."""
 
     dt_us: Sequence[int]
     samples: Sequence[int]
+    warm_up_us: Sequence[int] = ()
 
 
 @dataclass(eq=False)
@@ -243,4 +244,4 @@ class SteadyBatches:
             self.warm_up_batches += 1
             self.warm_up_us += dt_us[position]
             position += 1
-        return PickedBatches(dt_us[position:], sizes[position:])
+        return PickedBatches(dt_us[position:], sizes[position:], dt_us[:position])

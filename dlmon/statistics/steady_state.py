@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import mul
@@ -18,7 +18,7 @@ from operator import mul
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
-from dlmon.statistics.regular_gaps import RegularGaps, RegularSteps
+from dlmon.statistics.regular_gaps import LongStep, RegularGaps, RegularSteps
 from dlmon.statistics.steady_batches import PickedBatches, SteadyBatches
 
 BLOCK_US = 1_000_000
@@ -135,6 +135,19 @@ def _stalled_us(summary: BatchSummary) -> int:
     return max(0, min(beyond_us, stalls * (longest_us - usual_us)))
 
 
+def _steps_of(
+    some_us: Sequence[int], number: int, dt_us: Sequence[int], per_execution: int
+) -> Iterator[LongStep]:
+    """Yield the steps whose batches are some of those from `number` on."""
+    left = Counter(some_us)
+    for at in range(0, len(dt_us) if some_us else 0, per_execution):
+        took_us = dt_us[at]
+        if left[took_us] > 0:
+            together = min(per_execution, len(dt_us) - at)
+            left[took_us] -= together
+            yield LongStep(number + at, took_us, together)
+
+
 @dataclass(eq=False)
 class SteadyState(SteadyBatches):
     """The throughput and step time of a run, from its batches in order."""
@@ -226,7 +239,10 @@ class SteadyState(SteadyBatches):
         picked = self.pick(samples, dt_us, opening, opening_us, per_execution, first)
         self.regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
-        steady_us, sizes = picked
+        for step in _steps_of(picked.warm_up_us, number, dt_us, per_execution):
+            if (wait_us or 0) <= step.took_us * step.batches / 2:
+                self.regular.keep_of_warm_up(step)
+        steady_us, sizes = picked.dt_us, picked.samples
         if not steady_us or not self.batch_size:
             return
         if self.sizes_vary:
@@ -293,16 +309,12 @@ class SteadyState(SteadyBatches):
         """Add the long steady batches among those from `number` on to the regular gaps."""
         self._usual_us = self._median_us
         limit_us = STALL_FACTOR * self._usual_us
-        long = Counter(took_us for took_us in steady_us if took_us > limit_us)
-        if wait_us > sum(long.elements()) / 2:
+        long_us = [took_us for took_us in steady_us if took_us > limit_us]
+        if wait_us > sum(long_us) / 2:
             # They waited for data: that isn't part of the loop, however regular it is.
             return
-        for at in range(0, len(dt_us), per_execution):
-            took_us = dt_us[at]
-            if long[took_us] > 0:
-                together = min(per_execution, len(dt_us) - at)
-                long[took_us] -= together
-                self.regular.add(number + at, took_us, together)
+        for step in _steps_of(long_us, number, dt_us, per_execution):
+            self.regular.add(*step)
 
     def _count_steps_since(self, counted_steps: bool) -> None:
         """Count each batch so far as one step, if steps are counted only from now on."""
@@ -320,7 +332,7 @@ class SteadyState(SteadyBatches):
                 Counter({round(took): count for took, count in self._histogram.ranked()})
             )
         usual = self.batch_size or 1
-        pairs = zip(*picked, strict=True)
+        pairs = zip(picked.dt_us, picked.samples, strict=True)
         self._in_proportion.add(Counter(round(took * usual / size) for took, size in pairs if size))
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
@@ -436,12 +448,15 @@ class SteadyState(SteadyBatches):
         return max(0.0, long_us - self._regular_us)
 
     def regular_steps(self) -> RegularSteps | None:
-        """Return the long steady batches that come regularly; None if there are none."""
+        """Return the long batches that come regularly, with those of the warm-up; None for none."""
         limit_us, every = self.stall_limit_us(), self.regular.every
         if limit_us is None or every is None:
             return None
-        count = self.regular.histogram.count_over(limit_us) + self.regular.summarised
-        return RegularSteps(every, count, self._regular_us / 1e6) if count else None
+        regular, of_warm_up = self.regular, self.regular.of_warm_up
+        count = regular.histogram.count_over(limit_us) + regular.summarised
+        count += of_warm_up.count_over(limit_us)
+        took_us = self._regular_us + self._beyond_us(of_warm_up)
+        return RegularSteps(every, count, took_us / 1e6) if count else None
 
     def is_expected(self, number: int, took_us: int) -> bool:
         """Return whether a step of this duration would be a regular long one."""

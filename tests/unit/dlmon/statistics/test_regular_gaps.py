@@ -29,13 +29,47 @@ def test_what_comes_every_so_many_steps_is_no_stall(every):
     regular = steady.regular_steps()
     assert steady.stalls() == 0
     assert steady.stalled_us() == 0
-    # The warm-up, ten batches and a second of them, has the first of the shortest.
-    times = 1000 // every - (every == 16)
+    times = 1000 // every
     assert (regular.every, regular.times) == (every, times)
     assert regular.seconds == pytest.approx(times * (LONG_US - STEP_US) / 1e6, rel=0.02)
     # The throughput holds them: a GPU may work off in such a step what earlier ones queued.
     assert steady.samples_per_second().mean == pytest.approx(32e6 / steady.mean_step_us)
     assert steady.mean_step_us == pytest.approx(STEP_US + LONG_US / every, rel=0.06)
+
+
+def test_those_of_the_warm_up_count_and_are_no_stalls_less():
+    # Steps of a millisecond: the warm-up has the first ones.
+    every, step_us, long_us = 100, 1_000, 400_000
+    steady = SteadyState()
+    for first in range(0, 2000, 25):
+        dt_us = [step_us] * 25
+        if first and first % every == 0:
+            dt_us[0] = long_us
+        if first == 1050:
+            dt_us[7] = long_us
+        steady.add(32, dt_us, first=first)
+    in_warm_up = [number for number in range(every, 2000, every) if number < steady.warm_up_batches]
+    assert len(in_warm_up) == 2
+    regular = steady.regular_steps()
+    assert (regular.every, regular.times) == (every, 19)
+    assert regular.seconds == pytest.approx(19 * (long_us - step_us) / 1e6, rel=0.01)
+    assert steady.regular.period_at(every) == every
+    # The one that came between them stalled.
+    assert steady.stalls() == 1
+    assert steady.stalled_us() == pytest.approx(long_us - step_us, rel=0.01)
+
+
+@pytest.mark.parametrize(("long_at", "waited_us"), [({100, 200}, 400_000), ({75, 175}, 0)])
+def test_steps_of_the_warm_up_that_waited_or_come_by_chance_do_not_count(long_at, waited_us):
+    every, step_us, long_us = 100, 1_000, 400_000
+    steady = SteadyState()
+    for first in range(0, 2000, 25):
+        is_long = first in long_at or (first > 300 and first % every == 0)
+        dt_us = [long_us if is_long else step_us, *[step_us] * 24]
+        steady.add(32, dt_us, first=first, wait_us=waited_us if first in long_at else 0)
+    assert steady.warm_up_batches > max(long_at)
+    regular = steady.regular_steps()
+    assert (regular.every, regular.times) == (every, 16)
 
 
 def test_it_needs_three_that_are_equally_far_apart_and_the_start_counts_as_one():

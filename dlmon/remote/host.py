@@ -365,7 +365,7 @@ class WatchedHost(MachineSource):
             if latest is not None and record.t <= latest.t:
                 return
             self.start_ns = self.start_ns or record.t
-            self.history.fold(record)
+            self.history.add(record)
             self._arrived_ns = self._clock()
             self._on_sample()
         elif isinstance(record, Notice):

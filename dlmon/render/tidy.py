@@ -283,7 +283,7 @@ def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
 def _metrics(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each value that training reported of itself; what is no number has no row."""
     readings = MetricReadings()
-    for one in chain.from_iterable(map(readings.fold, records)):
+    for one in chain.from_iterable(map(readings.add, records)):
         if one.value is not None:
             yield {
                 "metric": one.metric,

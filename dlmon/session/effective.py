@@ -1,4 +1,4 @@
-"""The operations per second that a training comes to, and their share of the peak (MFU). Pure."""
+"""The operations per second of a training, and their share of the peak (MFU). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlmon.records.record import record
 
 @record(frozen=True)
 class Effective:
-    """Fields of `Result` of the same names; `why` has the reasons of those that are None."""
+    """Fields as in `Result`; `why` holds the reasons of those that are None."""
 
     effective_flop_s: float | None = None
     peak_share: float | None = None
@@ -29,27 +29,27 @@ def effective_of(
     peak_flop_s: float | None,
     counts_steps: bool = False,
 ) -> Effective:
-    """Return what a training comes to.
+    """Return the operations per second of a training, and their share of the peak.
 
     Args:
-        model: what runs, with who says the peak, or why that isn't known.
-        samples: its steady throughput; in steps where `counts_steps`.
-        tokens: the same in tokens.
+        model: what runs, with the source of the peak, or the reason why it is unknown.
+        samples: its steady throughput; in steps if `counts_steps`.
+        tokens: its steady throughput in tokens.
         peak_flop_s: of all devices that train together.
         counts_steps: whether the samples of a batch aren't known.
     """
-    found = _flop_s(model, samples, tokens, counts_steps)
-    if model is None or isinstance(found, str):
-        return Effective(why=dict.fromkeys(("effective_flop_s", "peak_share"), str(found)))
-    (flop_s, again_flop_s), reason = found, model.why.get("peak_flop_s")
+    rates = _flop_s(model, samples, tokens, counts_steps)
+    if model is None or isinstance(rates, str):
+        return Effective(why=dict.fromkeys(("effective_flop_s", "peak_share"), str(rates)))
+    (flop_s, recomputed_flop_s), reason = rates, model.why.get("peak_flop_s")
     share, why_no_share = peak_share(flop_s, peak_flop_s, reason, model.peak_from)
     hardware = None
-    if share is not None and peak_flop_s and again_flop_s:
-        hardware = (flop_s + again_flop_s) / peak_flop_s
+    if share is not None and peak_flop_s and recomputed_flop_s:
+        hardware = (flop_s + recomputed_flop_s) / peak_flop_s
     return Effective(
         effective_flop_s=flop_s,
         peak_share=share,
-        # What is computed again may be less than all.
+        # The backward pass may have computed less again than assumed.
         hardware_share=hardware if hardware is not None and hardware <= 1 else None,
         peak_from=None if share is None else model.peak_from,
         peak_precision=None if share is None else model.compute_precision,
@@ -63,13 +63,13 @@ def _flop_s(
     tokens: SamplesPerSecond | None,
     counts_steps: bool,
 ) -> tuple[float, float] | str:
-    """Return operations per second and those that are done again, or why they are unknown."""
+    """Return operations per second, and recomputed ones beside them, or why they are unknown."""
     if model is None:
         return "the run ended before the model was built"
-    again = 0.0
+    recomputed_flop_s = 0.0
     if model.flops_per_sample is None and model.flops_per_token is None:
-        counted = model.why.get("flops_per_sample", "the model's operations are not counted")
-        return model.why.get("flops_per_token", counted)
+        why = model.why.get("flops_per_sample", "the model's operations are not counted")
+        return model.why.get("flops_per_token", why)
     if samples is None:
         return "the run was not steady for long enough"
     if model.flops_per_sample is not None:
@@ -80,18 +80,18 @@ def _flop_s(
         sequence = None if counts_steps else tokens.mean / samples.mean
         sequence = model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
-        # Who watches no such training waits for none of it.
+        # Imported late: only such trainings need it.
         from dlmon.statistics.operations import per_token
 
-        alone = model.flops_per_token or 0
-        each = per_token(alone, attention, sequence)
-        if each is None:
+        without_attention = model.flops_per_token or 0
+        flops = per_token(without_attention, attention, sequence)
+        if flops is None:
             return "how many tokens a sequence has is not known"
-        flop_s = each * tokens.mean
+        flop_s = flops * tokens.mean
         if recomputed:
-            # Of attention, a third is the way forward.
-            again = (recomputed + (each - alone) / 3) * tokens.mean
-    return (flop_s, again) if 0 < flop_s < math.inf else "no operation was counted"
+            # The forward pass is a third of attention.
+            recomputed_flop_s = (recomputed + (flops - without_attention) / 3) * tokens.mean
+    return (flop_s, recomputed_flop_s) if 0 < flop_s < math.inf else "no operation was counted"
 
 
 def peak_share(
@@ -100,9 +100,9 @@ def peak_share(
     why_no_peak: str | None = None,
     peak_from: str | None = None,
 ) -> tuple[float | None, str | None]:
-    """Return the share of the peak, above 0 and at most 1; else None and why.
+    """Return the share of the peak, above 0 and at most 1, or None and the reason.
 
-    Only a peak that was measured on a busy machine lets a run beat it.
+    A run can only beat a measured peak if the machine was busy during the measurement.
     """
     if peak_flop_s is None or not 0 < peak_flop_s < math.inf:
         return None, why_no_peak or "this device was not calibrated (dlmon doctor --calibrate)"

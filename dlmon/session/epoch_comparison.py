@@ -1,9 +1,9 @@
-"""Which epochs were slow, and what differed in one from the usual ones. Pure.
+"""Slow epochs, and their differences from the others. Pure.
 
-An epoch is slow by a rule that a few others can't hide: it lies further above the median than
-several times the usual spread, which is that of most epochs, and by a share that a person cares
-for. What differed is judged by the same rule, quantity by quantity; what wasn't measured differs
-in nothing. What is known of each epoch is kept as its batches and readings come.
+An epoch is slow if it lies above the median by more than several times the median deviation, and
+by a noticeable share; a few other slow epochs can't hide it. Each quantity is judged by the same
+rule; one that wasn't measured doesn't differ. The statistics of each epoch are collected as its
+batches and readings come.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from typing import NamedTuple
 from dlmon.quantities import OTHER_CORES, RUN_CORES
 from dlmon.records import Batches, BatchSummary, Epoch
 from dlmon.records.record import record
-from dlmon.session.readings import Means, Reading
-from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
+from dlmon.session.readings import MachineReading, Means
+from dlmon.statistics.steady_state import MAD_TO_SIGMA, STALL_FACTOR, SteadyState
 
 MIN_EPOCHS = 3
-"""With fewer comparable epochs there is no telling which of them are the usual ones."""
+"""With fewer comparable epochs it isn't known which are the usual ones."""
 FEW_EPOCHS, SLOW_OF_FEW = 3, 1.5
-"""Of three epochs, one is slow if it takes this many times as long as each of the others."""
+"""With three epochs, one is slow if it takes this many times as long as each of the others."""
 SPREADS = 4.0
 LEAST_SHARE = 0.05
-# The median distance from the median, as a standard deviation.
-_AS_DEVIATION = 1.4826
-# From which share of what an epoch took longer, and of an epoch, a part counts. Of a slow epoch
-# everything is to be accounted for: there is more to it than chance.
+# A part of an epoch counts from this share of the excess, and of the epoch, on. In a slow epoch
+# smaller parts count too: its excess isn't chance.
 _SHARE_OF_EXCESS, _SHARE_OF_EPOCH = 0.2, 0.02
 _SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH = 0.05, 0.01
 MIN_READINGS = 2
@@ -38,7 +36,7 @@ MOST_CAUSES = 4
 
 COMPILING_S, VALIDATION_S, ENDING_S, STEPS_S = "compiling_s", "validation_s", "ending_s", "steps_s"
 
-# From which difference on a quantity of the machine is named; of the clock that is a share.
+# The least difference of a reading that is named. In `_LEAST_DROPS` it is a share.
 _LEAST = {
     "heat_pct": 10.0,
     "power_brake_pct": 10.0,
@@ -54,26 +52,26 @@ _LEAST = {
     "io_wait_pct": 10.0,
     "cpu_wait_pct": 10.0,
 }
-_LESS = {"sm_mhz": 0.03, "gpu_pct": 0.1}
-# How much a run computes may vary by far: it did clearly less where that is below this share of
-# the least of all others, and by so many cores below the usual.
+_LEAST_DROPS = {"sm_mhz": 0.03, "gpu_pct": 0.1}
+# The CPU use of a run varies much: it was clearly lower if it was below this share of the least of
+# all other epochs, and by this many cores below the usual.
 _IDLE_SHARE, _IDLE_CORES = 0.5, 0.1
 
 
 class Usual(NamedTuple):
-    """What a quantity is as a rule, and how far it is off that as a rule."""
+    """The median of a quantity, and its usual deviation."""
 
     value: float
     spread: float
 
     def is_exceeded(self, value: float, least: float) -> bool:
-        """Whether a value is clearly greater: by more than the spread, and at least `least`."""
+        """Return whether a value is clearly greater: beyond the spread, and by `least` or more."""
         return value - self.value > max(SPREADS * self.spread, least)
 
 
 @record(frozen=True)
-class Differing:
-    """One thing that differed: its value, what it is as a rule, and how many made it up."""
+class EpochDifference:
+    """A quantity that differed: its value, its usual value, and the number of its parts."""
 
     name: str
     value: float
@@ -83,46 +81,47 @@ class Differing:
 
 @record(frozen=True)
 class EpochComparison:
-    """An epoch beside the others.
+    """An epoch compared with the others.
 
     Attributes:
-        seconds: how long it took.
-        usual_s: the median of the others; None where there are too few.
+        seconds: its time.
+        usual_s: the median of the others; None if they are too few.
         is_slow: whether it is clearly slower.
-        parts: where it spent longer than usual, what is most beyond it first.
-        causes: what of the machine differed meanwhile.
+        parts: the parts that took longer than usual, the largest excess first.
+        causes: the readings of the machine that differed.
         is_read: whether the machine was read often enough, in this epoch and in others, to say
-            that nothing of it differed.
-        rest_s: by how much all else took longer than usual, or less where below 0; 0 where that
-            is little.
+            that nothing differed.
+        rest_s: the excess of all other parts, which may be below 0; 0 if it is small.
     """
 
     epoch: Epoch
     seconds: float
     usual_s: float | None
     is_slow: bool
-    parts: tuple[Differing, ...] = ()
-    causes: tuple[Differing, ...] = ()
+    parts: tuple[EpochDifference, ...] = ()
+    causes: tuple[EpochDifference, ...] = ()
     is_read: bool = False
     rest_s: float = 0.0
 
 
 def seconds_of(epoch: Epoch) -> float:
-    """Return how long an epoch took, its validation included."""
+    """Return the time of an epoch, with its validation."""
     return max(0, epoch.end - epoch.begin) / 1e9
 
 
 def slow_epochs(
-    epochs: Sequence[Epoch], use_of: Callable[[Epoch], EpochUse], compile_s: float | None
+    epochs: Sequence[Epoch],
+    statistics_of: Callable[[Epoch], EpochStatistics],
+    compile_s: float | None,
 ) -> frozenset[int]:
-    """Return when those epochs began that are clearly slower than the others.
+    """Return the begin times of the epochs that are clearly slower than the others.
 
-    What compiled is taken out: the first always takes longer for that.
+    Compilation doesn't count: it always makes the first epoch longer.
     """
-    took = _comparable_s(epochs, _compiled_s(epochs, use_of, compile_s))
+    took = _comparable_s(epochs, _compiled_s(epochs, statistics_of, compile_s))
     if len(took) == FEW_EPOCHS:
-        *others, longest = sorted(took, key=lambda begin: took[begin])
-        is_slow = took[longest] > SLOW_OF_FEW * max(took[begin] for begin in others) > 0
+        *shorter, longest = sorted(took, key=lambda begin: took[begin])
+        is_slow = took[longest] > SLOW_OF_FEW * max(took[begin] for begin in shorter) > 0
         return frozenset((longest,) if is_slow else ())
     usual = _usual(list(took.values()), MIN_EPOCHS)
     if usual is None or usual.value <= 0:
@@ -134,55 +133,53 @@ def slow_epochs(
 def compare_epoch(
     epoch: Epoch,
     epochs: Sequence[Epoch],
-    use_of: Callable[[Epoch], EpochUse],
+    statistics_of: Callable[[Epoch], EpochStatistics],
     compile_s: float | None,
     validation_compile_s: float = 0.0,
 ) -> EpochComparison:
-    """Return what differed in an epoch from the others.
+    """Compare an epoch with the others of its loop.
 
     Args:
         epoch: one of `epochs`.
         epochs: all of its loop that have ended.
-        use_of: what is known of each.
-        compile_s: what compiled in all of them, beyond usual batches; None where the first of
-            them is none that compiles.
-        validation_compile_s: what of that did so in the first one's validation.
+        statistics_of: gives the statistics of an epoch.
+        compile_s: the compile time of all epochs; None if the first of them doesn't compile.
+        validation_compile_s: the part of it in the validation of the first epoch.
     """
     seconds = seconds_of(epoch)
-    compiled = _compiled_s(epochs, use_of, compile_s)
+    compiled = _compiled_s(epochs, statistics_of, compile_s)
     took = _comparable_s(epochs, compiled)
-    others = [one for one in epochs if one.begin in took and one.begin != epoch.begin]
-    if len(others) + 1 < MIN_EPOCHS or epoch.begin not in took:
+    peers = [peer for peer in epochs if peer.begin in took and peer.begin != epoch.begin]
+    if len(peers) + 1 < MIN_EPOCHS or epoch.begin not in took:
         return EpochComparison(epoch, seconds, None, False)
     compiled_s = compiled.get(epoch.begin, 0.0)
-    usual_s = median(took[one.begin] for one in others)
+    usual_s = median(took[peer.begin] for peer in peers)
     excess_s = max(0.0, seconds - usual_s)
-    is_slow = epoch.begin in slow_epochs(epochs, use_of, compile_s)
-    use = use_of(epoch)
-    uses = {one.begin: use_of(one) for one in others}
+    is_slow = epoch.begin in slow_epochs(epochs, statistics_of, compile_s)
+    statistics = statistics_of(epoch)
+    peer_statistics = [statistics_of(peer) for peer in peers]
     of_excess, of_epoch = (_SHARE_OF_EXCESS, _SHARE_OF_EPOCH)
     if is_slow:
         of_excess, of_epoch = (_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH)
     least_s = max(of_excess * excess_s, of_epoch * usual_s)
-    parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
+    parts = [] if compiled_s < least_s else [EpochDifference(COMPILING_S, compiled_s, 0.0)]
 
-    def parts_of(one: Epoch, its_use: EpochUse) -> dict[str, float]:
-        both_s = compiled.get(one.begin, 0.0)
-        is_first = one.begin == epochs[0].begin
-        validated_s = min(validation_compile_s, both_s) if is_first else 0.0
-        return _parts_s(one, its_use, both_s - validated_s, validated_s)
+    def parts_of(epoch: Epoch, statistics: EpochStatistics) -> dict[str, float]:
+        total_s = compiled.get(epoch.begin, 0.0)
+        is_first = epoch.begin == epochs[0].begin
+        validation_s = min(validation_compile_s, total_s) if is_first else 0.0
+        return _parts_s(epoch, statistics, total_s - validation_s, validation_s)
 
-    own = parts_of(epoch, use)
-    theirs = [parts_of(one, uses[one.begin]) for one in others]
-    for name, part_s in own.items():
-        usual = _usual([part[name] for part in theirs if name in part])
+    peer_parts = list(map(parts_of, peers, peer_statistics))
+    for name, part_s in parts_of(epoch, statistics).items():
+        usual = _usual([part[name] for part in peer_parts if name in part])
         if usual is None:
             continue
         if is_slow:
             usual = usual._replace(spread=0.0)
         if usual.is_exceeded(part_s, least_s):
-            count = round(use.values.get(STALLS, 0)) if name == STALLED_S else 0
-            parts.append(Differing(name, part_s, usual.value, count))
+            count = round(statistics.values.get(STALLS, 0)) if name == STALLED_S else 0
+            parts.append(EpochDifference(name, part_s, usual.value, count))
     parts.sort(key=lambda part: part.usual - part.value)
     parts = parts[:MOST_PARTS]
     rest_s = seconds - usual_s - sum(part.value - part.usual for part in parts)
@@ -192,206 +189,213 @@ def compare_epoch(
         usual_s,
         is_slow,
         tuple(parts),
-        tuple(_causes(use, list(uses.values()))[:MOST_CAUSES]),
-        use.readings >= MIN_READINGS
-        and sum(one.readings > 0 for one in uses.values()) >= MIN_EPOCHS - 1,
+        tuple(_causes(statistics, peer_statistics)[:MOST_CAUSES]),
+        statistics.readings >= MIN_READINGS
+        and sum(peer.readings > 0 for peer in peer_statistics) >= MIN_EPOCHS - 1,
         rest_s if parts and abs(rest_s) >= least_s else 0.0,
     )
 
 
 def _parts_s(
-    epoch: Epoch, use: EpochUse, compiled_s: float, validation_compiled_s: float
+    epoch: Epoch, statistics: EpochStatistics, compiled_s: float, validation_compiled_s: float
 ) -> dict[str, float]:
-    """Return what the time of an epoch went into, without what compiled in it.
+    """Return the time of an epoch by its parts, without compilation.
 
-    What is left of its training is its steps.
+    Training that is in no other part is steps.
     """
     names = (STALLED_S, OPENING_S, WAITED_S)
-    known = {name: use.values[name] for name in names if name in use.values}
+    parts = {name: statistics.values[name] for name in names if name in statistics.values}
     train_s = (epoch.train_end - epoch.begin) / 1e9
+    steps_s = train_s - compiled_s - sum(parts.values())
     trained_until = epoch.train_end
-    parts = dict(known)
     if epoch.validation is not None:
         parts[VALIDATION_S] = epoch.validation.took_s - validation_compiled_s
         trained_until = epoch.validation.end
     parts[ENDING_S] = (epoch.end - trained_until) / 1e9
-    parts[STEPS_S] = train_s - compiled_s - sum(known.values())
-    if not _are_stalls(use, epoch.steps, parts):
-        parts[STEPS_S] += parts.pop(STALLED_S)
+    parts[STEPS_S] = steps_s
+    if not _are_stalls(statistics, epoch.steps, parts):
+        parts[STEPS_S] += parts[STALLED_S]
         parts[STALLED_S] = 0.0
     return {name: max(0.0, part_s) for name, part_s in parts.items()}
 
 
-def _are_stalls(use: EpochUse, steps: int | None, parts: Mapping[str, float]) -> bool:
-    """Whether what stalled did so beside the epoch's own steps, not only those of the run.
+def _are_stalls(statistics: EpochStatistics, steps: int | None, parts: Mapping[str, float]) -> bool:
+    """Return whether the stalls are long beside the other steps of the epoch, not only of the run.
 
-    Where all steps of an epoch are slow, some of them are over ten times those of the others.
+    If all steps of an epoch are slow, some take over ten times the median of the run.
     """
-    stalls = use.values.get(STALLS, 0)
+    stalls = statistics.values.get(STALLS, 0)
     if not stalls or steps is None or STALLED_S not in parts:
         return True
-    others = steps - stalls
-    if others < stalls:
+    other_steps = steps - stalls
+    if other_steps < stalls:
         return False
-    return parts[STALLED_S] / stalls > STALL_FACTOR * parts[STEPS_S] / others
+    return parts[STALLED_S] / stalls > STALL_FACTOR * parts[STEPS_S] / other_steps
 
 
-def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
-    if use.readings < MIN_READINGS:
+def _causes(statistics: EpochStatistics, peers: Sequence[EpochStatistics]) -> list[EpochDifference]:
+    if statistics.readings < MIN_READINGS:
         return []
-    found = []
-    for name, least in {**_LEAST, **_LESS}.items():
-        value = use.values.get(name)
-        known = [one.values[name] for one in others if name in one.values]
-        usual = _usual(known)
+    causes = []
+    for name, least in {**_LEAST, **_LEAST_DROPS}.items():
+        value = statistics.values.get(name)
+        peer_values = [peer.values[name] for peer in peers if name in peer.values]
+        usual = _usual(peer_values)
         if value is None or usual is None:
             continue
         if name in _LEAST:
             differs = usual.is_exceeded(value, least)
-            if name == RUN_CORES and value < _IDLE_SHARE * min(known):
+            if name == RUN_CORES and value < _IDLE_SHARE * min(peer_values):
                 differs = differs or usual.value - value >= _IDLE_CORES
         else:
-            less = Usual(-usual.value, usual.spread)
-            differs = less.is_exceeded(-value, least * usual.value)
+            negative = Usual(-usual.value, usual.spread)
+            differs = negative.is_exceeded(-value, least * usual.value)
         if differs:
-            found.append(Differing(name, value, usual.value))
-    return found
+            causes.append(EpochDifference(name, value, usual.value))
+    return causes
 
 
 def _comparable_s(epochs: Sequence[Epoch], compiled_s: Mapping[int, float]) -> dict[int, float]:
-    """Return the seconds of each whole epoch without what compiled, by when it began.
+    """Return the time of each whole epoch without compilation, by its begin time.
 
-    Where all are capped (`--steps`), those compare that have as many steps as were asked for.
+    If all epochs are capped (`--steps`), those with the most steps are comparable.
     """
-    counted = [epoch for epoch in epochs if epoch.whole]
-    if not counted:
+    comparable = [epoch for epoch in epochs if epoch.whole]
+    if not comparable:
         most = max((epoch.steps or 0 for epoch in epochs), default=0)
-        counted = [epoch for epoch in epochs if epoch.steps and epoch.steps == most]
+        comparable = [epoch for epoch in epochs if epoch.steps and epoch.steps == most]
     return {
         epoch.begin: seconds_of(epoch) - compiled_s.get(epoch.begin, 0.0)
-        for epoch in counted
+        for epoch in comparable
         if epoch.end > epoch.begin
     }
 
 
 def _compiled_s(
-    epochs: Sequence[Epoch], use_of: Callable[[Epoch], EpochUse], compile_s: float | None
+    epochs: Sequence[Epoch],
+    statistics_of: Callable[[Epoch], EpochStatistics],
+    compile_s: float | None,
 ) -> dict[int, float]:
-    """Return how long each compiled, by when it began: what none of the others did, the first."""
-    found = {}
+    """Return the compile time of epochs by begin time; the first has what is in no other one."""
+    compiled_s = {}
     for epoch in epochs:
-        later_s = use_of(epoch).values.get(COMPILED_S)
+        later_s = statistics_of(epoch).values.get(COMPILED_S)
         if later_s:
-            found[epoch.begin] = min(later_s, seconds_of(epoch))
+            compiled_s[epoch.begin] = min(later_s, seconds_of(epoch))
     if epochs and compile_s:
-        first, rest_s = epochs[0], compile_s - sum(found.values())
-        found[first.begin] = min(max(0.0, rest_s), seconds_of(first))
-    return found
+        first, rest_s = epochs[0], compile_s - sum(compiled_s.values())
+        compiled_s[first.begin] = min(max(0.0, rest_s), seconds_of(first))
+    return compiled_s
 
 
 def _usual(values: Sequence[float], least: int = MIN_EPOCHS - 1) -> Usual | None:
-    """Return the median and the usual distance from it; None of too few."""
+    """Return the median and the usual deviation from it; None if the values are too few."""
     if len(values) < least:
         return None
     middle = median(values)
-    return Usual(middle, _AS_DEVIATION * median(abs(value - middle) for value in values))
+    return Usual(middle, MAD_TO_SIGMA * median(abs(value - middle) for value in values))
 
 
 MAX_EPOCHS = 2000
 """At most this many of the newest epochs are kept."""
-# How many readings may come between batches and the record of them.
+# Readings that may come between batches and their record.
 _PENDING = 16
 
 STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"
 COMPILED_S = "compiled_s"
-"""What compiled in an epoch after the first, as for batches of another size, beyond usual ones."""
+"""The compile time of an epoch after the first, as for batches of another size."""
 
 
-class EpochUse(NamedTuple):
-    """What is known of one epoch beside its times.
+class EpochStatistics(NamedTuple):
+    """The batches and readings of one epoch.
 
     Attributes:
-        readings: of the machine, within it.
-        values: sums of its batches (stalls, seconds that stalled or waited for data), and means of
-            its readings; what was not measured is left out. A stall that waited for data is in the
-            wait alone.
+        readings: the number of readings of the machine.
+        values: sums over its batches (stalls, seconds that stalled or waited for data) and means
+            of its readings, as far as measured. A stall that waited for data is only in the wait.
     """
 
     readings: int
     values: Mapping[str, float]
 
 
-NOTHING = EpochUse(0, {})
+NO_STATISTICS = EpochStatistics(0, {})
 
 
-class EpochUses:
-    """Folds readings and batches, and puts them to the epoch that they lie in."""
+class EpochHistory:
+    """The statistics of epochs, from readings and batches as they come."""
 
     def __init__(self) -> None:
-        self.ended: dict[int, EpochUse] = {}
-        """By when each epoch began, oldest first."""
-        self._pending = deque[Reading]()
+        self.ended: dict[int, EpochStatistics] = {}
+        """Ended epochs by their begin time, oldest first."""
+        self._pending = deque[MachineReading]()
         """The newest readings, which may be of the next epoch."""
         self.stall_limit_us: float | None = None
-        """From when on a batch stalls; None before that is known."""
-        self._begin_anew()
+        """A batch longer than this stalls; None before it is known."""
+        self._begin_epoch()
 
-    def _begin_anew(self) -> None:
+    def _begin_epoch(self) -> None:
         self._begin = 0
-        """Readings of before then are of no epoch that goes on."""
+        """Earlier readings are not of this epoch."""
         self._means = Means()
         self._batches: dict[str, float] = {}
-        """Sums of what batches say, by name; times in microseconds."""
+        """Sums over batches, by name; times in microseconds."""
 
-    def fold_reading(self, reading: Reading) -> None:
+    def add_reading(self, reading: MachineReading) -> None:
         self._pending.append(reading)
         if len(self._pending) > _PENDING:
             oldest = self._pending.popleft()
             if oldest.lies_in(self._begin, oldest.end):
                 self._means.add(oldest.values)
 
-    def fold_batches(
+    def add_batches(
         self, record: Batches | BatchSummary, steady: SteadyState, compiled: int = 0
     ) -> None:
-        """Take batches, which `steady` has folded; so many of them were the first of their size."""
+        """Add batches.
+
+        Args:
+            record: the batches.
+            steady: the steady state, with these batches.
+            compiled: the number of these batches that were the first of their size.
+        """
         if record.first == 0:
-            self._begin_anew()
+            self._begin_epoch()
         if record.first == 0 or self.stall_limit_us is None:
-            # Once an epoch: what is usual takes long to find, and changes little.
+            # Once an epoch: the median is slow to compute, and changes little.
             self.stall_limit_us = steady.stall_limit_us()
         if isinstance(record, Batches):
             if record.first == 0:
                 self._begin = record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us)
-            by_themselves: Sequence[int] = record.dt_us
+            irregular: Sequence[int] = record.dt_us
             if steady.regular.every is not None:
                 first = steady.batches - len(record.dt_us)
-                by_themselves = [
+                irregular = [
                     us
                     for number, us in enumerate(record.dt_us, first)
                     if not steady.regular.period_at(number)
                 ]
-            self._add_batches(by_themselves, record.wait_us, compiled)
+            self._add_times(irregular, record.wait_us, compiled)
             if compiled and record.epoch > 0:
                 self._add_compiled(steady, compiled)
         else:
-            self._add_batches(record.step_us[-1:] if record.stalls == 1 else (), record.wait_us, 0)
+            self._add_times(record.step_us[-1:] if record.stalls == 1 else (), record.wait_us, 0)
 
-    def fold_plain(self, waits_us: Sequence[int | None]) -> None:
-        """Take plain batches: how long those of each record waited, where that was measured."""
-        known_us = [waited_us for waited_us in waits_us if waited_us is not None]
-        if known_us:
-            self._add(WAITED_S, sum(known_us))
+    def add_plain(self, waits_us: Sequence[int | None]) -> None:
+        """Add plain batches by their waits for data, record by record; None if not measured."""
+        measured_us = [wait_us for wait_us in waits_us if wait_us is not None]
+        if measured_us:
+            self._add(WAITED_S, sum(measured_us))
         self._add(STALLS, 0)
         self._add(STALLED_S, 0)
 
-    def _add_batches(self, dt_us: Sequence[int], wait_us: int | None, compiled: int) -> None:
-        """Take what stalled of batches, and what waited for data; what did both waited."""
+    def _add_times(self, dt_us: Sequence[int], wait_us: int | None, compiled: int) -> None:
+        """Add the stalls among batches and their wait for data; a stall that waited is a wait."""
         stalls = self._stalls_among(dt_us, compiled)
         waited_us = 0
         if wait_us is not None:
-            # A wait in what compiles, as for loaders that start, is in the time for that.
+            # A wait in a batch that compiles, as for loader processes to start, is compile time.
             compiled_us = sum(heapq.nlargest(compiled, dt_us)) if compiled else 0
             waited_us = max(0, wait_us - compiled_us)
             self._add(WAITED_S, waited_us)
@@ -407,33 +411,34 @@ class EpochUses:
             self._add(COMPILED_S, beyond_us)
 
     def _stalls_among(self, dt_us: Sequence[int], compiled: int) -> list[int] | None:
-        """Return the batches that stalled; None where it isn't known what is usual."""
+        """Return the times of batches that stalled; None if the limit isn't known."""
         limit_us = self.stall_limit_us
         if limit_us is None or not dt_us:
             return None
         if max(dt_us) <= limit_us:
             return []
         stalls = sorted(us for us in dt_us if us > limit_us)
-        # What compiles takes the longest.
+        # The longest ones compiled.
         return stalls[: max(0, len(stalls) - compiled)]
 
     def _add(self, name: str, value: float) -> None:
         self._batches[name] = self._batches.get(name, 0) + value
 
-    def fold_epoch(self, epoch: Epoch) -> None:
-        """Take an epoch that has ended; one that comes again has what it had."""
+    def add_epoch(self, epoch: Epoch) -> None:
+        """Add an epoch that has ended; one that is reported again keeps its statistics."""
         if epoch.begin in self.ended:
             return
         for reading in self._pending:
             if reading.lies_in(epoch.begin, epoch.end):
                 self._means.add(reading.values)
         self._pending = deque(reading for reading in self._pending if reading.end > epoch.end)
-        of_batches = self._batches.items()
-        sums = {name: value if name == STALLS else value / 1e6 for name, value in of_batches}
-        self.ended[epoch.begin] = EpochUse(self._means.readings, self._means.by_name | sums)
+        sums = {
+            name: value if name == STALLS else value / 1e6 for name, value in self._batches.items()
+        }
+        self.ended[epoch.begin] = EpochStatistics(self._means.readings, self._means.by_name | sums)
         while len(self.ended) > MAX_EPOCHS:
             del self.ended[next(iter(self.ended))]
-        self._begin_anew()
+        self._begin_epoch()
 
-    def of(self, epoch: Epoch) -> EpochUse:
-        return self.ended.get(epoch.begin, NOTHING)
+    def of(self, epoch: Epoch) -> EpochStatistics:
+        return self.ended.get(epoch.begin, NO_STATISTICS)

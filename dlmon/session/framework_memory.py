@@ -1,4 +1,4 @@
-"""What frameworks held of the GPUs' memory, whether it grows, and where it ran out. Pure."""
+"""GPU memory held by frameworks: its peaks, its growth, and errors when it runs out. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dlmon.statistics.series import Series
 
 # A forged log may name any number of GPUs.
 MOST_KEPT = 1024
-# How many of the newest epochs show whether memory grows: at most, and at least without the first.
+# The number of newest epochs that show growth: at most, and at least, without the first.
 MOST_EPOCHS, LEAST_EPOCHS = 40, 6
-# Each epoch grows by this share of the usual growth at least: what was made once is no leak.
+# Each epoch must grow by this share of the usual growth: a single allocation is no leak.
 STEADY = 0.25
 LEAST_GROWTH_MIB = 16.0
-# Of shorter epochs one counts in this time: memory is read once a second.
+# Of shorter epochs, one in this time counts: memory is read once a second.
 APART_NS = 2_000_000_000
-# Growth is this many times as large as its distance from a straight line.
+# Growth must be this many times its distance from a straight line.
 BEYOND_SPREAD = 4.0
 
 
@@ -31,21 +31,21 @@ def amount(mib: float) -> str:
 
 
 def out_of_memory_text(error: OutOfMemory) -> str:
-    """Return what is noted as memory runs out; the script may go on."""
-    known = (("asked for", error.asked_mib), ("free", error.free_mib))
-    said = [f"{amount(mib)} {name}" for name, mib in known if mib is not None]
+    """Return the notice for memory that ran out; the script may go on."""
+    amounts = (("asked for", error.asked_mib), ("free", error.free_mib))
+    texts = [f"{amount(mib)} {name}" for name, mib in amounts if mib is not None]
     gpu = "GPU memory" if error.device is None else f"memory of GPU {error.device}"
-    return f"{gpu} ran out: {', '.join(said)}"
+    return f"{gpu} ran out: {', '.join(texts)}"
 
 
 @record(frozen=True)
 class MemoryGrowth:
-    """The peak grows from epoch to epoch.
+    """The growth of the peak from epoch to epoch.
 
     Attributes:
-        epoch_mib: how much it grows in an epoch.
-        epochs: how many epochs were looked at.
-        full_in: after about how many more epochs it is full; None where its end is not known.
+        epoch_mib: the growth per epoch.
+        epochs: the number of epochs that show it.
+        full_in: the epochs until memory is full, about; None if its limit isn't known.
     """
 
     epoch_mib: float
@@ -53,8 +53,8 @@ class MemoryGrowth:
     full_in: float | None = None
 
 
-class Peak(NamedTuple):
-    """The most that was held by the end of an epoch, as it was read at a time."""
+class MemoryPeak(NamedTuple):
+    """The most memory held by the end of an epoch, read at time `t`."""
 
     epoch: int
     mib: float
@@ -62,24 +62,24 @@ class Peak(NamedTuple):
 
 
 class Peaks:
-    """Keeps the peaks of epochs, and says whether they grow.
+    """The memory peaks of epochs, and their growth.
 
-    What is held at a moment depends on where in a step it is read; of the peak nothing is missed.
+    Peaks, because the memory held at a moment depends on the moment within a step.
     """
 
     def __init__(self) -> None:
-        self.of_epochs = deque[Peak](maxlen=MOST_EPOCHS)
+        self.of_epochs = deque[MemoryPeak](maxlen=MOST_EPOCHS)
         self.growth: MemoryGrowth | None = None
 
     def end_epoch(self, epoch: int, newest: FrameworkMemory) -> None:
-        """Take what was read last when an epoch had ended; of short epochs, not each has one."""
+        """Add the newest reading at the end of an epoch; some short epochs are skipped."""
         last = self.of_epochs[-1] if self.of_epochs else None
         if last is None or (epoch > last.epoch and newest.t - last.t >= APART_NS):
-            self.of_epochs.append(Peak(epoch, newest.peak_mib, newest.t))
+            self.of_epochs.append(MemoryPeak(epoch, newest.peak_mib, newest.t))
             self.growth = self._find_growth()
 
     def _find_growth(self) -> MemoryGrowth | None:
-        """Return by how much it grows, where every epoch after the first adds to it; else None."""
+        """Return the growth if every epoch after the first adds to it, else None."""
         peaks = [peak for peak in self.of_epochs if peak.epoch > 0]
         if len(peaks) < LEAST_EPOCHS:
             return None
@@ -104,41 +104,41 @@ class Peaks:
 
 @record(frozen=True)
 class MemoryUse:
-    """What is known of the memory of the process that is shown in full.
+    """The memory of the process that is shown in full.
 
     Attributes:
-        newest: what it holds of the GPU where it held most; None where no framework said it.
-        growth: whether that grows from epoch to epoch.
-        first: the peak by the end of the first epoch that is kept.
-        last: the same of the last one.
+        newest: its memory on the GPU with its highest peak; None if no framework reported it.
+        growth: its growth from epoch to epoch; None if it doesn't grow.
+        first: the peak of the first kept epoch.
+        last: the peak of the last epoch.
         error: the last time that memory ran out in any process.
-        errors: how often it did.
+        errors: the number of times that it ran out.
     """
 
     newest: FrameworkMemory | None = None
     growth: MemoryGrowth | None = None
-    first: Peak | None = None
-    last: Peak | None = None
+    first: MemoryPeak | None = None
+    last: MemoryPeak | None = None
     error: OutOfMemory | None = None
     errors: int = 0
 
 
 class MemoryHistory:
-    """Folds what frameworks say of their memory."""
+    """The memory readings of frameworks over time."""
 
     def __init__(self) -> None:
         self.latest: dict[tuple[int, str, int], FrameworkMemory] = {}
-        """By the process, the framework and its number of the GPU."""
+        """By process, framework, and the framework's number of the GPU."""
         self.allocated_mib = Series()
-        """Of the process that is shown in full."""
+        """The allocated memory of the process that is shown in full."""
         self._error: OutOfMemory | None = None
         self._errors = 0
         self._peaks = Peaks()
         self._main: FrameworkMemory | None = None
         self._retries = deque[tuple[int, int]](maxlen=MOST_KEPT)
-        """How many retries there were by a time, where there were more than before."""
+        """The times at which the number of retries rose, and by how much."""
 
-    def fold(self, record: FrameworkMemory | OutOfMemory) -> None:
+    def add(self, record: FrameworkMemory | OutOfMemory) -> None:
         if isinstance(record, OutOfMemory):
             self._error, self._errors = record, self._errors + 1
             return
@@ -166,14 +166,14 @@ class MemoryHistory:
         return sum(count for t, count in self._retries if begin < t <= end)
 
     def use(self, free_mib: float | None = None) -> MemoryUse:
-        """Return what it comes to; `free_mib` is what NVML says is free of that GPU."""
+        """Return the state of memory; `free_mib` is the free memory of that GPU, by NVML."""
         newest, peaks, growth = self._main, self._peaks.of_epochs, self._peaks.growth
         if growth is not None and newest is not None and newest.limit_mib is not None:
             most_mib: float = newest.limit_mib
             if free_mib is not None and newest.framework == "torch":
-                # The driver, and other programs, have some of it too.
+                # The driver and other programs use memory too.
                 most_mib = min(most_mib, (newest.reserved_mib or 0) + free_mib)
-            left_mib = max(0.0, most_mib - newest.peak_mib)
-            growth = replace(growth, full_in=left_mib / growth.epoch_mib)
+            remaining_mib = max(0.0, most_mib - newest.peak_mib)
+            growth = replace(growth, full_in=remaining_mib / growth.epoch_mib)
         first, last = (peaks[0], peaks[-1]) if peaks else (None, None)
         return MemoryUse(newest, growth, first, last, self._error, self._errors)

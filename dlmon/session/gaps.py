@@ -17,7 +17,7 @@ from typing import Any
 from dlmon.records import Alert, Batches, BatchSummary, NamedPause, Notice, ProcessStack, Stack
 from dlmon.records.record import record
 from dlmon.session.limits.run_samples import settled_after_ns
-from dlmon.session.readings import Means, Reading
+from dlmon.session.readings import MachineReading, Means
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 MIN_GAP_NS = 1_000_000_000
@@ -101,7 +101,7 @@ class Gaps:
         self.has_epochs = True
         """Whether what trains has epochs: a gap is in none of a loop without."""
         self._settled_ns = settled_after_ns(int(interval_s * 1e9))
-        self._readings = deque[Reading](maxlen=MAX_READINGS)
+        self._readings = deque[MachineReading](maxlen=MAX_READINGS)
         self._gaps: list[Gap] = []
         self._last: Gap | None = None
         """The newest, be it ever so short: what comes next may be its other part."""
@@ -172,7 +172,7 @@ class Gaps:
                 found.append(self.add(gap))
         return found
 
-    def fold_reading(self, reading: Reading) -> None:
+    def fold_reading(self, reading: MachineReading) -> None:
         self._readings.append(reading)
         # What is known of batches may come before the reading of the same time.
         for number in range(len(self._gaps) - 1, -1, -1):

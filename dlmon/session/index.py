@@ -33,7 +33,7 @@ from dlmon.records import (
     Stack,
     Trainer,
 )
-from dlmon.session.epoch_comparison import EpochUse
+from dlmon.session.epoch_comparison import EpochStatistics
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.find import history_s
 from dlmon.session.machine_history import EnergyPoints
@@ -48,8 +48,8 @@ APART = 2
 _BY_TIME = attrgetter("t")
 _GROWING = (EnergyPoints, Marks, Series)
 _NEVER_CHANGES = (
-    *(Alert, Epoch, EpochUse, Evaluation, Gap, MachineFacts, Mark, Model, NamedPause, Notice),
-    *(Output, PhaseSpan, ProcessStack, Profile, SessionHeader, Stack, Trainer),
+    *(Alert, Epoch, EpochStatistics, Evaluation, Gap, MachineFacts, Mark, Model, NamedPause),
+    *(Notice, Output, PhaseSpan, ProcessStack, Profile, SessionHeader, Stack, Trainer),
 )
 _APART = frozenset((*_GROWING, *_NEVER_CHANGES))
 

@@ -63,7 +63,7 @@ class LocalMachine(MachineSource):
             self._sensors = make_sensors(
                 self.interval_s,
                 self._take_facts,
-                self.history.fold,
+                self.history.add,
                 self._take_notice,
                 pcie=self._pcie,
                 at_once=True,

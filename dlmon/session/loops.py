@@ -1,4 +1,4 @@
-"""The loops of each process that trains: what each came to, unlike ones apart. Pure."""
+"""The loops of each training process; loops that do the same are merged. Pure."""
 
 from __future__ import annotations
 
@@ -24,58 +24,59 @@ from dlmon.session.plain_batches import PlainBatches
 from dlmon.session.time_breakdown import DataWait, StepMean, StepPartSums
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
+from dlmon.statistics.totals import total
 
 MAX_LOOPS = 1000
-"""Once there are so many, whatever else trains counts as the last of them."""
+"""Beyond this number, further loops count as the last of them."""
 ABOUT = 0.01
-"""Loops whose samples differ by no more than this share are alike, as the folds of one set are."""
+"""Loops whose samples differ by at most this share are alike, as in cross-validation."""
 # Keras builds a network, and so knows its parameters, with the first batch.
 _MOST_HELD = 8
-# Keras numbers the networks that were given no name.
+# Keras numbers networks without a name of their own.
 _NUMBER = re.compile(r"_\d+$")
 
 
 def network_of(model: Model) -> str | None:
-    """Return what a network is called, without the number that tells it from others of its kind."""
+    """Return the name of a network, without the number that Keras may append."""
     if model.network is None or model.parameters is None:
         return model.network
     return _NUMBER.sub("", model.network)
 
 
-def are_alike(one: Model, other: Model) -> bool:
-    """Return whether two loops do the same: network, batch and samples are the same."""
-    if one.samples_per_epoch is None or other.samples_per_epoch is None:
-        same_length = one.samples_per_epoch == other.samples_per_epoch
-        same_length = same_length and one.steps_per_epoch == other.steps_per_epoch
+def are_alike(model: Model, candidate: Model) -> bool:
+    """Return whether two loops do the same: with the same network, batch size and samples."""
+    if model.samples_per_epoch is None or candidate.samples_per_epoch is None:
+        same_length = model.samples_per_epoch == candidate.samples_per_epoch
+        same_length = same_length and model.steps_per_epoch == candidate.steps_per_epoch
     else:
-        most = max(one.samples_per_epoch, other.samples_per_epoch)
-        apart = abs(one.samples_per_epoch - other.samples_per_epoch)
+        most = max(model.samples_per_epoch, candidate.samples_per_epoch)
+        apart = abs(model.samples_per_epoch - candidate.samples_per_epoch)
         same_length = apart <= max(1, ABOUT * most)
     return same_length and (
-        (network_of(one), one.parameters, one.batch_size)
-        == (network_of(other), other.parameters, other.batch_size)
+        (network_of(model), model.parameters, model.batch_size)
+        == (network_of(candidate), candidate.parameters, candidate.batch_size)
     )
 
 
 @record(frozen=True)
 class Shares:
-    """What share of the tokens of sampled batches means something.
+    """The shares of tokens in sampled batches that are useful.
 
     Attributes:
-        counts: by name, how many tokens do, and of how many.
-        why: why one isn't known, by its name.
+        counts: the useful tokens and all tokens, by the name of the share.
+        why: the reason why a share isn't known, by its name.
     """
 
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
-    def and_of(self, one: TokenShares) -> Shares:
+    def plus(self, record: TokenShares) -> Shares:
         counts = dict(self.counts)
-        for name, part in (("not_padding", one.not_padding), ("trained_on", one.trained_on)):
+        for name, part in (("not_padding", record.not_padding), ("trained_on", record.trained_on)):
             if part is not None:
                 parts, tokens = counts.get(name, (0, 0))
-                counts[name] = parts + part, tokens + one.tokens
-        why = {name: reason for name, reason in one.why.items() if name not in counts}
+                counts[name] = parts + part, tokens + record.tokens
+        why = {name: reason for name, reason in record.why.items() if name not in counts}
         return Shares(counts, why)
 
     def of(self, name: str) -> float | None:
@@ -84,36 +85,36 @@ class Shares:
 
 
 def in_tokens(record: Batches | BatchSummary) -> Batches | BatchSummary:
-    """Return batches with tokens in the place of samples."""
+    """Return batches with their tokens as samples."""
     return replace(record, samples=record.tokens)  # type: ignore[arg-type]
 
 
 class Loop:
-    """Loops that are alike: what their batches and epochs came to."""
+    """The batches and epochs of one loop, or of several that do the same."""
 
     def __init__(self, model: Model | None = None) -> None:
         self.model = model
-        """As it was described last."""
+        """The last description."""
         self.count = 1
-        """So many of the script's loops it is."""
+        """The number of the script's loops that were merged into this one."""
         self.steady = SteadyState()
         self.tokens: SteadyState | None = None
-        """The same of tokens in the place of samples, where batches hold any."""
+        """The steady state in tokens in place of samples; None if batches hold none."""
         self.shares = Shares()
         self.epochs: dict[int, Epoch] = {}
-        """By when each began."""
+        """By their begin time."""
         self.held: list[tuple[Batches | BatchSummary, bool]] = []
-        """The first batches, as long as the network isn't known."""
+        """The first batches, kept until the network is known."""
         self.compiling = {0 if model is None else model.first_epoch or 0}
         """The epochs in which it compiles."""
         self._validations: ValidationPasses | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the epochs."""
+        """Leave out the validations, which follow from the epochs."""
         return vars(self) | {"_validations": None}
 
-    def again(self, model: Model) -> None:
-        """Go on as another of the script's loops; another network compiles anew."""
+    def merge(self, model: Model) -> None:
+        """Continue with another of the script's loops; another network compiles again."""
         if self.model is not None and self.model.network != model.network:
             self.steady.compile_again()
             self.compiling.add(model.first_epoch or 0)
@@ -121,7 +122,7 @@ class Loop:
         self.count += 1
 
     def add(self, record: Batches | BatchSummary, opening: bool = False) -> None:
-        """Take batches; `opening` as `SteadyState.add` takes it."""
+        """Add batches; `opening` as in `SteadyState.add`."""
         if self.holds_batches:
             self.held.append((record, opening))
         self._add_to(self.steady, record, opening)
@@ -131,7 +132,7 @@ class Loop:
 
     @property
     def holds_batches(self) -> bool:
-        """Whether it keeps its first batches: the network isn't known."""
+        """True if it keeps its first batches, because the network isn't known yet."""
         is_known = self.model is not None and self.model.parameters is not None
         return not is_known and len(self.held) < _MOST_HELD
 
@@ -156,53 +157,52 @@ class Loop:
         return self.steady.samples_per_second()
 
     def tokens_per_second(self) -> SamplesPerSecond | None:
-        """Return the steady throughput in tokens; None where batches hold none, or before it."""
+        """Return the steady throughput in tokens; None before it, or if batches hold none."""
         return None if self.tokens is None else self.tokens.samples_per_second()
 
     def add_epoch(self, epoch: Epoch) -> None:
-        """Take an epoch that has ended, or that is known to have been validated."""
+        """Add an epoch that has ended, or replace it once its validation is known."""
         self.epochs[epoch.begin] = epoch
         self._validations = None
 
     @property
     def validations(self) -> ValidationPasses:
-        """Those of the epochs; of thousands worked out once, not with each look at them."""
+        """The validations of all epochs, cached: there may be thousands."""
         if self._validations is None:
-            every = (epoch.validation for epoch in self.epochs.values())
-            self._validations = ValidationPasses(every)
+            self._validations = ValidationPasses(e.validation for e in self.epochs.values())
         return self._validations
 
     @property
     def compile_s(self) -> float | None:
-        """What compiled, that of validations included; None before the first batch."""
+        """The compile time, with that of validations; None before the first batch."""
         compile_us = self.steady.compile_us()
         return None if compile_us is None else compile_us / 1e6 + self.validations.compile_s
 
     def whole_s(self, without: Epoch | None = None) -> tuple[list[float], list[float]]:
-        """Return what the whole epochs took: those in which it compiled, and the others.
+        """Return the times of whole epochs: of those that compiled, and of the others.
 
         Args:
-            without: one that is not over yet.
+            without: an epoch that isn't over yet.
         """
         compiled: list[float] = []
-        others: list[float] = []
+        uncompiled: list[float] = []
         for epoch in self.epochs.values():
             if epoch.whole and epoch.end > epoch.begin and epoch is not without:
                 took_s = (epoch.end - epoch.begin) / 1e9
-                (compiled if epoch.epoch in self.compiling else others).append(took_s)
-        return compiled, others
+                (compiled if epoch.epoch in self.compiling else uncompiled).append(took_s)
+        return compiled, uncompiled
 
 
 class Loops:
-    """All loops of one process. The records of models alone say which of them runs."""
+    """All loops of one process. Only `Model` records tell which of them runs."""
 
     def __init__(self) -> None:
         self.all = [Loop()]
         self.now = self.all[0]
-        """The one that runs, or ran last."""
+        """The loop that runs, or ran last."""
 
     def begin(self, model: Model) -> None:
-        """Take a loop that begins, or what more is known of the one that runs."""
+        """Begin a loop, or describe the current one better."""
         now = self.now
         if now.model is None:
             now.model, now.compiling = model, {model.first_epoch or 0}
@@ -216,10 +216,10 @@ class Loops:
             if alike is None:
                 now.model, now.held = model, []
                 return
-            # It was not known yet that it is like an earlier one.
+            # Only now it is known to be like an earlier one.
             self.all.remove(now)
         if alike is not None:
-            alike.again(model)
+            alike.merge(model)
         elif len(self.all) < MAX_LOOPS:
             alike = Loop(model)
             self.all.append(alike)
@@ -229,8 +229,9 @@ class Loops:
                 self.now.add(record, opening)
 
     def alike(self, model: Model) -> Loop | None:
-        known = ((loop, loop.model) for loop in self.all)
-        return next((loop for loop, its in known if its and are_alike(its, model)), None)
+        return next(
+            (loop for loop in self.all if loop.model and are_alike(loop.model, model)), None
+        )
 
     def of(self, epoch: Epoch) -> Loop:
         return next((loop for loop in self.all if epoch.begin in loop.epochs), self.now)
@@ -252,16 +253,16 @@ MAX_TRAINERS = 1024
 
 
 @record(frozen=True)
-class TrainerRate:
-    """A process that trains, and its own steady throughput; None before it is steady.
+class ProcessRate:
+    """The steady throughput of one training process; None before it is steady.
 
     Attributes:
         step_ms: the mean time of its steady steps.
-        wait: how long the newest of its steps waited for data, where that is measured.
-        work: how long they took outside of backward and the optimiser, where that is measured.
-        gpus: NVML's numbers of the GPUs that it trains on, on its machine.
+        wait: the wait for data of its newest steps, if measured.
+        work: their time outside of backward and the optimizer, if measured.
+        gpus: NVML's numbers of the GPUs that it trains on, on its host.
         is_of_tasks: whether several tasks of a Slurm step train.
-        tokens_per_second: its throughput in tokens, where samples hold any.
+        tokens_per_second: its throughput in tokens; None if samples hold none.
     """
 
     trainer: Trainer
@@ -275,7 +276,7 @@ class TrainerRate:
 
     @property
     def name(self) -> str:
-        """What it is called: its rank, else its task, else its number."""
+        """Its rank, else its task, else its number."""
         task, number = divmod(self.trainer.number, NUMBERS_PER_PART)
         if self.trainer.rank is not None:
             return f"rank {self.trainer.rank}"
@@ -285,23 +286,23 @@ class TrainerRate:
 
     @property
     def name_and_host(self) -> str:
-        """The same with its machine, where that is another one."""
+        """Its name with its host, if that is another one."""
         host = self.trainer.host
         return self.name if host is None else f"{self.name} on {host}"
 
 
-class Trainers:
-    """Folds what the processes of a script report that train beside number 0."""
+class ProcessLoops:
+    """The training processes of a script, and the loops of those besides number 0."""
 
     def __init__(self) -> None:
         self.known: dict[int, Trainer] = {}
         self.loops: defaultdict[int, Loops] = defaultdict(Loops)
-        """Of each but number 0."""
+        """By process, without number 0."""
         self._waits: defaultdict[int, DataWait] = defaultdict(DataWait)
         self._parts: defaultdict[int, StepPartSums] = defaultdict(StepPartSums)
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
-    def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts) -> None:
+    def add(self, record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts) -> None:
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
                 self.known[record.number] = record
@@ -320,90 +321,86 @@ class Trainers:
             self._waits[number].fold(record)
 
     def with_samples(self, epoch: Epoch) -> Epoch:
-        """Return an epoch of number 0 with the samples of all of them."""
-        others = self._epochs.get(epoch.epoch)
-        if not others or epoch.samples is None:
+        """Return an epoch of process 0 with the samples of all processes."""
+        epochs = self._epochs.get(epoch.epoch)
+        if not epochs or epoch.samples is None:
             return epoch
-        samples = sum(other.samples or 0 for other in others.values())
+        samples = sum(process_epoch.samples or 0 for process_epoch in epochs.values())
         tokens = epoch.tokens
         if tokens is not None:
-            tokens += sum(other.tokens or 0 for other in others.values())
+            tokens += sum(process_epoch.tokens or 0 for process_epoch in epochs.values())
         return replace(epoch, samples=epoch.samples + samples, tokens=tokens)
 
     def _like(self, loop: Loop) -> dict[int, Loop]:
-        """Return the loop of each but number 0 that is like one of number 0."""
-        found = {}
+        """Return the loops of the other processes, by number, that are like one of process 0."""
+        alike = {}
         for number, loops in self.loops.items():
-            # Without a description of both, there is no telling them apart.
-            described = loop.model if loops.now.model is not None else None
-            alike = loops.now if described is None else loops.alike(described)
-            if alike is not None:
-                found[number] = alike
-        return found
+            # Without descriptions of both, they can't be told apart.
+            model = loop.model if loops.now.model is not None else None
+            like = loops.now if model is None else loops.alike(model)
+            if like is not None:
+                alike[number] = like
+        return alike
 
     def samples_of_all(self, loop: Loop) -> int | None:
-        """Return the samples of a whole epoch of a loop, those of all processes that share it."""
-        models = (one.model for one in (loop, *self._like(loop).values()))
-        known = [model.samples_per_epoch for model in models if model is not None]
-        return None if None in known or not known else sum(each or 0 for each in known)
+        """Return the samples of a whole epoch of a loop, over all processes that share it."""
+        models = (like.model for like in (loop, *self._like(loop).values()))
+        return total(model.samples_per_epoch for model in models if model is not None)
 
     def peak_of_all(self, loop: Loop) -> float | None:
-        """Return the most operations per second of all devices that train a loop; None unknown."""
+        """Return the peak operations per second of all devices of a loop; None if unknown."""
         peaks: dict[Any, float | None] = {}
-        for number, one in ((0, loop), *self._like(loop).items()):
-            trainer, model = self.known.get(number), one.model
+        for number, like in ((0, loop), *self._like(loop).items()):
+            trainer, model = self.known.get(number), like.model
             peak = None if model is None else model.peak_flop_s
             device = None if model is None else model.device
-            # Several processes may share one.
-            place = (trainer.host if trainer else None, device or number)
+            # Several processes may share one device.
+            key = (trainer.host if trainer else None, device or number)
             count = 1 if model is None else max(1, len(model.gpus))
-            peaks[place] = None if peak is None else peak * count
-        known = [peak for peak in peaks.values() if peak is not None]
-        return sum(known) if len(known) == len(peaks) else None
+            peaks[key] = None if peak is None else peak * count
+        return total(peaks.values())
 
     def together(
         self,
         loop: Loop,
         of: Callable[[Loop], SamplesPerSecond | None] = Loop.samples_per_second,
     ) -> SamplesPerSecond | None:
-        """Return the throughput of all of them in a loop.
+        """Return the throughput of all processes in a loop.
 
-        They step together, so what makes one slow makes all: errors add up.
+        They step together, so a slow one slows all: their errors add up.
         """
-        own, others = of(loop), [of(one) for one in self._like(loop).values()]
-        known = [other for other in others if other is not None]
-        if own is None or not known:
-            return own
-        everyone = [own, *known]
-        errors = [one.standard_error for one in everyone if one.standard_error is not None]
-        bands = [one.band for one in everyone if one.band is not None]
+        main_rate = of(loop)
+        if main_rate is None:
+            return None
+        other_rates = map(of, self._like(loop).values())
+        rates = [main_rate, *(rate for rate in other_rates if rate is not None)]
         return SamplesPerSecond(
-            median=sum(one.median for one in everyone),
-            mean=sum(one.mean for one in everyone),
-            standard_error=sum(errors) if len(errors) == len(everyone) else None,
-            jitter=sum(one.jitter for one in everyone),
-            band=sum(bands) if len(bands) == len(everyone) else None,
+            median=sum(rate.median for rate in rates),
+            mean=sum(rate.mean for rate in rates),
+            standard_error=total(rate.standard_error for rate in rates),
+            jitter=sum(rate.jitter for rate in rates),
+            band=total(rate.band for rate in rates),
         )
 
     def rates(
         self,
-        own: SamplesPerSecond | None,
+        main_rate: SamplesPerSecond | None,
         loop: Loop,
         own_wait: DataWait,
         own_parts: StepPartSums,
-    ) -> tuple[TrainerRate, ...]:
-        """Return each process, with its throughput in a loop; `own` is that of number 0."""
-        found, others = [], self._like(loop)
+    ) -> tuple[ProcessRate, ...]:
+        """Return the throughput of each process in a loop; `main_rate` is that of process 0."""
+        rates, loops = [], self._like(loop)
         is_of_tasks = any(number >= NUMBERS_PER_PART for number in self.known)
         for number, trainer in sorted(self.known.items()):
-            like = loop if number == 0 else others.get(number)
+            like = loop if number == 0 else loops.get(number)
             if like is None:
-                found.append(TrainerRate(trainer, None, is_of_tasks=is_of_tasks))
+                rates.append(ProcessRate(trainer, None, is_of_tasks=is_of_tasks))
                 continue
-            rate = like.steady.samples_per_second() if number else own
+            rate = like.steady.samples_per_second() if number else main_rate
             tokens = like.tokens_per_second()
             mean_us, wait = like.steady.mean_step_us, self._waits[number] if number else own_wait
-            each = TrainerRate(
+            process = ProcessRate(
                 trainer,
                 samples_per_second=None if rate is None else rate.mean,
                 tokens_per_second=None if tokens is None else tokens.mean,
@@ -413,5 +410,5 @@ class Trainers:
                 gpus=() if like.model is None else like.model.gpus,
                 is_of_tasks=is_of_tasks,
             )
-            found.append(each)
-        return tuple(found)
+            rates.append(process)
+        return tuple(rates)

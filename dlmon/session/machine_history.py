@@ -1,6 +1,6 @@
-"""The readings of a machine over time, each field as it was last reported, and its energy.
+"""The readings of a machine over time, and its energy.
 
-No energy is estimated that no counter counted.
+Energy is what counters counted; nothing is estimated.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dlmon.quantities import GPU_ACTIVITY
 from dlmon.records import Machine, MachineFacts, MachineUse
 from dlmon.statistics.series import Series
 
-# Who watches a machine has no epoch: what training says is read where something trains.
+# Not imported at run time: a screen of a machine alone needs no epochs.
 if TYPE_CHECKING:
     from dlmon.records import Epoch
 
 
 class MachineHistory:
-    """The machine's readings over time; serves a session and a screen without one.
+    """The machine's readings over time, for a session or a screen without one.
 
     Fields that a record leaves out have not changed, so records are merged.
     """
@@ -33,7 +33,7 @@ class MachineHistory:
         self.latest: Machine | None = None
         self.cpu_pct = self._series()
         self.run_cpu_pct = self._series()
-        """The CPU time of the run alone; 100 % is one core. Empty where no run is watched."""
+        """The CPU time of the run alone; 100 % is one core. Empty without a run."""
         self.cpu_power_w = self._series()
         self.memory_mib = self._series()
         self.gpu_utilization_pct: dict[int, Series] = {}
@@ -41,25 +41,25 @@ class MachineHistory:
         self.gpu_power_w: dict[int, Series] = {}
         self.gpu_temperature_c: dict[int, Series] = {}
         self.gpu_memory_peak_mib: dict[int, int] = {}
-        """The most that was ever in use of each GPU's memory, in a reading."""
+        """The most memory in use on each GPU in any reading."""
         self.gpu_activity: dict[str, dict[int, Series]] = {}
-        """What each GPU really did, by the name of the reading."""
+        """The activity of each GPU, by the name of the reading."""
         self.run_memory_peak_mib: int | None = None
-        """The most memory that the run's processes held, in a reading."""
+        """The most memory that the run's processes held in any reading."""
         self.energy = EnergyMeter()
 
-    def fold(self, sample: Machine) -> int:
-        """Take a sample; return since when its readings stand."""
-        # Imported after the first paint, which no reading waits for.
+    def add(self, sample: Machine) -> int:
+        """Add a sample; return the begin of the time that it stands for."""
+        # Imported late: the first paint needs no readings.
         from dlmon.records.changes import merge
 
         before = self.latest
         start_ns = sample.t - self._interval_ns
-        # Up to two missed ticks are lateness, more is a gap.
+        # Up to two missed readings are lateness, more are a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             start_ns = before.t
         self.latest = merged = merge(before, sample)
-        self.energy.fold(sample)
+        self.energy.add(sample)
         for series, group, name in (
             (self.cpu_pct, merged.cpu, "pct"),
             (self.run_cpu_pct, merged.process, "cpu_pct"),
@@ -91,14 +91,14 @@ class MachineHistory:
                 if value is not None:
                     of_gpus = self.gpu_activity.setdefault(name, {})
                     if gpu.index not in of_gpus:
-                        # Of many GPUs they are coarser, so that a day takes no more memory.
+                        # Coarser for many GPUs, so that a day takes no more memory.
                         gpus = len(merged.gpus or ())
                         of_gpus[gpu.index] = Series(self.bucket_ns * max(2, gpus))
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
         return start_ns
 
     def use(self) -> MachineUse:
-        """Return how much of the machine was used over all of the time."""
+        """Return the use of the machine over all of the time."""
         cpu_pct, energy_j, why = self.cpu_pct.mean, {}, {}
         if cpu_pct is None:
             why["cpu_pct"] = "it was not sampled"
@@ -128,7 +128,7 @@ class MachineHistory:
         return Series(self.bucket_ns)
 
 
-# Two ends are interpolated, so the epochs must be longer than what lies between two readings.
+# Both ends of epochs are interpolated, so they must last this many times the reading interval.
 MIN_READINGS = 3
 _MAX_POINTS = 1 << 17
 
@@ -146,7 +146,7 @@ class NotMeasured(Exception):
 
 
 class NodeMachine:
-    """Another machine of a run: what does not change about it, and what was read of it."""
+    """Another host of a run: its facts and its readings."""
 
     def __init__(self, interval_s: float) -> None:
         self.facts = MachineFacts()
@@ -154,7 +154,7 @@ class NodeMachine:
 
 
 class EnergyMeter:
-    """Folds a session's samples into one energy counter for each device."""
+    """The energy counters of all devices of a machine."""
 
     def __init__(self) -> None:
         self.cpu = EnergyCounter()
@@ -162,27 +162,30 @@ class EnergyMeter:
         """By NVML's number."""
         self._why_no_gpu: str | None = None
 
-    def fold(self, sample: Machine) -> None:
-        """Take one sample; a field that it leaves out has not changed."""
+    def add(self, sample: Machine) -> None:
+        """Add a sample; a field that it leaves out has not changed."""
         if sample.cpu is not None:
             why = sample.cpu.why.get("energy_j")
-            self.cpu.fold(sample.t, sample.cpu.energy_j, why, breaks=why is not None)
+            self.cpu.add(sample.t, sample.cpu.energy_j, why, breaks=why is not None)
         for gpu in sample.gpus or ():
             counter = self.gpus.setdefault(gpu.index, EnergyCounter())
-            # It counts on while its GPU is left alone, or when a single reading fails.
+            # It counts on if its GPU isn't read for a while, or a single reading fails.
             is_gone = gpu.state is not None and gpu.state.is_gone
-            counter.fold(sample.t, gpu.energy_j, gpu.why.get("energy_j"), breaks=is_gone)
+            counter.add(sample.t, gpu.energy_j, gpu.why.get("energy_j"), breaks=is_gone)
         if sample.gpus is None and "gpus" in sample.why:
             self._why_no_gpu = why = sample.why["gpus"]
             are_gone = sample.gpus_state is None or sample.gpus_state.is_gone
             for counter in self.gpus.values():
-                counter.fold(sample.t, None, why, breaks=are_gone)
+                counter.add(sample.t, None, why, breaks=are_gone)
 
     @property
     def gpu_joules_since_start(self) -> dict[int, float]:
-        """What each GPU took since its first reading; one where that isn't known is left out."""
-        known = {index: counter.joules_since_start for index, counter in self.gpus.items()}
-        return {index: joules for index, joules in known.items() if joules is not None}
+        """The energy of each GPU since its first reading, as far as known."""
+        return {
+            index: joules
+            for index, counter in self.gpus.items()
+            if (joules := counter.joules_since_start) is not None
+        }
 
     @property
     def counters(self) -> dict[str, EnergyCounter]:
@@ -190,7 +193,7 @@ class EnergyMeter:
         return {"cpu": self.cpu, **{f"gpu:{index}": gpu for index, gpu in self.gpus.items()}}
 
     def gpu(self, index: int | None) -> EnergyCounter:
-        """Return the counter of a GPU by NVML's number; the only one's where `index` is None."""
+        """Return the counter of a GPU by NVML's number; of the only GPU if `index` is None."""
         if index is None and len(self.gpus) == 1:
             (counter,) = self.gpus.values()
             return counter
@@ -199,9 +202,9 @@ class EnergyMeter:
 
 
 class EnergyPoints:
-    """The readings of a counter, by time; not-a-number stands where nothing is known across.
+    """The readings of a counter by time; NaN marks a break between two of them.
 
-    Of very many every second one is dropped, so memory stays flat.
+    When there are very many, every second one is dropped, so memory stays flat.
     """
 
     def __init__(self, times: Iterable[int] = (), joules: Iterable[float] = ()) -> None:
@@ -212,15 +215,15 @@ class EnergyPoints:
         return self.times[-1] if self.times else None
 
     def until(self, end_ns: int | None) -> EnergyPoints:
-        held = 0 if end_ns is None else bisect_right(self.times, end_ns)
-        return EnergyPoints(self.times[:held], self.joules[:held])
+        count = 0 if end_ns is None else bisect_right(self.times, end_ns)
+        return EnergyPoints(self.times[:count], self.joules[:count])
 
     def add(self, t: int, joules: float) -> None:
         self.times.append(t)
         self.joules.append(joules)
         if len(self.times) > _MAX_POINTS:
-            keeps = [at % 2 == 0 or math.isnan(said) for at, said in enumerate(self.joules)]
-            # Where what isn't known leaves nothing to drop, the oldest goes.
+            keeps = [at % 2 == 0 or math.isnan(joules) for at, joules in enumerate(self.joules)]
+            # Breaks are kept, so the oldest points may have to go.
             newest = slice(-_MAX_POINTS * 3 // 4, None)
             self.times = array("q", compress(self.times, keeps))[newest]
             self.joules = array("d", compress(self.joules, keeps))[newest]
@@ -229,32 +232,32 @@ class EnergyPoints:
 class EnergyCounter:
     """The readings of one energy counter over time.
 
-    Nothing is known across a reading that is lost, or lower than the one before.
+    The energy is unknown across a lost reading, or one that is lower than the one before.
     """
 
     def __init__(self, why: str | None = None) -> None:
         self.points = EnergyPoints()
         self._is_whole = True
-        """Whether it only rose since its first reading, and none was lost."""
+        """True if it only rose since its first reading, and none was lost."""
         self.why = why or NO_READING
-        """Why nothing is known of it, where that is so."""
+        """The reason why its energy is unknown, if it is."""
 
     @property
     def joules_since_start(self) -> float | None:
-        """What was taken since the first reading; None where that isn't known."""
+        """The energy since the first reading; None if not known."""
         joules = self.points.joules
         return joules[-1] - joules[0] if joules and self._is_whole else None
 
-    def fold(
+    def add(
         self, t: int, energy_j: float | None, why: str | None = None, breaks: bool = False
     ) -> None:
-        """Take one reading.
+        """Add one reading.
 
         Args:
-            t: when it was read.
-            energy_j: what it said; None without a reason means that it was not read this time.
-            why: why it said nothing.
-            breaks: nothing is known of it from the reading before to the next.
+            t: its time.
+            energy_j: the counter; None without a reason means that it was not read this time.
+            why: the reason why it couldn't be read.
+            breaks: the energy from the reading before to the next is unknown.
         """
         points = self.points
         if energy_j is None:
@@ -268,19 +271,19 @@ class EnergyCounter:
             points.add(t, energy_j)
 
     def _break(self, t: int) -> None:
-        """Note that nothing is known from the last reading to the next."""
+        """Mark the energy from the last reading to the next as unknown."""
         points = self.points
         if points.times and not math.isnan(points.joules[-1]):
             self._is_whole = False
             points.add(max(t, points.times[-1]), math.nan)
 
     def joules_between(self, start: int, end: int) -> tuple[float, int]:
-        """Return the energy between two times, and the longer gap between readings at its ends.
+        """Return the energy from `start` to `end`, and the longer reading gap at its ends.
 
         A time between two readings is interpolated. `start` is before `end`.
 
         Raises:
-            NotMeasured: they don't lie in one segment.
+            NotMeasured: a break or a missing reading lies between them.
         """
         times, joules = self.points.times, self.points.joules
         if not times:
@@ -295,32 +298,31 @@ class EnergyCounter:
         gap = max(times[before + 1] - times[before], times[after] - times[after - 1])
         return self._joules_at(end, after - 1) - self._joules_at(start, before), gap
 
-    def _joules_at(self, t: int, place: int) -> float:
-        """Return what it stood at, at a time between a reading and the next."""
-        (since, until), (first, last) = (
-            held[place : place + 2] for held in (self.points.times, self.points.joules)
-        )
+    def _joules_at(self, t: int, index: int) -> float:
+        """Return the counter at a time between the reading at `index` and the next."""
+        since, until = self.points.times[index : index + 2]
+        first, last = self.points.joules[index : index + 2]
         return first + (t - since) / (until - since) * (last - first)
 
     def per_epoch(self, whole: Sequence[Epoch]) -> float:
-        """Return the mean energy in joules of whole epochs.
+        """Return the mean energy of whole epochs in joules.
 
-        Epochs that lie across two segments are left out.
+        Epochs whose energy is unknown are left out.
 
         Raises:
-            NotMeasured: none is left, or they were too short beside the interval.
+            NotMeasured: none remains, or they were too short for the interval of the readings.
         """
         joules, span, gap, epochs = 0.0, 0, 0, 0
         why = NO_WHOLE_EPOCH
         for epoch in whole:
             try:
-                taken, gap_here = self.joules_between(epoch.begin, epoch.end)
+                epoch_joules, epoch_gap = self.joules_between(epoch.begin, epoch.end)
             except NotMeasured as reason:
                 why = str(reason)
                 continue
-            joules += taken
+            joules += epoch_joules
             span += epoch.end - epoch.begin
-            gap = max(gap, gap_here)
+            gap = max(gap, epoch_gap)
             epochs += 1
         if not epochs:
             raise NotMeasured(why)

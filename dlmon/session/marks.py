@@ -1,4 +1,4 @@
-"""The moments of a session that somebody who looks through it wants to see. Pure."""
+"""The notable moments of a session, marked on its time axis. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlmon.statistics.steady_state import SteadyState
 MOST_MARKS = 100_000
 LEAST_STALL_S = 1.0
 THROTTLING_APART_NS = 60 * 10**9
-"""A clock that is held again within this time was held all along."""
+"""Throttling that returns within this time counts as one."""
 
 
 class MarkKind(Word):
-    """What a mark stands for."""
+    """The kind of a mark."""
 
     EPOCH = "epoch"
     STALL = "stall"
@@ -31,11 +31,11 @@ class Mark:
     """One moment.
 
     Attributes:
-        t: when it was known, on the session's own clock; of what lasted, after its end.
-        kind: what it was.
-        number: the epoch that ended, from 0; how long a stall was, or what came between steps, in
-            seconds; the GPU that is throttled, by NVML's number, and None for the CPU.
-        text: the notice, what somebody was told, or what throttles.
+        t: its time on the session's own clock; for a stall, after its end.
+        kind: what happened.
+        number: by kind: the epoch that ended, from 0; the seconds of a stall or of work between
+            steps; NVML's number of the throttled GPU, None for the CPU.
+        text: the notice, the alert, or the reason for throttling.
     """
 
     t: int
@@ -52,36 +52,36 @@ class Marks(list[Mark]):
 
 
 class Throttling:
-    """What holds clocks down: each GPU, by NVML's number, or None for the CPU, and why."""
+    """The reasons that hold clocks down, with NVML's number of the GPU, or None for the CPU."""
 
     def __init__(self) -> None:
-        self._seen_at: dict[tuple[int | None, str], int] = {}
+        self._last_t: dict[tuple[int | None, str], int] = {}
 
-    def begun(self, sample: Machine, gpus: Iterable[Gpu]) -> list[tuple[int | None, str]]:
-        """Return what holds clocks down in a sample, as it reports the GPUs, and did not before."""
+    def new_reasons(self, sample: Machine, gpus: Iterable[Gpu]) -> list[tuple[int | None, str]]:
+        """Return the reasons in a sample and its GPUs that did not hold before."""
         reasons: list[tuple[int | None, str]]
         reasons = [(gpu.index, reason) for gpu in gpus for reason in gpu.throttle or ()]
         if sample.cpu is not None and sample.cpu.throttled_pct:
             reasons.append((None, "limit"))
         long_ago = sample.t - THROTTLING_APART_NS
-        begun = [key for key in reasons if self._seen_at.get(key, long_ago - 1) < long_ago]
-        self._seen_at |= dict.fromkeys(reasons, sample.t)
-        return begun
+        new = [key for key in reasons if self._last_t.get(key, long_ago - 1) < long_ago]
+        self._last_t |= dict.fromkeys(reasons, sample.t)
+        return new
 
 
 def stalls(
     record: Batches | BatchSummary, gaps: Iterable[Gap], steady: SteadyState
 ) -> Iterator[Mark]:
-    """Yield the batches, and the opening of an epoch, that stood still for over a second.
+    """Yield the stalls of over a second among batches and the opening of their epoch.
 
     Args:
         record: the batches.
-        gaps: those of them that may have.
-        steady: has folded them.
+        gaps: the gaps among them that may be stalls.
+        steady: the steady state, with these batches.
     """
     opening_us, gaps = record.opening_us or 0, list(gaps)
     opens_late = opening_us >= LEAST_STALL_S * 1e6
-    # What is usual takes long to find: most batches needn't know it.
+    # The limit is slow to compute, and most batches don't need it.
     limit_us = steady.stall_limit_us() if opens_late or gaps else None
     if limit_us is None:
         return

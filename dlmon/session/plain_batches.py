@@ -1,4 +1,4 @@
-"""Records of batches in which nothing stands out: nearly all of a long log. Pure."""
+"""Records of unremarkable batches: nearly all of a long log. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dlmon.records import Batches
 class PlainBatches:
     """Steady batches of one epoch and one size, none of them long, from any number of records.
 
-    What they come to are sums, so they are taken many records at once.
+    Only their sums matter, so the records are added together.
 
     Args:
-        epoch: the one that goes on.
-        samples: of each batch; None where that is not known.
-        tokens: the same of tokens; None where batches hold none.
-        longest_us: the most that one may take, or as many as end together.
-        end_ns: when the last batch before them ended.
+        epoch: the current epoch.
+        samples: of each batch; None if not known.
+        tokens: of each batch; None if it holds none.
+        longest_us: the limit for a batch, or for batches that end together.
+        end_ns: the end of the last batch before them.
     """
 
     def __init__(
@@ -26,13 +26,13 @@ class PlainBatches:
         self.samples, self.tokens = samples, tokens
         self.records: list[Batches] = []
         self.times_us: list[int] = []
-        """How long the batches of each record took together."""
+        """The time of all batches of each record."""
         self.ends_ns: list[int] = []
-        """When the last batch of each record ended."""
+        """The end of the last batch of each record."""
         self._epoch, self._longest_us, self._end_ns = epoch, longest_us, end_ns
 
     def take(self, record: Batches) -> bool:
-        """Take a record, unless something in it stands out; return whether it was taken."""
+        """Add a record if all its batches are plain; return whether it was added."""
         dt_us = record.dt_us
         if (
             record.epoch != self._epoch
@@ -57,15 +57,15 @@ class PlainBatches:
 
     @property
     def end_ns(self) -> int:
-        """When the last batch ended, of them or before them."""
+        """The end of the last batch, of these or before them."""
         return self._end_ns
 
     @property
     def dt_us(self) -> list[Sequence[int]]:
-        """How long each batch took, record by record."""
+        """The time of each batch, record by record."""
         return [record.dt_us for record in self.records]
 
     @property
     def waits_us(self) -> list[int | None]:
-        """How long the batches of each record waited for data; None where it was not measured."""
+        """The wait for data of the batches of each record; None if not measured."""
         return [record.wait_us for record in self.records]

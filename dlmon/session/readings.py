@@ -1,4 +1,4 @@
-"""What the readings of a machine come to: in steady training, in an epoch, in a gap. Pure."""
+"""The values of a machine's readings, in steady training, in an epoch or in a gap. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dlmon.session.limits.rules import SHARED_GPU_MIB
 from dlmon.session.limits.run_samples import MIN_SAMPLES, program_name
 
 WITHIN = 0.8
-"""So much of a reading's time lies in a stretch that it counts for."""
-# What NVML names as holding the clocks down, by the quantity that counts it.
+"""A reading counts for a span if this share of its time lies in it."""
+# NVML's reasons for throttling, with the quantity that counts each.
 THROTTLES = {
     "thermal slowdown": "heat_pct",
     "hardware thermal slowdown": "heat_pct",
@@ -23,7 +23,7 @@ THROTTLES = {
     "hardware slowdown": "slowdown_pct",
     "power cap": "power_cap_pct",
 }
-# Not the power cap: a GPU at the limit that it is set to runs as it always does.
+# Without the power cap: a GPU at its own power limit runs as it always does.
 _SLOWED_BY = {
     "heat_pct": "heat",
     "power_brake_pct": "the power brake",
@@ -31,83 +31,88 @@ _SLOWED_BY = {
 }
 _OF_TRAINING = (
     *("steal_pct", "stopped_pct", "run_cpu_wait_pct", "slowed_pct"),
-    *(one.key for one in QUANTITIES if one.is_compared and one.readings == "mean"),
+    *(q.key for q in QUANTITIES if q.is_compared and q.readings == "mean"),
 )
 _CORES = "cores"
-_MOST_OF_TRAINING = (_CORES, *(one.key for one in QUANTITIES if one.readings == "max"))
+_MOST_OF_TRAINING = (_CORES, *(q.key for q in QUANTITIES if q.readings == "max"))
 _JOINED: dict[str, Callable[[list[Any]], float]] = {"mean": fmean, "sum": sum, "max": max}
 
 
-class Reading(NamedTuple):
-    """What one reading of the machine says of the time from `start` to `end`."""
+class MachineReading(NamedTuple):
+    """One reading of the machine, for the time from `start` to `end`."""
 
     start: int
     end: int
     values: Mapping[str, float]
-    """By name; what it doesn't know is left out."""
+    """By name; unknown ones are left out."""
 
     def lies_in(self, begin: int, end: int) -> bool:
-        """Return whether it counts for a stretch of time."""
+        """Return whether it counts for a span of time."""
         inside_ns = min(self.end, end) - max(self.start, begin)
         return inside_ns >= WITHIN * (self.end - self.start)
 
 
 def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
-    """Return what a sample says by name.
+    """Return the values of a sample by name.
 
-    Of several `gpus` that are trained on it is the mean of each value, what they take together
-    of power, and the most of memory; one that is slowed slows them all.
+    For several `gpus` that are trained on: their mean, their total power and their highest memory;
+    one that is slowed slows them all.
     """
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     cpu, process, disk, pressure = sample.cpu, sample.process, sample.disk, sample.pressure
     run_pct = process.cpu_pct if process is not None else None
     if cpu is not None:
-        found = {"cpu_pct": cpu.pct, "cpu_power_w": cpu.power_w}
-        found |= {"steal_pct": cpu.steal_pct, "stopped_pct": cpu.throttled_pct}
+        values = {"cpu_pct": cpu.pct, "cpu_power_w": cpu.power_w}
+        values |= {"steal_pct": cpu.steal_pct, "stopped_pct": cpu.throttled_pct}
         count = len(cpu.cores or ())
-        found[_CORES] = count or None
+        values[_CORES] = count or None
         if cpu.pct is not None and count:
-            found["busy_cores"] = cpu.pct * count / 100
+            values["busy_cores"] = cpu.pct * count / 100
             if run_pct is not None:
-                # They are not read at the same instant: only the mean of many is never below 0.
+                # They are not read at the same instant: a single difference may be below 0.
                 busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * count
-                found[OTHER_CORES] = (busy_pct - run_pct) / 100
+                values[OTHER_CORES] = (busy_pct - run_pct) / 100
     if process is not None:
-        found[RUN_CORES] = None if run_pct is None else run_pct / 100
-        found |= {"run_cpu_wait_pct": process.cpu_wait_pct, "memory_mib": process.rss_mib}
+        values[RUN_CORES] = None if run_pct is None else run_pct / 100
+        values |= {"run_cpu_wait_pct": process.cpu_wait_pct, "memory_mib": process.rss_mib}
     if disk is not None:
-        moved = [mib_s for mib_s in (disk.read_mib_s, disk.write_mib_s) if mib_s is not None]
-        found["disk_mib_s"] = sum(moved) if moved else None
+        rates = [mib_s for mib_s in (disk.read_mib_s, disk.write_mib_s) if mib_s is not None]
+        values["disk_mib_s"] = sum(rates) if rates else None
     if sample.memory is not None:
-        found["swap_mib_s"] = sample.memory.swap_mib_s
+        values["swap_mib_s"] = sample.memory.swap_mib_s
     if pressure is not None:
-        found |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
-        found["io_wait_pct"] = pressure.io_pct
+        values |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
+        values["io_wait_pct"] = pressure.io_pct
+    if gpus:
+        values |= _gpu_values(sample, gpus)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _gpu_values(sample: Machine, gpus: Collection[int]) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
-    if not gpus:
-        return {name: value for name, value in found.items() if value is not None}
     for quantity in QUANTITIES:
         if quantity.gpu is not None:
             field, join = quantity.gpu
-            # If one is not known, neither is what they come to.
-            known = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
-            is_whole = known and len(known) == len(gpus)
-            found[quantity.key] = _JOINED[join](known) if is_whole else None
+            # Unknown for one GPU is unknown for all.
+            measured = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
+            is_whole = measured and len(measured) == len(gpus)
+            values[quantity.key] = _JOINED[join](measured) if is_whole else None
     throttles = [gpu.throttle for gpu in rows if gpu.throttle is not None]
     if throttles:
         slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}
-        found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
-        found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
+        values |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
+        values["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
     if sample.processes is not None:
-        on_gpu = [row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus)]
-        found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
-    return {name: value for name, value in found.items() if value is not None}
+        gpu_mib = (row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus))
+        values["others_gpu_gib"] = sum(mib for mib in gpu_mib if mib >= SHARED_GPU_MIB) / 1024
+    return values
 
 
 class Means:
-    """The mean of each value of several readings, as far as they know it."""
+    """The mean of each value over several readings, as far as known."""
 
-    def __init__(self, readings: Iterable[Reading] = ()) -> None:
+    def __init__(self, readings: Iterable[MachineReading] = ()) -> None:
         self._sums: dict[str, float] = {}
         self.counts = Counter[str]()
         self.readings = 0
@@ -122,12 +127,12 @@ class Means:
 
     @property
     def by_name(self) -> dict[str, float]:
-        """Each mean; none can be below 0."""
+        """The means, at least 0."""
         return {name: max(0.0, total / self.counts[name]) for name, total in self._sums.items()}
 
 
-class OnGpu(NamedTuple):
-    """The program that had the most memory of the GPU beside the run."""
+class OtherProgram(NamedTuple):
+    """The program with the most GPU memory, besides the run."""
 
     memory_mib: float
     pid: int
@@ -135,16 +140,16 @@ class OnGpu(NamedTuple):
 
 
 class TrainingReadings:
-    """Adds up the readings of a machine during steady training: means, peaks, others on the GPU."""
+    """The readings of a machine in steady training: means, peaks, and other programs on the GPU."""
 
     def __init__(self) -> None:
         self._means = Means()
         self._most: dict[str, float] = {}
         self._slowed = Counter[str]()
-        self.on_gpu: OnGpu | None = None
+        self.other_program: OtherProgram | None = None
 
     def add(self, values: Mapping[str, float], sample: Machine, gpus: Collection[int]) -> None:
-        """Take a whole sample and its values; `gpus` are those that are trained on."""
+        """Add a whole sample and its values; `gpus` are those that are trained on."""
         self._means.add({name: values[name] for name in _OF_TRAINING if name in values})
         for name in _MOST_OF_TRAINING:
             if name in values:
@@ -152,32 +157,34 @@ class TrainingReadings:
         self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
         for row in sample.processes or ():
             memory_mib = row.gpu_memory_mib or 0.0
-            most_mib = SHARED_GPU_MIB if self.on_gpu is None else self.on_gpu.memory_mib
-            if row.is_other_on(gpus) and memory_mib >= most_mib:
+            least_mib: float = SHARED_GPU_MIB
+            if self.other_program is not None:
+                least_mib = self.other_program.memory_mib
+            if row.is_other_on(gpus) and memory_mib >= least_mib:
                 name = program_name(row.command) or "unnamed"
-                self.on_gpu = OnGpu(memory_mib, row.pid, name)
+                self.other_program = OtherProgram(memory_mib, row.pid, name)
 
     def mean_or_zero(self, name: str) -> float:
-        """Return a mean; 0 where too few readings stand for the run."""
+        """Return a mean; 0 if there are too few readings."""
         return self.mean(name) or 0.0
 
     def mean(self, name: str) -> float | None:
-        """Return a mean; None where too few readings stand for the run."""
+        """Return a mean; None if there are too few readings."""
         return self.means.get(name) if self._means.counts[name] >= MIN_SAMPLES else None
 
     @property
     def slowed_by(self) -> list[str]:
-        """What slowed the GPU that is trained on, the most frequent first."""
+        """The causes that slowed the GPU, the most frequent first."""
         return [cause for cause, _ in self._slowed.most_common()]
 
     @property
     def means(self) -> dict[str, float]:
-        """The mean of each quantity that was read at all."""
+        """The mean of each quantity with a reading."""
         return self._means.by_name
 
     @property
     def most(self) -> dict[str, float]:
-        """The greatest of each quantity of which that counts."""
+        """The highest value of each quantity that has one."""
         return {name: value for name, value in self._most.items() if name != _CORES}
 
     @property

@@ -53,7 +53,7 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session import reasons
 from dlmon.session.effective import effective_of
-from dlmon.session.epoch_comparison import EpochUses, slow_epochs
+from dlmon.session.epoch_comparison import EpochHistory, slow_epochs
 from dlmon.session.framework_memory import MemoryHistory, MemoryUse, out_of_memory_text
 from dlmon.session.gaps import MIN_GAP_NS, NEWEST_PAUSES, Gap, GapKind, Gaps, Stacks
 from dlmon.session.learning import Learning
@@ -72,11 +72,11 @@ from dlmon.session.limits.find import (
 from dlmon.session.limits.ranks import rank_holds_up
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.run_samples import RunSamples
-from dlmon.session.loops import Loop, Loops, TrainerRate, Trainers, in_tokens, network_of
+from dlmon.session.loops import Loop, Loops, ProcessLoops, ProcessRate, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.plain_batches import PlainBatches
-from dlmon.session.readings import Reading, TrainingReadings, values_of
+from dlmon.session.readings import MachineReading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_doubts
 from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums, TimeAccount
 from dlmon.statistics.projection import epoch_interval, project_epoch
@@ -150,8 +150,8 @@ class Session:
         self.data_wait = DataWait(history_s(interval_s))
         self.step_parts = StepPartSums(history_s(interval_s))
         self.own_code = RecentCode(history_s(interval_s))
-        self.epoch_uses = EpochUses()
-        self.trainers = Trainers()
+        self.epoch_history = EpochHistory()
+        self.trainers = ProcessLoops()
         self._start_checks = RuleChecks(header.t, interval_s)
         """The checks before steady training."""
         self._checks = RuleChecks(header.t, interval_s)
@@ -209,9 +209,9 @@ class Session:
         if t is not None:
             self.last_t = max(self.last_t, t)
         if isinstance(record, Trainer):
-            self.trainers.fold(record)
+            self.trainers.add(record)
             if not record.number:
-                self.learning.fold(record)
+                self.learning.add(record)
             pause = self.stacks.ended(record.number)
             if pause is not None and not record.number and self.account.end_in_pause(pause.t):
                 place = self._epoch_now, self._steps_done
@@ -224,7 +224,7 @@ class Session:
         elif isinstance(record, (Stack, ProcessStack)):
             self.stacks.fold(record)
         elif isinstance(record, (FrameworkMemory, OutOfMemory)):
-            self.memory.fold(record)
+            self.memory.add(record)
             if isinstance(record, OutOfMemory):
                 text = out_of_memory_text(record)
                 self._mark(Mark(record.t, MarkKind.NOTICE, text=text))
@@ -234,15 +234,15 @@ class Session:
         elif isinstance(record, TokenShares):
             # Those of other processes too: they share each step.
             now = self.loops.now
-            now.shares = now.shares.and_of(record)
+            now.shares = now.shares.plus(record)
         elif getattr(record, "trainer", None):
             self._fold_of_another(record)
         elif isinstance(record, (Batches, BatchSummary)):
             self._fold_batches(record)
         elif isinstance(record, Machine):
-            self._keep_reading(self.machine.fold(record))
+            self._keep_reading(self.machine.add(record))
             latest = self.machine.latest
-            for key in self._throttling.begun(record, (latest and latest.gpus) or ()):
+            for key in self._throttling.new_reasons(record, (latest and latest.gpus) or ()):
                 self._mark(Mark(record.t, MarkKind.THROTTLING, *key))
         elif isinstance(record, Node):
             self._fold_node(record)
@@ -253,7 +253,7 @@ class Session:
         elif isinstance(record, Metrics):
             # What was read before the phase is of another stretch.
             since = self.phase_spans[-1].start if self.phase_spans else self.header.t
-            self.learning.fold(record, since)
+            self.learning.add(record, since)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -292,7 +292,7 @@ class Session:
         if record.facts is not None:
             node.facts = newest_facts(node.facts, record.facts)
         if record.machine is not None:
-            node.history.fold(record.machine)
+            node.history.add(record.machine)
 
     def _mark(self, mark: Mark) -> None:
         """Keep a moment; none is earlier than what is known by then: it shows what that was."""
@@ -302,7 +302,7 @@ class Session:
     def _fold_of_another(self, record: Record) -> None:
         """Take a record of a process that trains beside the one that is shown in full."""
         if isinstance(record, (Model, Batches, BatchSummary, Epoch, StepParts)):
-            self.trainers.fold(record)
+            self.trainers.add(record)
         if isinstance(record, (Batches, BatchSummary)):
             steps = self.steady.counts_steps if self.steady.batches else record.samples is None
             rate = _rate_of(record, steps)
@@ -340,7 +340,7 @@ class Session:
     def _plain_batches(self) -> PlainBatches | None:
         """Return what takes plain batches from here on; None where the next can't be plain."""
         loop = self.loops.now
-        steady, tokens, limit_us = loop.steady, loop.tokens, self.epoch_uses.stall_limit_us
+        steady, tokens, limit_us = loop.steady, loop.tokens, self.epoch_history.stall_limit_us
         goes_on = self.account.trains_in(self._epoch_now) and self.stacks.going_on is None
         if not goes_on or limit_us is None or loop.holds_batches or not steady.is_even:
             return None
@@ -365,7 +365,7 @@ class Session:
         self.data_wait.fold_plain(plain)
         self.account.take_plain(plain.end_ns)
         self.loops.now.add_plain(plain)
-        self.epoch_uses.fold_plain(plain.waits_us)
+        self.epoch_history.add_plain(plain.waits_us)
         for record in plain.records:
             self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
             self._updates_done += len(record.dt_us) if record.updates is None else record.updates
@@ -404,7 +404,7 @@ class Session:
         for mark in stalls(record, gaps, self.steady):
             self._mark(mark)
         compiled = len(self.steady.first_batches) - sizes
-        self.epoch_uses.fold_batches(record, self.steady, compiled)
+        self.epoch_history.add_batches(record, self.steady, compiled)
         tokens = None if compiling else _tokens_rate_of(record)
         if tokens is not None:
             self.tokens_rate.add(record.begin, record.t_last, tokens)
@@ -495,8 +495,8 @@ class Session:
             # With the validation that followed it.
             self._epochs.pop()
         self._epochs.append(record)
-        self.epoch_uses.fold_epoch(record)
-        self.learning.fold(record)
+        self.epoch_history.add_epoch(record)
+        self.learning.add(record)
         self.memory.end_epoch(record)
         self.account.end_epoch(record, self.last_t, self.loops.of(record).steady)
         self._mark_epoch(record.epoch, record.begin)
@@ -522,7 +522,7 @@ class Session:
             first = next(iter(loop.epochs.values()), None)
             if first is not None:
                 alike, compile_s = self.epochs_like(first, epochs)
-                slow |= slow_epochs(alike, self.epoch_uses.of, compile_s)
+                slow |= slow_epochs(alike, self.epoch_history.of, compile_s)
         return frozenset(slow)
 
     def _add_to_epoch(self, record: Epoch) -> None:
@@ -537,7 +537,7 @@ class Session:
                 metrics, why = {**known.metrics, **record.metrics}, {**known.why, **record.why}
                 self._epochs[-place] = changed = replace(record, metrics=metrics, why=why)
                 self.loops.of(record).add_epoch(changed)
-                self.learning.fold(record)
+                self.learning.add(record)
                 return
 
     def snapshot(self, now_ns: int | None = None, is_over: bool = False) -> Snapshot:
@@ -713,9 +713,9 @@ class Session:
         """Keep what is needed to explain gaps, and half a minute of what limits the run."""
         sample = self.machine.latest
         assert sample is not None
-        reading = Reading(start_ns, sample.t, values_of(sample, self.gpus))
+        reading = MachineReading(start_ns, sample.t, values_of(sample, self.gpus))
         self.gaps.fold_reading(reading)
-        self.epoch_uses.fold_reading(reading)
+        self.epoch_history.add_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
             self.readings.add(reading.values, sample, self.gpus)
             self._checks.add(sample)
@@ -723,7 +723,7 @@ class Session:
             self._start_checks.add(sample)
 
     def _limit(
-        self, is_over: bool, trainers: Sequence[TrainerRate], is_overdue: bool = False
+        self, is_over: bool, trainers: Sequence[ProcessRate], is_overdue: bool = False
     ) -> Limit | None:
         loss, latest = self.bad_loss(is_over), self.machine.latest
         inputs = (self.facts, self.model, is_over)

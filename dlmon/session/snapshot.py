@@ -37,7 +37,7 @@ from dlmon.session.framework_memory import MemoryUse
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.evidence import Limit
 from dlmon.session.limits.run_samples import WAITED_FOR_CPU
-from dlmon.session.loops import Shares, TrainerRate
+from dlmon.session.loops import ProcessRate, Shares
 from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.steady_state import SteadyState
@@ -111,7 +111,7 @@ class Snapshot:
     seconds_per_epoch: SecondsPerEpoch | None
     run_seconds: RunSeconds | None
     epochs: tuple[Epoch, ...]
-    trainers: tuple[TrainerRate, ...]
+    trainers: tuple[ProcessRate, ...]
     """The processes of a script that train, each with its own throughput."""
     counts_steps: bool
     """Whether throughput is in steps: the size of a script's batches isn't known."""
@@ -292,8 +292,8 @@ def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, s
         throttled.append(f"the CPU limit stopped the run in {stopped_pct:.0f} % of periods")
     if throttled:
         found[Doubt.THROTTLED] = ", ".join(throttled)
-    if readings.on_gpu is not None:
-        memory_mib, pid, name = readings.on_gpu
+    if readings.other_program is not None:
+        memory_mib, pid, name = readings.other_program
         found[Doubt.GPU_SHARED] = (
             f"another program had {memory_mib / 1024:.1f} GiB on {gpu_name(gpus)} "
             f"({name}, pid {pid})"

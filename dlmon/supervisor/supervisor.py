@@ -505,7 +505,7 @@ class Supervisor:
     def _take_sample(self, sample: Machine) -> None:
         if self._ended_t is not None and self._session is not None:
             # The energy of the last epoch needs a reading after the workload's end.
-            self._session.machine.energy.fold(sample)
+            self._session.machine.energy.add(sample)
             return
         sample, self._unwritten = merge(self._unwritten, sample), None
         if self._writer is None:

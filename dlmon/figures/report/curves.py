@@ -297,7 +297,7 @@ class MetricCurves:
     _readings: MetricReadings = field(default_factory=MetricReadings)
 
     def fold(self, record: Record) -> None:
-        for reading in self._readings.fold(record):
+        for reading in self._readings.add(record):
             is_drawn = not reading.trainer and reading.of is not Pass.EVALUATION
             is_known = reading.metric in self.lines
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):

@@ -18,8 +18,8 @@ from dlmon.session.epoch_comparison import (
     STEPS_S,
     VALIDATION_S,
     WAITED_S,
-    Differing,
     EpochComparison,
+    EpochDifference,
     compare_epoch,
 )
 from dlmon.session.learning import importance, metric_of
@@ -62,7 +62,7 @@ def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
     """Say how long an epoch of a session took beside the others, and what differed."""
     alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
     validation_compile_s = session.loops.of(epoch).validations.compile_s
-    found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
+    found = compare_epoch(epoch, alike, session.epoch_history.of, compile_s, validation_compile_s)
     gpu = gpu_name(snapshot.gpus) if snapshot.gpus else "GPU"
     # An alert tells of what is said here anyway, and explains nothing.
     notices = [
@@ -129,7 +129,7 @@ def steps_asked_for(epoch: Epoch, model: Model | None) -> str:
     return f"{asked:,} of {whole:,} steps" if asked < whole else f"{asked:,} steps"
 
 
-def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
+def _part_text(part: EpochDifference, compiles: bool, is_first: bool) -> str:
     took = units.seconds(part.value)
     usually = f"usually {units.seconds(part.usual)}" if part.usual >= 0.005 else "usually none"
     if part.name == STALLED_S:
@@ -142,7 +142,7 @@ def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
     return f"{_PARTS[part.name]} {took} ({usually})"
 
 
-def _cause_text(cause: Differing, gpu: str) -> str:
+def _cause_text(cause: EpochDifference, gpu: str) -> str:
     text, number = _CAUSES[cause.name]
     value, usual = number.format(cause.value), number.format(cause.usual)
     return f"{text.format(value, gpu=gpu)} (usually {usual})"

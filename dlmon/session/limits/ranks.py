@@ -8,7 +8,7 @@ from statistics import median
 
 from dlmon.records.record import record
 from dlmon.session.limits.evidence import Evidence
-from dlmon.session.loops import TrainerRate
+from dlmon.session.loops import ProcessRate
 
 LEAST_APART = 0.05
 """The least extra time of a straggler, as a share of a step."""
@@ -27,13 +27,13 @@ class Straggler:
         waits_for_data: it waits for data; else it works outside backward and the optimiser.
     """
 
-    rank: TrainerRate
+    rank: ProcessRate
     rank_ms: float
     others_ms: float
     waits_for_data: bool
 
 
-def straggler_of(ranks: Sequence[TrainerRate]) -> Straggler | None:
+def straggler_of(ranks: Sequence[ProcessRate]) -> Straggler | None:
     """Return the rank that makes all others wait; None if no rank stands out.
 
     Collectives make the steps of all ranks take the same time. A straggler waits clearly longer for
@@ -60,7 +60,7 @@ def straggler_of(ranks: Sequence[TrainerRate]) -> Straggler | None:
     return None
 
 
-def rank_holds_up(ranks: Sequence[TrainerRate], is_over: bool) -> Evidence | None:
+def rank_holds_up(ranks: Sequence[ProcessRate], is_over: bool) -> Evidence | None:
     """Return evidence if the others wait for one rank."""
     straggler = straggler_of(ranks)
     if straggler is None:

@@ -114,7 +114,7 @@ async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is
         most = replace(latest.gpus[0], memory_used_mib=5120)
         for second, gpu in ((1, most), (2, latest.gpus[0])):
             t = latest.t + second * SECOND_NS
-            shown.view.history.fold(replace(latest, t=t, gpus=(gpu,), processes=own))
+            shown.view.history.add(replace(latest, t=t, gpus=(gpu,), processes=own))
         await shown.show()
         title = shown.titles("#chart-1")[0]
         assert title.endswith(" 4.7 of 6.0 GiB  peak 5.0  this run 4.4  1.3 left")
@@ -128,7 +128,7 @@ def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several(
 
     def held(*rows):
         history = MachineHistory()
-        history.fold(replace(view.history.latest, processes=rows))
+        history.add(replace(view.history.latest, processes=rows))
         return replace(view, history=history).run_gpu_memory_mib(gpu)
 
     mine = Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True)

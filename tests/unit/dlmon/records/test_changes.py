@@ -145,7 +145,7 @@ def test_a_reader_of_every_record_knows_who_each_process_is(reported):
     for t, table in enumerate(reported):
         why = {"processes": "denied"} if table is None else {}
         read = replace(machine(processes=table, why=why), t=t)
-        history.fold(decode(encode(changes.only_changed(read))))
+        history.add(decode(encode(changes.only_changed(read))))
         assert history.latest.processes == table
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dlmon.records import Batches, Epoch, Validation
 from dlmon.session.epoch_comparison import (
     LEAST_SHARE,
-    NOTHING,
-    EpochUse,
+    NO_STATISTICS,
+    EpochStatistics,
     compare_epoch,
     seconds_of,
     slow_epochs,
@@ -35,7 +35,7 @@ def epochs_of(*seconds, whole=True):
 
 
 def nothing(epoch):
-    return NOTHING
+    return NO_STATISTICS
 
 
 def numbers(epochs, slow):
@@ -45,8 +45,8 @@ def numbers(epochs, slow):
 def compared(number, epochs, compile_s=None, **values):
     """Return the comparison of an epoch of which the machine said more than of the others."""
     usual = {"sm_mhz": 1_800.0, "other_cores": 0.2, "heat_pct": 0.0, "io_wait_pct": 1.0}
-    uses = {one.begin: EpochUse(9, usual) for one in epochs}
-    uses[epochs[number].begin] = EpochUse(9, usual | values)
+    uses = {one.begin: EpochStatistics(9, usual) for one in epochs}
+    uses[epochs[number].begin] = EpochStatistics(9, usual | values)
     return compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], compile_s)
 
 
@@ -89,10 +89,10 @@ def test_what_compiled_doesnt_make_the_first_epoch_slow():
 
 def test_what_compiled_in_a_later_epoch_is_taken_out_of_that_one():
     epochs = epochs_of(11.0, 9.0, 9.0, 14.0, 9.0, 9.0)
-    use = {epochs[3].begin: EpochUse(9, {"compiled_s": 5.0})}
+    use = {epochs[3].begin: EpochStatistics(9, {"compiled_s": 5.0})}
 
     def use_of(epoch):
-        return use.get(epoch.begin, NOTHING)
+        return use.get(epoch.begin, NO_STATISTICS)
 
     assert numbers(epochs, slow_epochs(epochs, nothing, 7.0)) == [3]
     assert slow_epochs(epochs, use_of, 7.0) == frozenset()
@@ -148,18 +148,18 @@ def test_no_cause_is_named_where_nothing_differed_or_nothing_was_read():
     assert (alike.causes, alike.is_read) == ((), True)
     # Nor what lies within the usual spread, and of no more than next to nothing.
     varied = dict(zip((e.begin for e in epochs), (1.0, 4.0, 2.0, 5.0, 0.0), strict=True))
-    spread = {begin: EpochUse(9, {"other_cores": cores}) for begin, cores in varied.items()}
+    spread = {begin: EpochStatistics(9, {"other_cores": cores}) for begin, cores in varied.items()}
     assert compare_epoch(epochs[3], epochs, lambda one: spread[one.begin], None).causes == ()
     assert with_values(epochs, 3, {"run_cores": 0.06}, run_cores=0.0).causes == ()
     unread = compare_epoch(epochs[3], epochs, nothing, None)
     assert (unread.causes, unread.is_read, unread.is_slow) == ((), False, True)
-    alone = {one.begin: NOTHING for one in epochs} | {epochs[3].begin: EpochUse(3, {})}
+    alone = {one.begin: NO_STATISTICS for one in epochs} | {epochs[3].begin: EpochStatistics(3, {})}
     assert not compare_epoch(epochs[3], epochs, lambda one: alone[one.begin], None).is_read
 
 
 def with_values(epochs, number, usual, **changed):
-    uses = {one.begin: EpochUse(3, dict(usual)) for one in epochs}
-    uses[epochs[number].begin] = EpochUse(3, {**usual, **changed})
+    uses = {one.begin: EpochStatistics(3, dict(usual)) for one in epochs}
+    uses[epochs[number].begin] = EpochStatistics(3, {**usual, **changed})
     return compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], None)
 
 
@@ -198,7 +198,7 @@ def test_of_whatever_parts_a_slow_epoch_consists_all_of_it_is_accounted_for(more
         train_end = at + int((steps_s + sum(parts.values())) * S)
         end = train_end + int(more[4] * slow * S)
         epochs.append(Epoch(number, at, train_end, end, True, 10, {}))
-        uses[at] = EpochUse(3, {**parts, "stalls": 1})
+        uses[at] = EpochStatistics(3, {**parts, "stalls": 1})
         at = end
     found = compare_epoch(epochs[6], epochs, lambda one: uses[one.begin], None)
     beyond_s = sum(part.value - part.usual for part in found.parts) + found.rest_s
@@ -211,7 +211,7 @@ def test_of_whatever_parts_a_slow_epoch_consists_all_of_it_is_accounted_for(more
 def test_a_run_that_did_less_than_half_of_its_least_is_named_however_much_that_varies():
     epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
     cores = iter((0.46, 1.3, 0.6, 0.9, 0.14, 1.1))
-    uses = {one.begin: EpochUse(3, {"run_cores": next(cores)}) for one in epochs}
+    uses = {one.begin: EpochStatistics(3, {"run_cores": next(cores)}) for one in epochs}
 
     def causes_of(number):
         found = compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], None)
@@ -241,7 +241,7 @@ def test_what_compiled_in_the_validation_counts_once():
         passed = Validation(train_end, train_end + S, end, end, 10)
         epochs.append(Epoch(number, at, train_end, end, True, 1_000, {}, validation=passed))
         at = end
-    uses = {one.begin: EpochUse(9, {}) for one in epochs}
+    uses = {one.begin: EpochStatistics(9, {}) for one in epochs}
     found = compare_epoch(epochs[0], epochs, lambda one: uses[one.begin], 10.0, 5.0)
     assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 10.0)]
     assert found.rest_s == 0.0
@@ -252,7 +252,7 @@ def test_an_epoch_that_took_no_time_is_compared_with_nothing(end_s):
     epochs = epochs_of(10.0, 10.0, 10.0, 10.0, 10.0)
     at = epochs[-1].end
     broken = Epoch(5, at, at + end_s * S, at + end_s * S, True, 1_000, {})
-    uses = {one.begin: EpochUse(9, {}) for one in (*epochs, broken)}
+    uses = {one.begin: EpochStatistics(9, {}) for one in (*epochs, broken)}
     for one in (epochs[1], broken):
         found = compare_epoch(one, (*epochs, broken), lambda each: uses[each.begin], None)
         assert (found.is_slow, found.parts, found.causes) == (False, (), ())
@@ -263,9 +263,9 @@ def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_o
     session = folded(with_slow_epoch(LONG, 7))
     snapshot = session.snapshot()
     for epoch in snapshot.epochs[:10]:
-        found = compare_epoch(epoch, snapshot.epochs, session.epoch_uses.of, snapshot.compile_s)
+        found = compare_epoch(epoch, snapshot.epochs, session.epoch_history.of, snapshot.compile_s)
         assert found.is_slow == (epoch.epoch == 7)
-        heat_pct = session.epoch_uses.of(epoch).values["heat_pct"]
+        heat_pct = session.epoch_history.of(epoch).values["heat_pct"]
         assert heat_pct == (100.0 if epoch.epoch == 7 else 0.0)
         if epoch.epoch == 7:
             (stall,) = found.parts
@@ -289,7 +289,7 @@ def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():
         records.append(record)
     session = folded([header, *records])
     (epoch,) = (one for one in session.snapshot().epochs if one.epoch == 3)
-    values = session.epoch_uses.of(epoch).values
+    values = session.epoch_history.of(epoch).values
     assert values["stalls"] == 1
     assert values["stalled_s"] == pytest.approx(0.01)
     assert values["waited_s"] == pytest.approx(1.99 + 9 * 0.02)
@@ -306,7 +306,7 @@ def test_the_first_batch_of_another_size_compiles_in_the_epoch_that_it_lies_in()
         records.append(record)
     session = folded([header, *records])
     snapshot = session.snapshot()
-    use_of = session.epoch_uses.of
+    use_of = session.epoch_history.of
     [epoch] = (one for one in snapshot.epochs if "compiled_s" in use_of(one).values)
     assert epoch.epoch == 3
     compiled_s = use_of(epoch).values["compiled_s"]

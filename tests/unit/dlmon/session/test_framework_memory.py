@@ -22,7 +22,7 @@ def history(
         for second in range(epoch_s):
             t += SECOND
             held = round(peak) - (900, 20, 500, 380, 640)[(epoch + second) % 5]
-            found.fold(FrameworkMemory(t, "torch", 0, held, round(peak), None, limit_mib))
+            found.add(FrameworkMemory(t, "torch", 0, held, round(peak), None, limit_mib))
         found.end_epoch(Epoch(epoch, t - SECOND, t, t, True, 10, {}))
     return found
 
@@ -69,7 +69,7 @@ def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
     second = FrameworkMemory(1, "torch", 1, 90, 900)
     other = FrameworkMemory(1, "torch", 1, 5000, 9000, trainer=2)
     for each in (first, second, other):
-        found.fold(each)
+        found.add(each)
     assert found.use().newest == second
     assert found.latest[2, "torch", 1] == other
 
@@ -77,8 +77,8 @@ def test_of_several_gpus_the_one_where_most_was_held_counts() -> None:
 def test_a_log_with_any_number_of_gpus_or_errors_stays_small_and_all_errors_count() -> None:
     found = MemoryHistory()
     for number in range(3000):
-        found.fold(FrameworkMemory(1, "torch", number, 100, 200))
-        found.fold(OutOfMemory(number, 2048.0))
+        found.add(FrameworkMemory(1, "torch", number, 100, 200))
+        found.add(OutOfMemory(number, 2048.0))
     assert len(found.latest) < 2000
     use = found.use()
     assert (use.errors, use.error) == (3000, OutOfMemory(2999, 2048.0))
@@ -87,5 +87,5 @@ def test_a_log_with_any_number_of_gpus_or_errors_stays_small_and_all_errors_coun
 def test_retries_are_those_of_a_time() -> None:
     found = MemoryHistory()
     for second, retries in enumerate((0, 2, 2, 5, None)):
-        found.fold(FrameworkMemory(second, "torch", 0, 100, 200, retries=retries))
+        found.add(FrameworkMemory(second, "torch", 0, 100, 200, retries=retries))
     assert [found.retries_between(begin, 4) for begin in (-1, 1, 3)] == [5, 3, 0]

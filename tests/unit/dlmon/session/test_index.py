@@ -117,8 +117,8 @@ def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second,
     assert session.phase_spans == expected.phase_spans
     assert session.facts == expected.facts
     assert session.facts.driver == "999"
-    assert session.epoch_uses.ended == expected.epoch_uses.ended
-    assert all(use.readings >= 8 for use in session.epoch_uses.ended.values())
+    assert session.epoch_history.ended == expected.epoch_history.ended
+    assert all(use.readings >= 8 for use in session.epoch_history.ended.values())
     # The charts are the same, too.
     drawn = series_of(session), series_of(expected)
     assert len(drawn[0]) == len(drawn[1]) > 10

@@ -49,9 +49,9 @@ def test_a_metric_and_its_validation_are_of_one_thing(name, of):
 @pytest.mark.parametrize("huge", [1e301, -1e301, 1e100])
 def test_a_value_that_no_axis_can_hold_is_a_gap_in_the_curve_and_still_the_newest(huge):
     learning = Learning()
-    learning.fold(read(11, loss=2.3), 10 * S)
-    learning.fold(read(12, loss=huge), 10 * S)
-    learning.fold(read(13, loss=5e-324), 10 * S)
+    learning.add(read(11, loss=2.3), 10 * S)
+    learning.add(read(12, loss=huge), 10 * S)
+    learning.add(read(13, loss=5e-324), 10 * S)
     loss = learning.metrics["loss"]
     assert loss.series.columns(10 * S, S, 3) == [2.3, None, 0.0]
     assert loss.newest == 5e-324
@@ -76,7 +76,7 @@ def test_a_value_that_no_axis_can_hold_is_a_gap_in_the_curve_and_still_the_newes
 def test_a_metric_has_its_value_since_the_one_before(readings, columns, newest):
     learning = Learning()
     for reading, since_s in readings:
-        learning.fold(reading, since_s * S)
+        learning.add(reading, since_s * S)
     loss = learning.metrics["loss"]
     assert loss.series.columns(10 * S, S, 5) == columns
     assert (loss.newest, loss.why) == (newest, "" if newest else "NaN")
@@ -85,7 +85,7 @@ def test_a_metric_has_its_value_since_the_one_before(readings, columns, newest):
 def test_a_log_without_readings_has_the_values_of_its_epochs():
     learning = Learning()
     for number, value in enumerate((3.0, 2.0)):
-        learning.fold(epoch(number, {"loss": value, "val_loss": value + 1}))
+        learning.add(epoch(number, {"loss": value, "val_loss": value + 1}))
     loss = learning.metrics["loss"]
     assert loss.series.columns(10 * S, S, 18) == [*[3.0] * 8, None, None, *[2.0] * 8]
     assert list(loss.validations) == [(20 * S, 4.0), (30 * S, 3.0)]
@@ -118,9 +118,9 @@ def test_for_how_many_validations_a_metric_rose_or_fell(values, trend):
 def test_memory_is_bounded():
     learning = Learning()
     for number in range(3 * MOST_METRICS):
-        learning.fold(Metrics(S, {f"metric {number}": 1.0}), 0)
+        learning.add(Metrics(S, {f"metric {number}": 1.0}), 0)
     for at in range(2 * MOST_VALIDATIONS):
-        learning.fold(Metrics(S + at, {"val_metric 0": 1.0}), 0)
+        learning.add(Metrics(S + at, {"val_metric 0": 1.0}), 0)
     assert len(learning.metrics) == MOST_METRICS
     assert len(learning.metrics["metric 0"].validations) == MOST_VALIDATIONS
 
@@ -137,7 +137,7 @@ def test_a_loss_by_any_spelling_comes_first_and_what_is_read_of_the_optimizer_la
 def figures_of(*records):
     learning = Learning()
     for record in records:
-        learning.fold(record)
+        learning.add(record)
     return metric_figures([one for one in records if isinstance(one, Epoch)], learning)
 
 
@@ -181,7 +181,7 @@ def test_the_best_is_of_the_loop_of_the_last_epoch():
     epochs = [epoch(0, {"loss": 0.1}), epoch(1, {"loss": 2.0}), epoch(2, {"loss": 3.0})]
     learning = Learning()
     for one in epochs:
-        learning.fold(one)
+        learning.add(one)
     (figure,) = metric_figures(epochs, learning, lambda one: "first" if one.epoch == 0 else "last")
     assert figure == MetricFigure("loss", 3.0, "", 2.0, 1, 2)
 
@@ -248,7 +248,7 @@ TRAINED, VALIDATED, EVALUATED = Pass.TRAINING, Pass.VALIDATION, Pass.EVALUATION
 )
 def test_a_value_is_told_once_with_its_time_its_epoch_and_what_it_was_taken_over(records, found):
     readings = MetricReadings()
-    told = [one for record in records for one in readings.fold(record)]
+    told = [one for record in records for one in readings.add(record)]
     assert [(one.t // S, one.of, one.epoch, one.value) for one in told] == found
     assert {one.metric for one in told} == {"loss"}
 
@@ -257,5 +257,5 @@ def test_processes_that_train_together_are_kept_apart():
     readings = MetricReadings()
     losses = [Metrics(2 * S, {"loss": float(n + 1)}, trainer=n or None) for n in range(2)]
     records = (batches(0, 1), batches(3, 1, trainer=1), *losses)
-    found = [one for record in records for one in readings.fold(record)]
+    found = [one for record in records for one in readings.add(record)]
     assert [(one.trainer, one.epoch, one.value) for one in found] == [(0, 0, 1.0), (1, 3, 2.0)]

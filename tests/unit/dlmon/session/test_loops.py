@@ -85,7 +85,7 @@ def test_an_epoch_is_slow_beside_those_of_its_own_loop():
     session = folded(script.records)
     epochs = session.snapshot(is_over=True).epochs
     assert session.slow_epochs(epochs) == frozenset()
-    assert slow_epochs(epochs, session.epoch_uses.of, None) != frozenset()
+    assert slow_epochs(epochs, session.epoch_history.of, None) != frozenset()
     alike, _ = session.epochs_like(epochs[10], epochs)
     assert [epoch.epoch for epoch in alike] == [9, 10, 11, 12, 13]
 

@@ -18,7 +18,7 @@ from dlmon.records import (
     StepParts,
     Trainer,
 )
-from dlmon.session.loops import Loop, Trainers
+from dlmon.session.loops import Loop, ProcessLoops
 from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 from dlmon.session.session import Session
 from dlmon.session.time_breakdown import DataWait, StepPartSums
@@ -199,21 +199,21 @@ def test_the_gpus_of_a_run_are_those_of_all_its_processes_on_this_machine():
     ],
 )
 def test_processes_that_train_apart_have_names_that_tell_them_apart(numbers, names):
-    trainers = Trainers()
+    trainers = ProcessLoops()
     for number in numbers:
-        trainers.fold(Trainer(0, number, 40, "torch"))
+        trainers.add(Trainer(0, number, 40, "torch"))
     assert [one.name for one in trainers.rates(None, Loop(), DataWait(), StepPartSums())] == names
 
 
 def test_each_rank_has_its_own_work():
-    trainers, own, loop = Trainers(), StepPartSums(), Loop()
+    trainers, own, loop = ProcessLoops(), StepPartSums(), Loop()
     step = StepParts(0, steps=2, step_us=80_000, forward_us=4_000, backward_us=70_000)
     for number in (0, 1):
-        trainers.fold(Trainer(0, number, 40 + number, "torch", rank=number))
-    trainers.fold(Batches(0, 0, 16, 10**9, (40_000,) * 20, trainer=1))
+        trainers.add(Trainer(0, number, 40 + number, "torch", rank=number))
+    trainers.add(Batches(0, 0, 16, 10**9, (40_000,) * 20, trainer=1))
     for second in range(10):
         own.fold(replace(step, t=second * 10**9))
         slow = replace(step, forward_us=64_000, backward_us=10_000, trainer=1)
-        trainers.fold(replace(slow, t=second * 10**9))
+        trainers.add(replace(slow, t=second * 10**9))
     ranks = trainers.rates(None, loop, DataWait(), own)
     assert [rank.work.mean_ms for rank in ranks] == [5.0, 35.0]

@@ -21,7 +21,7 @@ from dlmon.records import (
     Trainer,
     encode,
 )
-from dlmon.session.loops import TrainerRate
+from dlmon.session.loops import ProcessRate
 from dlmon.supervisor import parts
 from dlmon.supervisor.parts import Parts
 
@@ -76,7 +76,7 @@ def test_the_processes_of_another_machine_train_beside_those_of_this_one(run):
     )
     run.part(TRAINER, number=2, node="n2")
     first, second, third = run.read(Trainer)
-    names = [TrainerRate(one, None).name for one in (second, replace(second, rank=None))]
+    names = [ProcessRate(one, None).name for one in (second, replace(second, rank=None))]
     assert names == ["rank 2", "process 1"]
     assert (first.number, first.host, first.rank, first.t) == (1000, "n1", 1, 1001 * S)
     assert (second.number, second.rank) == (1001, 2)

@@ -20,7 +20,7 @@ def view_of(name):
 def section_of(gpu, facts=None):
     """Return what is shown of a single GPU."""
     history = MachineHistory()
-    history.fold(Machine(1, 0.0, gpus=(gpu,)))
+    history.add(Machine(1, 0.0, gpus=(gpu,)))
     machine = MachineFacts(gpus=(facts or GpuFacts(gpu.index, "T4"),))
     first, *_ = sections(MachineView(history, machine, 0.2, 1.0))
     return first
@@ -63,7 +63,7 @@ def users(*processes, why=None):
     sample = Machine(
         1, 0.0, gpus=(Gpu(0, 50),), processes=rows, why={"processes": why} if why else {}
     )
-    history.fold(sample)
+    history.add(sample)
     facts = MachineFacts(gpus=(GpuFacts(0, "T4"),))
     section, *_ = sections(MachineView(history, facts, 0.2, 1.0))
     (figure,) = (figure for figure in section.figures if figure.label == "used by")
@@ -118,7 +118,7 @@ def test_before_the_first_sample_nothing_is_claimed():
 def part(title, machine, facts=None):
     """Return a part of a machine without a run."""
     history = MachineHistory()
-    history.fold(machine)
+    history.add(machine)
     view = MachineView(history, facts or MachineFacts(), 0.1, 1.0)
     (found,) = (section for section in sections(view) if section.title == title)
     return found

@@ -19,7 +19,7 @@ from dlmon.figures.comparison.earlier_runs import (
     why_no_time,
 )
 from dlmon.records import Epoch, Model, Result, Trainer
-from dlmon.session.loops import TrainerRate
+from dlmon.session.loops import ProcessRate
 from dlmon.session.reasons import NO_PRICE
 
 
@@ -169,7 +169,7 @@ def test_what_was_measured_is_shown(changes, shown):
 def test_the_slowest_of_the_processes_is_named_with_its_machine_where_one_stands_out(rates, said):
     last = len(rates) - 1
     trainers = tuple(
-        TrainerRate(Trainer(0, n, n, "torch", rank=n, host="n1" if n == last else None), rate)
+        ProcessRate(Trainer(0, n, n, "torch", rank=n, host="n1" if n == last else None), rate)
         for n, rate in enumerate(rates)
     )
     snapshot = replace(session(reached="training"), trainers=trainers)

@@ -6,7 +6,7 @@ import pytest
 
 from dlmon.figures.session.epochs import epoch_comparison_text, steps_asked_for
 from dlmon.records import Epoch, Model
-from dlmon.session.epoch_comparison import _LEAST, _LESS, Differing, EpochComparison
+from dlmon.session.epoch_comparison import _LEAST, _LEAST_DROPS, EpochComparison, EpochDifference
 
 S = 10**9
 EPOCH = Epoch(6, 0, 12 * S, 12 * S, True, 1_000, {})
@@ -15,8 +15,8 @@ STALLED = EpochComparison(
     12.2,
     9.16,
     True,
-    (Differing("stalled_s", 3.02, 0.0, 2),),
-    (Differing("heat_pct", 64.0, 0.0), Differing("sm_mhz", 1_200.0, 1_860.0)),
+    (EpochDifference("stalled_s", 3.02, 0.0, 2),),
+    (EpochDifference("heat_pct", 64.0, 0.0), EpochDifference("sm_mhz", 1_200.0, 1_860.0)),
     True,
 )
 
@@ -30,7 +30,7 @@ def test_a_slow_epoch_says_what_it_took_longer_for_and_what_the_machine_did():
 
 
 def test_what_is_not_in_the_parts_that_are_named_is_said_too():
-    parts = (Differing("steps_s", 7.34, 1.42), Differing("stalled_s", 1.17, 0.0, 3))
+    parts = (EpochDifference("steps_s", 7.34, 1.42), EpochDifference("stalled_s", 1.17, 0.0, 3))
     slow = replace(STALLED, seconds=9.07, usual_s=2.0, parts=parts, causes=())
     assert epoch_comparison_text(slow) == (
         "took 9.07 s, 7.07 s more than the usual 2.00 s: its steps took 7.34 s (usually 1.42 s), "
@@ -42,7 +42,9 @@ def test_what_is_not_in_the_parts_that_are_named_is_said_too():
 
 def test_a_notice_that_came_in_it_is_part_of_what_is_said():
     notice = "0.6 s at the start of epoch 7: TensorFlow takes down the last epoch's input pipeline"
-    opened = replace(STALLED, parts=(Differing("opening_s", 0.64, 0.02),), causes=(), is_read=False)
+    opened = replace(
+        STALLED, parts=(EpochDifference("opening_s", 0.64, 0.02),), causes=(), is_read=False
+    )
     assert epoch_comparison_text(opened, notices=[notice]).endswith(
         f"its start took 0.64 s (usually 0.02 s). Notice in it: {notice}. "
         "The machine was read too seldom to compare what it did."
@@ -71,7 +73,7 @@ def test_an_epoch_of_as_many_steps_as_were_asked_for_is_not_called_cut_short():
 
 
 def test_where_the_first_batch_compiles_nothing_no_compilation_is_named():
-    first = replace(STALLED, parts=(Differing("compiling_s", 1.4, 0.0),))
+    first = replace(STALLED, parts=(EpochDifference("compiling_s", 1.4, 0.0),))
     assert "compiling took 1.40 s of it" in epoch_comparison_text(first)
     of_first = replace(first, epoch=replace(first.epoch, epoch=0))
     text = epoch_comparison_text(of_first, compiles=False)
@@ -112,10 +114,10 @@ def test_what_is_usual_is_not_claimed_of_too_few_epochs_nor_of_one_that_was_cut_
     )
 
 
-@pytest.mark.parametrize("name", [*_LEAST, *_LESS])
+@pytest.mark.parametrize("name", [*_LEAST, *_LEAST_DROPS])
 def test_every_cause_has_words_with_both_figures(name):
     text = epoch_comparison_text(
-        replace(STALLED, causes=(Differing(name, 41.0, 12.0),)), gpu="GPU 1"
+        replace(STALLED, causes=(EpochDifference(name, 41.0, 12.0),)), gpu="GPU 1"
     )
     cause = text.rpartition("none). ")[2]
     assert "41" in cause
@@ -124,5 +126,5 @@ def test_every_cause_has_words_with_both_figures(name):
 
 def test_every_part_has_words():
     for name in ("stalled", "opening", "waited", "compiling", "validation", "ending", "steps"):
-        part = Differing(f"{name}_s", 4.1, 1.2, 1)
+        part = EpochDifference(f"{name}_s", 4.1, 1.2, 1)
         assert "took 4.10 s" in epoch_comparison_text(replace(STALLED, parts=(part,)))

@@ -26,7 +26,7 @@ def read(t_s, loss, why="NaN"):
 def found(*records, epoch_now=0, precision="float32", is_script=True, ended=False):
     learning = Learning()
     for record in records:
-        learning.fold(record)
+        learning.add(record)
     epochs = [record for record in records if isinstance(record, Epoch)]
     return loss_is_no_number(learning.metrics, epochs, epoch_now, precision, is_script, ended)
 

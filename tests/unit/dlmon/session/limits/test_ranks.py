@@ -4,7 +4,7 @@ import pytest
 
 from dlmon.records import Trainer
 from dlmon.session.limits.ranks import rank_holds_up, straggler_of
-from dlmon.session.loops import TrainerRate
+from dlmon.session.loops import ProcessRate
 from dlmon.session.time_breakdown import StepMean
 
 SPREAD_MS = 0.5
@@ -12,7 +12,7 @@ SPREAD_MS = 0.5
 
 def ranks(waits_ms, steps_ms=(50.0,), error_ms=SPREAD_MS, alone=False, work_ms=()):
     return [
-        TrainerRate(
+        ProcessRate(
             Trainer(
                 *(0, number, number, "torch"),
                 rank=None if alone else number,

@@ -23,7 +23,8 @@ from dlmon.records.record import record
 
 _T = TypeVar("_T")
 
-_UNDIVIDED = frozenset((int, float, str, bool, dict, type(None)))
+# Types of values that `merge` replaces whole.
+_NOT_MERGED = frozenset((int, float, str, bool, dict, type(None)))
 # The fields that identify a process, written once.
 _IDENTITY_FIELDS = ("user", "command", "started", "why")
 _IDENTITY = attrgetter(*_IDENTITY_FIELDS)
@@ -146,7 +147,7 @@ def merge(before: _T | None, after: _T) -> _T:
         merged["why"] = {**reasons, **old_reasons}
     for name, value in sent.items():
         old_value = old[name]
-        if type(value) in _UNDIVIDED or old_value is None:
+        if type(value) in _NOT_MERGED or old_value is None:
             continue
         if hasattr(value, "why"):
             merged[name] = merge(old_value, value)

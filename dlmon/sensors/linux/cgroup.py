@@ -33,7 +33,7 @@ class CgroupProvider(Provider):
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._cpu_directory: Path | None = None
-        self._periods: tuple[int, int] | None = None
+        self._periods = Rates()
         self._cores = 0.0
         self._cpu_time = Rates()
         self._memory: tuple[int, Path] | None = None
@@ -122,24 +122,22 @@ class CgroupProvider(Provider):
 
         values, why = ask(
             {
-                "throttled_pct": lambda: self._throttled_pct(numbers()),
+                "throttled_pct": lambda: self._throttled_pct(t, numbers()),
                 "limit_used_pct": limit_used_pct,
             }
         )
         return Cpu(**values, why=why)
 
-    def _throttled_pct(self, counts: dict[str, int]) -> float:
+    def _throttled_pct(self, t: int, counts: dict[str, int]) -> float:
         """Return the percent of quota periods since the last reading that were throttled.
 
         Periods pass only while the group runs: an idle group is not throttled.
         """
         if "nr_periods" not in counts or "nr_throttled" not in counts:
             raise ValueError("the kernel doesn't count throttled periods")
-        last, self._periods = self._periods, (counts["nr_periods"], counts["nr_throttled"])
-        if last is None:
-            raise ValueError("no earlier reading yet")
-        periods, throttled = (now - then for then, now in zip(last, self._periods))  # noqa: B905
-        return min(100.0, round(100 * throttled / periods, 1)) if periods > 0 else 0.0
+        numbers = counts["nr_periods"], counts["nr_throttled"]
+        periods_s, throttled_s = self._periods.per_second(t, *numbers)
+        return min(100.0, round(100 * throttled_s / periods_s, 1)) if periods_s > 0 else 0.0
 
     def _memory_used(self) -> Memory | None:
         if self._memory is None:

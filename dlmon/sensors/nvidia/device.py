@@ -314,18 +314,12 @@ class Device:
             why["instances"] = why["mig"]
         self.answered = bool(values) and not self.is_lost
         if self.is_lost:
-            why = dict.fromkeys(_READINGS, self.missing.reason)
-            if not self.xid_errors.errors:
-                return Gpu(index=self.index, state=self.missing.state, why=why)
-            # Keep the errors that it reported before it was lost.
-            del why["xid_errors"], why["xids"]
-            return Gpu(
-                index=self.index,
-                state=self.missing.state,
-                xid_errors=self.xid_errors.errors,
-                xids=self.xid_errors.newest,
-                why=why,
-            )
+            values, why = {}, dict.fromkeys(_READINGS, self.missing.reason)
+            if self.xid_errors.errors:
+                # Keep the errors that it reported before it was lost.
+                values = {"xid_errors": self.xid_errors.errors, "xids": self.xid_errors.newest}
+                del why["xid_errors"], why["xids"]
+            return Gpu(index=self.index, **values, state=self.missing.state, why=why)
         if "mig" in values and values["mig"] != self._mig:
             self._mig = values["mig"]
             self._settled.clear()

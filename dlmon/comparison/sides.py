@@ -17,7 +17,7 @@ from dlmon.comparison.compared_run import (
     options_with_effect,
 )
 from dlmon.quantities import BY_KEY, OTHER_CORES, QUANTITIES, SAMPLES_PER_SECOND, Quantity
-from dlmon.records import AccountPart, Status
+from dlmon.records import Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
@@ -34,16 +34,16 @@ ACCOUNT = "account."
 METRIC = "metric."
 """What the name of a metric's last value begins with."""
 # Of a run without it, it may not have been measured.
-_DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
+_DATA_WAIT = f"{ACCOUNT}{TimePart.DATA_WAIT}"
 # However many batches follow, these take as long.
 _ONCE = frozenset(
     f"{ACCOUNT}{part}"
     for part in (
-        AccountPart.STARTUP,
-        AccountPart.LOADING,
-        AccountPart.BUILDING,
-        AccountPart.COMPILING,
-        AccountPart.EVALUATION,
+        TimePart.STARTUP,
+        TimePart.LOADING,
+        TimePart.BUILDING,
+        TimePart.COMPILING,
+        TimePart.EVALUATION,
     )
 )
 

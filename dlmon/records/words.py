@@ -159,7 +159,7 @@ class FailureKind(OpenWord):
     UNKNOWN = "unknown"
 
 
-class AccountPart(OpenWord):
+class TimePart(OpenWord):
     """A part of a session's time breakdown, in display order."""
 
     STARTUP = "startup"

@@ -16,7 +16,6 @@ from typing import Any
 from dlmon.records import (
     GRADIENTS_PHASE,
     SCRIPT_PHASE,
-    AccountPart,
     Alert,
     AlertEvent,
     Batches,
@@ -47,6 +46,7 @@ from dlmon.records import (
     Stack,
     Status,
     StepParts,
+    TimePart,
     TokenShares,
     Trainer,
 )
@@ -393,7 +393,7 @@ class Session:
             return
         compiling, sizes = self.steady.is_at_start, len(self.steady.first_batches)
         self.data_wait.fold(record)
-        sources: Sequence[AccountPart] = ()
+        sources: Sequence[TimePart] = ()
         if isinstance(record, Batches) and self.account.awaits_batches:
             sources = self._sources_of(record)
         gaps = self.gaps.add_batches(record, self.steady, self.loops.number)
@@ -427,7 +427,7 @@ class Session:
             dt_us, samples = dt_us[per_execution:], samples[per_execution:]
         series.add_batches(start, dt_us, samples)
 
-    def _sources_of(self, record: Batches) -> list[AccountPart]:
+    def _sources_of(self, record: Batches) -> list[TimePart]:
         """Return what each batch counts as, as far as it takes longer than usual."""
         steady, together = self.steady, record.per_execution or 1
         known = set() if steady.is_at_start else self.gaps.batch_sizes
@@ -435,13 +435,13 @@ class Session:
         for first in range(0, len(record.dt_us), together):
             took_us = record.dt_us[first : first + together]
             sizes = set(record.counted[first : first + together])
-            source = AccountPart.TRAINING
+            source = TimePart.TRAINING
             if not sizes <= known:
-                source = AccountPart.COMPILING
+                source = TimePart.COMPILING
             elif steady.is_expected(steady.batches + first, took_us[0]):
-                source = AccountPart.BETWEEN_STEPS
+                source = TimePart.BETWEEN_STEPS
             elif took_us[0] > limit_us:
-                source = AccountPart.STALLS
+                source = TimePart.STALLS
             known |= sizes
             sources += [source] * len(took_us)
         return sources
@@ -588,7 +588,7 @@ class Session:
             since = self.account.overdue_since(min(self.last_t, now), self.steady)
             overdue_s = None if since is None else (now - since) / 1e9
         sample = self.machine.latest
-        account: dict[AccountPart, float] = {}
+        account: dict[TimePart, float] = {}
         if not self.header.is_machine_recording:
             waited_us = self.data_wait.waited_us
             steady = [one.steady for one in seen]
@@ -671,7 +671,7 @@ class Session:
         known = epoch if self.gaps.has_epochs else None
         return self.gaps.explained(Gap(stack.begin, now, kind, known, step))
 
-    def _validity(self, account: dict[AccountPart, float], is_over: bool) -> Validity | None:
+    def _validity(self, account: dict[TimePart, float], is_over: bool) -> Validity | None:
         if self.header.is_machine_recording:
             return None
         loop, facts = self.loops.longest, self.header.machine

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start, compiles, cores
 from dlmon.records import (
     COMPILE,
-    AccountPart,
     Alert,
     Doubt,
     Epoch,
@@ -29,6 +28,7 @@ from dlmon.records import (
     Stack,
     StepParts,
     StepTime,
+    TimePart,
 )
 from dlmon.records.record import record
 from dlmon.records.words import gpu_name
@@ -129,7 +129,7 @@ class Snapshot:
     pauses: tuple[NamedPause, ...]
     """What a framework did that has a name, as saving."""
     limit: Limit | None
-    account: dict[AccountPart, float]
+    account: dict[TimePart, float]
     """Seconds of `elapsed_s` by what they went into."""
     validity: Validity | None
     """What speaks against the figures; None before there are any."""
@@ -169,7 +169,7 @@ class Snapshot:
     def compiled_s(self) -> float | None:
         """How long it compiled: what was measured, else what first batches took beyond others."""
         if self.is_compile_measured:
-            return self.account.get(AccountPart.COMPILING)
+            return self.account.get(TimePart.COMPILING)
         return self.compile_s
 
     @property
@@ -226,7 +226,7 @@ class Validity:
 
 def find_doubts(
     steady: SteadyState,
-    account: Mapping[AccountPart, float],
+    account: Mapping[TimePart, float],
     readings: TrainingReadings,
     machine: MachineFacts,
     model: Model | None,
@@ -255,8 +255,8 @@ def find_doubts(
     if drift is not None and abs(drift) >= DRIFT:
         how = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
         against[Doubt.NOT_STEADY] = f"not steady: its second half was {how} than its first"
-    stalled_s = account.get(AccountPart.STALLS, 0.0)
-    training_s = stalled_s + account.get(AccountPart.TRAINING, 0.0)
+    stalled_s = account.get(TimePart.STALLS, 0.0)
+    training_s = stalled_s + account.get(TimePart.TRAINING, 0.0)
     if stalled_s > STALLED * training_s:
         share = 100 * stalled_s / training_s
         against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"

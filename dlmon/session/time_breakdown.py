@@ -21,7 +21,6 @@ from dlmon.records import (
     GARBAGE,
     GRADIENTS_PHASE,
     SCRIPT_PHASE,
-    AccountPart,
     Batches,
     BatchSummary,
     CodeSamples,
@@ -32,6 +31,7 @@ from dlmon.records import (
     Phase,
     SeenAt,
     StepParts,
+    TimePart,
 )
 from dlmon.records.record import record
 from dlmon.records.training import STEP_PARTS
@@ -47,42 +47,40 @@ OVERDUE_NS = 2_000_000_000
 
 # All other phases, "closing" among them, are gaps between what is measured.
 _PART_OF_PHASE = {
-    "importing": AccountPart.STARTUP,
-    "loading": AccountPart.LOADING,
-    "building": AccountPart.BUILDING,
-    "compiling": AccountPart.COMPILING,
-    "training": AccountPart.TRAINING,
-    "predicting": AccountPart.TRAINING,
-    GRADIENTS_PHASE: AccountPart.TRAINING,
-    "validating": AccountPart.VALIDATION,
-    "evaluating": AccountPart.EVALUATION,
-    "opening": AccountPart.OPENINGS,
-    SCRIPT_PHASE: AccountPart.SCRIPT,
+    "importing": TimePart.STARTUP,
+    "loading": TimePart.LOADING,
+    "building": TimePart.BUILDING,
+    "compiling": TimePart.COMPILING,
+    "training": TimePart.TRAINING,
+    "predicting": TimePart.TRAINING,
+    GRADIENTS_PHASE: TimePart.TRAINING,
+    "validating": TimePart.VALIDATION,
+    "evaluating": TimePart.EVALUATION,
+    "opening": TimePart.OPENINGS,
+    SCRIPT_PHASE: TimePart.SCRIPT,
 }
 _PART_OF_PAUSE = {
-    CHECKPOINT: AccountPart.CHECKPOINT,
-    COMPILE: AccountPart.COMPILING,
-    GARBAGE: AccountPart.GARBAGE,
+    CHECKPOINT: TimePart.CHECKPOINT,
+    COMPILE: TimePart.COMPILING,
+    GARBAGE: TimePart.GARBAGE,
 }
 # Out of which parts a pause is taken that lay in one of them, in this order.
 _SOURCES = {
-    AccountPart.TRAINING: (AccountPart.TRAINING, AccountPart.STALLS),
-    AccountPart.STALLS: (AccountPart.STALLS, AccountPart.BETWEEN_STEPS, AccountPart.TRAINING),
-    AccountPart.BETWEEN_STEPS: (
-        *(AccountPart.BETWEEN_STEPS, AccountPart.STALLS, AccountPart.TRAINING),
-    ),
-    AccountPart.COMPILING: (AccountPart.COMPILING, AccountPart.TRAINING),
-    AccountPart.STARTUP: (AccountPart.STARTUP, AccountPart.SCRIPT),
+    TimePart.TRAINING: (TimePart.TRAINING, TimePart.STALLS),
+    TimePart.STALLS: (TimePart.STALLS, TimePart.BETWEEN_STEPS, TimePart.TRAINING),
+    TimePart.BETWEEN_STEPS: (*(TimePart.BETWEEN_STEPS, TimePart.STALLS, TimePart.TRAINING),),
+    TimePart.COMPILING: (TimePart.COMPILING, TimePart.TRAINING),
+    TimePart.STARTUP: (TimePart.STARTUP, TimePart.SCRIPT),
 }
 # At most this many pauses wait until what they lay in is recorded.
 MAX_WAITING = 1000
 MAX_RECORDS = 4096
 # In these a script trains, or begins to.
-_TRAINS = (AccountPart.COMPILING, AccountPart.TRAINING)
+_TRAINS = (TimePart.COMPILING, TimePart.TRAINING)
 _GAP_KINDS = {
-    AccountPart.OPENINGS: GapKind.OPENING,
-    AccountPart.GAPS: GapKind.BETWEEN,
-    AccountPart.SCRIPT: GapKind.BETWEEN,
+    TimePart.OPENINGS: GapKind.OPENING,
+    TimePart.GAPS: GapKind.BETWEEN,
+    TimePart.SCRIPT: GapKind.BETWEEN,
 }
 
 
@@ -98,16 +96,16 @@ class TimeAccount:
         self._is_script = is_script
         self.until_ns = start_ns
         """All time before is in the account."""
-        self._part = AccountPart.STARTUP
+        self._part = TimePart.STARTUP
         """What the time from there on goes into, until a record says otherwise."""
         self._closing = False
         self._ended_ns = start_ns
         """When the process ended, where that was in training."""
         self._epoch: int | None = None
-        self._spent_ns = Counter[AccountPart]()
-        self._waiting: list[tuple[int, int, AccountPart]] = []
+        self._spent_ns = Counter[TimePart]()
+        self._waiting: list[tuple[int, int, TimePart]] = []
         """Pauses that overlap neither each other nor what is in the account."""
-        self._paused_ns = Counter[tuple[AccountPart, AccountPart]]()
+        self._paused_ns = Counter[tuple[TimePart, TimePart]]()
 
     def parts(
         self,
@@ -118,7 +116,7 @@ class TimeAccount:
         ended: bool,
         waited_us: int | None = None,
         stopped: bool = False,
-    ) -> dict[AccountPart, float]:
+    ) -> dict[TimePart, float]:
         """Return the seconds of each part that took any, in their order; they add up to the time.
 
         Args:
@@ -130,17 +128,17 @@ class TimeAccount:
             waited_us: how long the batches waited for data, where that was measured.
             stopped: whether it was stopped, and did not come to its end.
         """
-        seconds = {part: self._spent_ns[part] / 1e9 for part in AccountPart}
+        seconds = {part: self._spent_ns[part] / 1e9 for part in TimePart}
         open_ns = max(0, now_ns - self.until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self.until_ns
         open_part = self._open_part(heard_for_ns, steady, ended)
         seconds[open_part] += open_ns / 1e9
-        if stopped and open_part is AccountPart.CLOSING:
+        if stopped and open_part is TimePart.CLOSING:
             cut_s = (min(self._ended_ns, now_ns) - self.until_ns) / 1e9
-            _move(seconds, AccountPart.CLOSING, AccountPart.TRAINING, cut_s)
+            _move(seconds, TimePart.CLOSING, TimePart.TRAINING, cut_s)
         if ended and self._is_script and not self._has_trained:
             # It was the start of nothing.
-            _move(seconds, AccountPart.STARTUP, AccountPart.SCRIPT, seconds[AccountPart.STARTUP])
+            _move(seconds, TimePart.STARTUP, TimePart.SCRIPT, seconds[TimePart.STARTUP])
         for loop in loops:
             _divide_steps(seconds, loop)
         paused_ns = self._paused_ns + self._paused_within(now_ns, open_part)
@@ -149,38 +147,38 @@ class TimeAccount:
             if source is part and steady.usual_step_us is not None:
                 # It is there already.
                 continue
-            comes_regularly = (AccountPart.BETWEEN_STEPS, part) in paused_ns
-            if source is AccountPart.STALLS and comes_regularly:
+            comes_regularly = (TimePart.BETWEEN_STEPS, part) in paused_ns
+            if source is TimePart.STALLS and comes_regularly:
                 # The first ones, before that was known.
-                source = AccountPart.BETWEEN_STEPS
+                source = TimePart.BETWEEN_STEPS
             for each in _SOURCES.get(source, (source,)):
                 if each is not part:
                     left_s -= _move(seconds, each, part, left_s)
-        _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
+        _move(seconds, TimePart.TRAINING, TimePart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 
     def end_process(self, t: int) -> None:
         """Note when the process ended; a step was under way where it was in training."""
-        if self._part is AccountPart.TRAINING and not self._closing:
+        if self._part is TimePart.TRAINING and not self._closing:
             self._ended_ns = t
 
     def end_in_pause(self, seen_ns: int) -> bool:
         """Note that a process ended in a pause seen until then; return whether in an epoch."""
-        in_epoch = self._part is AccountPart.TRAINING and not self._closing
+        in_epoch = self._part is TimePart.TRAINING and not self._closing
         if in_epoch:
-            self._spend(seen_ns, AccountPart.STALLS)
+            self._spend(seen_ns, TimePart.STALLS)
         return in_epoch
 
-    def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> AccountPart:
+    def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> TimePart:
         """Return what the time goes into that no record of the workload accounts for yet."""
-        in_pass = self._part is AccountPart.TRAINING
-        if self._closing or (ended and (in_pass or self._part is AccountPart.GAPS)):
-            return AccountPart.CLOSING
-        return AccountPart.STALLS if self._is_overdue(heard_for_ns, steady) else self._part
+        in_pass = self._part is TimePart.TRAINING
+        if self._closing or (ended and (in_pass or self._part is TimePart.GAPS)):
+            return TimePart.CLOSING
+        return TimePart.STALLS if self._is_overdue(heard_for_ns, steady) else self._part
 
     def _is_overdue(self, heard_for_ns: int, steady: SteadyState) -> bool:
         usual_us = steady.usual_step_us
-        if self._closing or self._part is not AccountPart.TRAINING or not usual_us:
+        if self._closing or self._part is not TimePart.TRAINING or not usual_us:
             return False
         return heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000)
 
@@ -216,11 +214,9 @@ class TimeAccount:
         self._waiting += [(start, stop, part) for start, stop in pieces]
         del self._waiting[:-MAX_WAITING]
 
-    def _paused_within(
-        self, until_ns: int, source: AccountPart
-    ) -> Counter[tuple[AccountPart, AccountPart]]:
+    def _paused_within(self, until_ns: int, source: TimePart) -> Counter[tuple[TimePart, TimePart]]:
         """Return how long the pauses that wait took since what is in the account, until then."""
-        paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
+        paused_ns: Counter[tuple[TimePart, TimePart]] = Counter()
         for begin, end, part in self._waiting:
             paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self.until_ns))
         return paused_ns
@@ -228,45 +224,45 @@ class TimeAccount:
     def enter(self, phase: Phase) -> None:
         """Take a phase that begins."""
         self._spend(phase.t, self._part, phase.name)
-        self._part = _PART_OF_PHASE.get(phase.name, AccountPart.GAPS)
-        if self._part is AccountPart.SCRIPT and not self._has_trained:
-            self._part = AccountPart.STARTUP
+        self._part = _PART_OF_PHASE.get(phase.name, TimePart.GAPS)
+        if self._part is TimePart.SCRIPT and not self._has_trained:
+            self._part = TimePart.STARTUP
         self._closing = phase.name == "closing"
         if phase.epoch is not None:
             self._epoch = phase.epoch
 
     def take_batches(
-        self, record: Batches | BatchSummary, sources: Sequence[AccountPart] = ()
+        self, record: Batches | BatchSummary, sources: Sequence[TimePart] = ()
     ) -> None:
         """Take batches; `sources` is what the time of each counts as beyond a usual step."""
         dt_us: Sequence[int] = (record.time_us,)
         if isinstance(record, Batches):
             dt_us = record.dt_us
         elif record.stalls:
-            sources = (AccountPart.STALLS,)
+            sources = (TimePart.STALLS,)
         before, start = self._part, record.begin
-        if before is AccountPart.GAPS and record.first > 0:
+        if before is TimePart.GAPS and record.first > 0:
             # Batches of this epoch came before these, and were not recorded.
-            before = AccountPart.TRAINING
+            before = TimePart.TRAINING
         self._spend(start - (record.opening_us or 0) * 1000, before, "training")
         self._epoch = record.epoch
-        self._spend(start, AccountPart.OPENINGS)
+        self._spend(start, TimePart.OPENINGS)
         end = start
         for number, took_us in enumerate(dt_us if self._waiting else ()):
             end += took_us * 1000
-            source = sources[number] if sources else AccountPart.TRAINING
-            self._spend(end, AccountPart.TRAINING, source=source)
-        self._spend(record.t_last, AccountPart.TRAINING)
-        self._part, self._closing = AccountPart.TRAINING, False
+            source = sources[number] if sources else TimePart.TRAINING
+            self._spend(end, TimePart.TRAINING, source=source)
+        self._spend(record.t_last, TimePart.TRAINING)
+        self._part, self._closing = TimePart.TRAINING, False
 
     def trains_in(self, epoch: int) -> bool:
         """Whether more batches of an epoch would go on with it, and no pause waits for them."""
-        in_pass = self._part is AccountPart.TRAINING and not self._closing
+        in_pass = self._part is TimePart.TRAINING and not self._closing
         return in_pass and self._epoch == epoch and not self._waiting
 
     def take_plain(self, end_ns: int) -> None:
         """Take batches that go on with the epoch, until they ended."""
-        self._spend(end_ns, AccountPart.TRAINING)
+        self._spend(end_ns, TimePart.TRAINING)
 
     def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState) -> None:
         """Take an epoch that has ended.
@@ -279,24 +275,24 @@ class TimeAccount:
         self._epoch = epoch.epoch
         self._spend(min(epoch.begin, epoch.end), self._part)
         # As a rule its batches came before: else these were not recorded.
-        self._spend(min(epoch.train_end, epoch.end), AccountPart.TRAINING)
+        self._spend(min(epoch.train_end, epoch.end), TimePart.TRAINING)
         if not epoch.whole and heard_ns - epoch.end > MIN_GAP_NS and self._is_script:
             # It ended with its last whole step, and another one was under way until then.
             is_overdue = self._is_overdue(heard_ns - epoch.end, steady)
             self._gaps.add(Gap(epoch.end, heard_ns, GapKind.STALL, epoch.epoch, epoch.steps))
-            self._spend(heard_ns, AccountPart.STALLS if is_overdue else AccountPart.TRAINING)
-        rest = AccountPart.GAPS if self._part is AccountPart.TRAINING else self._part
+            self._spend(heard_ns, TimePart.STALLS if is_overdue else TimePart.TRAINING)
+        rest = TimePart.GAPS if self._part is TimePart.TRAINING else self._part
         if epoch.validation is not None:
-            self._spend(min(epoch.validation.end, epoch.end), AccountPart.VALIDATION)
-            rest = AccountPart.GAPS
+            self._spend(min(epoch.validation.end, epoch.end), TimePart.VALIDATION)
+            rest = TimePart.GAPS
         self._spend(epoch.end, rest)
-        self._part = AccountPart.GAPS
+        self._part = TimePart.GAPS
 
     def end_evaluation(self, record: Evaluation) -> None:
         """Take an evaluation that has ended."""
         self._spend(min(record.begin, record.end), self._part, "evaluating")
-        self._spend(record.end, AccountPart.EVALUATION)
-        self._part = AccountPart.GAPS
+        self._spend(record.end, TimePart.EVALUATION)
+        self._part = TimePart.GAPS
 
     @property
     def _has_trained(self) -> bool:
@@ -305,9 +301,9 @@ class TimeAccount:
     def _spend(
         self,
         until_ns: int,
-        part: AccountPart,
+        part: TimePart,
         before: str = "",
-        source: AccountPart | None = None,
+        source: TimePart | None = None,
     ) -> None:
         """Put the time until then into a part, as far as it isn't in the account.
 
@@ -326,7 +322,7 @@ class TimeAccount:
             self._gaps.add(Gap(start_ns, until_ns, kind, self._epoch, before=before))
 
 
-def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> None:
+def _divide_steps(seconds: dict[TimePart, float], steady: SteadyState) -> None:
     """Take out of the steps what compiled, or stalled, and give them their share of what compiled.
 
     The first batch of a run is in the phase that compiles, and those of other sizes are steps.
@@ -336,18 +332,18 @@ def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> Non
         return
     for number, (took_us, steps) in enumerate(steady.first_batches):
         usual_s, took_s = steps * usual_us / 1e6, took_us / 1e6
-        if number == 0 and seconds[AccountPart.COMPILING] > 0:
-            _move(seconds, AccountPart.COMPILING, AccountPart.TRAINING, min(usual_s, took_s))
+        if number == 0 and seconds[TimePart.COMPILING] > 0:
+            _move(seconds, TimePart.COMPILING, TimePart.TRAINING, min(usual_s, took_s))
         else:
-            _move(seconds, AccountPart.TRAINING, AccountPart.COMPILING, took_s - usual_s)
-    _move(seconds, AccountPart.TRAINING, AccountPart.STALLS, steady.stalled_us() / 1e6)
+            _move(seconds, TimePart.TRAINING, TimePart.COMPILING, took_s - usual_s)
+    _move(seconds, TimePart.TRAINING, TimePart.STALLS, steady.stalled_us() / 1e6)
     regular = steady.regular_steps()
     if regular is not None:
-        _move(seconds, AccountPart.TRAINING, AccountPart.BETWEEN_STEPS, regular.seconds)
+        _move(seconds, TimePart.TRAINING, TimePart.BETWEEN_STEPS, regular.seconds)
 
 
 def _move(
-    seconds: dict[AccountPart, float], source: AccountPart, target: AccountPart, moved_s: float
+    seconds: dict[TimePart, float], source: TimePart, target: TimePart, moved_s: float
 ) -> float:
     """Move seconds from one part to another, and return how many there were."""
     moved_s = min(max(0.0, moved_s), seconds[source])

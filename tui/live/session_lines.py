@@ -41,7 +41,7 @@ from dlmon.figures.session.time_breakdown import (
     step_parts_text,
 )
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Status
+from dlmon.records import Status, TimePart
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.evidence import LimitKind
 from dlmon.session.snapshot import Snapshot
@@ -294,7 +294,7 @@ _TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause he
 # The number of parts that are named besides the steps.
 _LARGEST = 2
 _LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 40, 10
-_GLYPHS = {AccountPart.TRAINING: ("█", BAR), AccountPart.UNKNOWN: ("░", TRACK)}
+_GLYPHS = {TimePart.TRAINING: ("█", BAR), TimePart.UNKNOWN: ("░", TRACK)}
 # The glyphs of the two largest other parts.
 _OTHER_GLYPHS = (("▓", BRIGHT), ("▒", PLAIN))
 

@@ -39,7 +39,7 @@ from dlmon.figures.report.sections import (
 )
 from dlmon.figures.session.time_breakdown import part_name
 from dlmon.quantities import rate_unit
-from dlmon.records import AccountPart, Status
+from dlmon.records import Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import Basis, Ratio
@@ -120,7 +120,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
 
     def name(figure: str) -> str:
         if figure.startswith(ACCOUNT):
-            part = AccountPart(figure.removeprefix(ACCOUNT))
+            part = TimePart(figure.removeprefix(ACCOUNT))
             return f"{part_name(part, is_script, compiled)}, s"
         if figure.startswith(METRIC):
             return f"last {clean(figure.removeprefix(METRIC), _LONGEST_METRIC)}"

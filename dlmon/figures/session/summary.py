@@ -53,7 +53,7 @@ from dlmon.quantities import (
     number_in,
     rate_unit,
 )
-from dlmon.records import AccountPart, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records import RunSeconds, SecondsPerEpoch, Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.words import gpu_name
 from dlmon.session.epoch_comparison import seconds_of
@@ -212,7 +212,7 @@ def _held_up(outcome: Outcome) -> Iterator[Row]:
     if snapshot.regular_steps is not None:
         regular = snapshot.regular_steps
         text = f"{regular_steps_text(regular)}, {units.counted(regular.times, 'time')}"
-        yield PART_NAMES[AccountPart.BETWEEN_STEPS], text
+        yield PART_NAMES[TimePart.BETWEEN_STEPS], text
 
 
 def _judged(outcome: Outcome) -> Iterator[Row]:

@@ -10,40 +10,40 @@ from dlmon.figures import units
 from dlmon.figures.comparison.earlier_runs import epoch_word
 from dlmon.figures.session.phases import BEFORE_TRAINING, SCRIPT_CODE
 from dlmon.figures.session.stack_lines import stack_text
-from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause, StepParts
+from dlmon.records import COMPILE, GARBAGE, NamedPause, StepParts, TimePart
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in, stacks_in
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.regular_gaps import RegularSteps
 
 PART_NAMES = {
-    AccountPart.STARTUP: "start and imports",
-    AccountPart.LOADING: "loading data",
-    AccountPart.BUILDING: "building",
-    AccountPart.COMPILING: "compiling",
-    AccountPart.TRAINING: "steps",
-    AccountPart.STALLS: "stalls",
-    AccountPart.BETWEEN_STEPS: "between steps",
-    AccountPart.OPENINGS: "starting epochs",
-    AccountPart.DATA_WAIT: "waiting for data",
-    AccountPart.VALIDATION: "validation",
-    AccountPart.EVALUATION: "evaluation",
-    AccountPart.CHECKPOINT: "checkpoints",
-    AccountPart.GARBAGE: "garbage collection",
-    AccountPart.GAPS: "between epochs",
-    AccountPart.CLOSING: "shutdown",
-    AccountPart.SCRIPT: SCRIPT_CODE,
-    AccountPart.UNKNOWN: "other",
+    TimePart.STARTUP: "start and imports",
+    TimePart.LOADING: "loading data",
+    TimePart.BUILDING: "building",
+    TimePart.COMPILING: "compiling",
+    TimePart.TRAINING: "steps",
+    TimePart.STALLS: "stalls",
+    TimePart.BETWEEN_STEPS: "between steps",
+    TimePart.OPENINGS: "starting epochs",
+    TimePart.DATA_WAIT: "waiting for data",
+    TimePart.VALIDATION: "validation",
+    TimePart.EVALUATION: "evaluation",
+    TimePart.CHECKPOINT: "checkpoints",
+    TimePart.GARBAGE: "garbage collection",
+    TimePart.GAPS: "between epochs",
+    TimePart.CLOSING: "shutdown",
+    TimePart.SCRIPT: SCRIPT_CODE,
+    TimePart.UNKNOWN: "other",
 }
 # Where these have no room otherwise.
 BRIEF_NAMES = {
-    AccountPart.STARTUP: "start",
-    AccountPart.LOADING: "loading",
-    AccountPart.OPENINGS: "epoch starts",
-    AccountPart.DATA_WAIT: "data wait",
-    AccountPart.GARBAGE: "garbage",
-    AccountPart.GAPS: "between",
-    AccountPart.SCRIPT: "script",
+    TimePart.STARTUP: "start",
+    TimePart.LOADING: "loading",
+    TimePart.OPENINGS: "epoch starts",
+    TimePart.DATA_WAIT: "data wait",
+    TimePart.GARBAGE: "garbage",
+    TimePart.GAPS: "between",
+    TimePart.SCRIPT: "script",
 }
 STEP_NAMES = {
     "wait_us": "waiting for data",
@@ -73,7 +73,7 @@ LEAST_S = 0.005
 class PartRow:
     """A part of a session's time: its name, its seconds, and its share of all, 0 to 1."""
 
-    part: AccountPart
+    part: TimePart
     name: str
     seconds: float
     share: float
@@ -89,32 +89,32 @@ class PartRow:
         return round(100 * self.share)
 
 
-def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True) -> str:
+def part_name(part: TimePart, is_script: bool = False, compiles: bool = True) -> str:
     """Return what a part is called: of a script all before it trains is its start."""
-    if part is AccountPart.STARTUP and is_script:
+    if part is TimePart.STARTUP and is_script:
         return BEFORE_TRAINING
-    if part is AccountPart.COMPILING and not compiles:
+    if part is TimePart.COMPILING and not compiles:
         return "first batch"
     return PART_NAMES[part]
 
 
-def names_of(snapshot: Snapshot) -> Mapping[AccountPart, str]:
+def names_of(snapshot: Snapshot) -> Mapping[TimePart, str]:
     """Return what the parts of a session are called."""
     is_script, compiles = snapshot.header.is_script, snapshot.compiles
-    names = {part: part_name(part, is_script, compiles) for part in AccountPart}
+    names = {part: part_name(part, is_script, compiles) for part in TimePart}
     if epoch_word(snapshot.header) != "epoch":
-        names[AccountPart.GAPS] = "between passes"
+        names[TimePart.GAPS] = "between passes"
     return names
 
 
 def account_rows(
-    account: Mapping[AccountPart, float], names: Mapping[AccountPart, str] = PART_NAMES
+    account: Mapping[TimePart, float], names: Mapping[TimePart, str] = PART_NAMES
 ) -> tuple[PartRow, ...]:
     """Return the parts that took any time that can be written, in the order of a run."""
     total = sum(account.values())
     return tuple(
         PartRow(part, names[part], account[part], account[part] / total)
-        for part in AccountPart
+        for part in TimePart
         if account.get(part, 0.0) >= LEAST_S
     )
 
@@ -124,13 +124,13 @@ def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
 
     One more part sums up the rest. No part that takes 0 % is returned.
     """
-    known = [row for row in rows if row.part is not AccountPart.UNKNOWN and row.percent]
-    others = [row for row in known if row.part is not AccountPart.TRAINING]
+    known = [row for row in rows if row.part is not TimePart.UNKNOWN and row.percent]
+    others = [row for row in known if row.part is not TimePart.TRAINING]
     largest = sorted(others, key=lambda row: -row.seconds)[:most]
     named = [row for row in known if row in largest or row not in others]
     left = [row for row in rows if row not in named]
     seconds, share = sum(row.seconds for row in left), sum(row.share for row in left)
-    rest = PartRow(AccountPart.UNKNOWN, PART_NAMES[AccountPart.UNKNOWN], seconds, share)
+    rest = PartRow(TimePart.UNKNOWN, PART_NAMES[TimePart.UNKNOWN], seconds, share)
     short = (replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in named)
     return (*short, *[rest] * bool(rest.percent))
 

@@ -18,7 +18,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.figures.session.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
-from dlmon.records import AccountPart, Ended, Machine, NamedPause, RunStatus, Status
+from dlmon.records import Ended, Machine, NamedPause, RunStatus, Status, TimePart
 from dlmon.records import Outcome as RunOutcome
 from dlmon.render.follow import follow
 from dlmon.render.summary import print_exit_message, print_sweep_exit_message
@@ -127,7 +127,7 @@ def test_the_summary_of_a_recorded_machine_says_what_its_gpus_did():
 
 def test_what_compiled_is_as_long_as_where_the_time_went_says():
     session = folded(script_session())
-    snapshot, account = session.snapshot(), {AccountPart.COMPILING: 23.1}
+    snapshot, account = session.snapshot(), {TimePart.COMPILING: 23.1}
     compiled = replace(snapshot, pauses=(NamedPause(0, 1, "compile"),), account=account)
     rows = dict(summary_rows(Outcome(session, compiled, Status.COMPLETED, Label())))
     assert (summed_up(session).get("compile"), rows["compile"]) == (None, "23.1 s")

@@ -4,7 +4,6 @@ import pytest
 from fakes.strategies import SECOND_NS, header
 
 from dlmon.records import (
-    AccountPart,
     Batches,
     BatchSummary,
     Cpu,
@@ -20,6 +19,7 @@ from dlmon.records import (
     Phase,
     Pressure,
     ProcessTree,
+    TimePart,
 )
 from dlmon.session.gaps import MAX_GAPS, Gap, GapKind, Gaps, notices_in, pauses_in
 from dlmon.session.session import Session
@@ -111,8 +111,8 @@ def test_what_a_loop_does_every_so_many_steps_is_no_stall():
         (step, 50) for step in (50, 100, 150, 200)
     ]
     assert (snapshot.stalls, snapshot.regular_steps.times) == (0, 4)
-    assert snapshot.account[AccountPart.BETWEEN_STEPS] == pytest.approx(4 * 1.9, rel=0.01)
-    assert AccountPart.STALLS not in snapshot.account
+    assert snapshot.account[TimePart.BETWEEN_STEPS] == pytest.approx(4 * 1.9, rel=0.01)
+    assert TimePart.STALLS not in snapshot.account
     assert Doubt.STALLS not in snapshot.validity.against
 
 

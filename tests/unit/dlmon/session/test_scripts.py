@@ -10,12 +10,12 @@ from fakes.scripts import SECOND, script_session
 
 from dlmon.records import (
     SCRIPT_PHASE,
-    AccountPart,
     Batches,
     Epoch,
     Model,
     Phase,
     StepParts,
+    TimePart,
     Trainer,
 )
 from dlmon.session.loops import Loop, ProcessLoops
@@ -30,7 +30,7 @@ def test_before_anything_trains_nothing_is_claimed():
     assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
     assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN_YET
     assert session.snapshot(is_over=True).why["seconds_per_epoch"] == NOTHING_SEEN
-    assert snapshot.account == {AccountPart.STARTUP: pytest.approx(5.0)}
+    assert snapshot.account == {TimePart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()
     # Once it trained, no figure says that nothing was seen.
@@ -46,15 +46,15 @@ def test_the_end_of_the_process_is_no_part_of_the_script():
     records += [Phase(last, SCRIPT_PHASE), Phase(last + SECOND, "closing")]
     session = folded(records)
     account = session.snapshot(last + 9 * SECOND, is_over=False).account
-    assert account[AccountPart.CLOSING] == pytest.approx(8.0)
-    assert account[AccountPart.SCRIPT] == pytest.approx(1.0)
+    assert account[TimePart.CLOSING] == pytest.approx(8.0)
+    assert account[TimePart.SCRIPT] == pytest.approx(1.0)
 
 
 def test_the_wait_for_data_is_a_part_of_the_time_where_it_was_measured():
-    waited = folded(script_session(seconds=20)).snapshot().account[AccountPart.DATA_WAIT]
+    waited = folded(script_session(seconds=20)).snapshot().account[TimePart.DATA_WAIT]
     assert waited == pytest.approx(8.0, rel=0.02)
     unmeasured = folded(script_session(wait_ms=None)).snapshot()
-    assert AccountPart.DATA_WAIT not in unmeasured.account
+    assert TimePart.DATA_WAIT not in unmeasured.account
 
 
 def test_processes_that_train_together_are_summed_and_their_spread_is_known():

@@ -7,13 +7,13 @@ from fakes.recorded import folded as folded_session
 from fakes.recorded import recorded_session
 
 from dlmon.records import (
-    AccountPart,
     Batches,
     Frame,
     ProcessStack,
     Profile,
     SeenAt,
     Stack,
+    TimePart,
     Trainer,
     decode,
     encode,
@@ -74,7 +74,7 @@ def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
     waits = Stack(last + 60 * S, last, 1, 1, (SeenAt(1, LINE, LINE),), True)
     ended = replace(started, t=last + 61 * S, ended=True)
     snapshot = folded_session([*records, started, waits, ended]).snapshot(is_over=True)
-    assert snapshot.account[AccountPart.STALLS] == pytest.approx(60)
+    assert snapshot.account[TimePart.STALLS] == pytest.approx(60)
     gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
     assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)
     assert stacks_in(gap.start, gap.end, snapshot.stacks) == [waits]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dlmon.records import (
     SCRIPT_PHASE,
-    AccountPart,
     Batches,
     BatchSummary,
     Epoch,
@@ -19,6 +18,7 @@ from dlmon.records import (
     NamedPause,
     Phase,
     Result,
+    TimePart,
     Trainer,
     Validation,
     decode,
@@ -44,7 +44,7 @@ def assert_adds_up(snapshot):
     total = sum(snapshot.account.values())
     assert total == pytest.approx(snapshot.elapsed_s, rel=0.001, abs=1e-6)
     assert all(seconds > 0 for seconds in snapshot.account.values())
-    assert list(snapshot.account) == [part for part in AccountPart if part in snapshot.account]
+    assert list(snapshot.account) == [part for part in TimePart if part in snapshot.account]
 
 
 def at(seconds):
@@ -319,10 +319,10 @@ def test_the_parts_of_a_recorded_run_add_up(path):
     account = session.snapshot().account
     result = session.result
     assert sum(account.values()) == pytest.approx(result.wall_s, rel=0.01)
-    assert account[AccountPart.STARTUP] > 1
+    assert account[TimePart.STARTUP] > 1
     if result.status == "completed":
-        assert account[AccountPart.TRAINING] > 0.2
-        assert account[AccountPart.EVALUATION] > 0.1
+        assert account[TimePart.TRAINING] > 0.2
+        assert account[TimePart.EVALUATION] > 0.1
 
 
 SCRIPT_RUNS = (

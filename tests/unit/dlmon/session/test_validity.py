@@ -5,7 +5,6 @@ from fakes.recorded import folded, recorded_session
 from fakes.strategies import SECOND_NS, header
 
 from dlmon.records import (
-    AccountPart,
     Batches,
     Cpu,
     Doubt,
@@ -16,6 +15,7 @@ from dlmon.records import (
     Process,
     ProcessTree,
     Result,
+    TimePart,
 )
 from dlmon.session.readings import TrainingReadings, values_of
 from dlmon.session.session import Session
@@ -40,7 +40,7 @@ def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, 
     for reading in readings:
         values = values_of(reading, model.gpus)
         folded_readings.add(values, reading, model.gpus)
-    account = {AccountPart.TRAINING: 10.0 - stalled_s, AccountPart.STALLS: stalled_s}
+    account = {TimePart.TRAINING: 10.0 - stalled_s, TimePart.STALLS: stalled_s}
     steady = steady or trained(*[0.1] * 100)
     validity = find_doubts(
         steady,

@@ -9,7 +9,7 @@ from dlmon.figures.session.time_breakdown import (
     in_short,
     pauses_texts,
 )
-from dlmon.records import AccountPart, NamedPause
+from dlmon.records import NamedPause, TimePart
 from dlmon.session.gaps import Gap, GapKind
 
 SECOND_NS = 1_000_000_000
@@ -25,7 +25,7 @@ def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
 
 
 def test_the_parts_have_their_share_in_the_order_of_a_run():
-    account = {AccountPart.TRAINING: 7.5, AccountPart.STARTUP: 2.0, AccountPart.GAPS: 0.5}
+    account = {TimePart.TRAINING: 7.5, TimePart.STARTUP: 2.0, TimePart.GAPS: 0.5}
     rows = account_rows(account)
     assert [f"{row.name} {row.in_figures}" for row in rows] == [
         "start and imports 2.00 s, 20 %",
@@ -38,18 +38,18 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     assert [row.name for row in in_short(rows, 2)] == ["start", "steps", "between"]
     assert account_rows({}) == ()
     # One of which no time could be written has no row.
-    rows = account_rows({AccountPart.LOADING: 0.004, AccountPart.TRAINING: 9.996})
+    rows = account_rows({TimePart.LOADING: 0.004, TimePart.TRAINING: 9.996})
     assert [f"{row.name} {row.in_figures}" for row in rows] == ["steps 10.0 s, 100 %"]
-    rows = account_rows({AccountPart.LOADING: 0.006, AccountPart.TRAINING: 9.994})
+    rows = account_rows({TimePart.LOADING: 0.006, TimePart.TRAINING: 9.994})
     assert rows[0].in_figures == "0.01 s, under 0.1 %"
 
 
 @given(
     account=st.dictionaries(
-        st.sampled_from(AccountPart),
+        st.sampled_from(TimePart),
         st.floats(0.005, 10_000),
         min_size=1,
-        max_size=len(AccountPart),
+        max_size=len(TimePart),
     ),
     count=st.integers(0, 5),
 )
@@ -57,7 +57,7 @@ def test_no_part_is_named_that_takes_0_percent_and_nothing_is_named_twice_or_los
     rows = account_rows(account)
     shown = in_short(rows, count)
     assert all(row.percent for row in shown)
-    apart = (AccountPart.TRAINING, AccountPart.UNKNOWN)
+    apart = (TimePart.TRAINING, TimePart.UNKNOWN)
     assert len([row for row in shown if row.part not in apart]) <= count
     assert sum(row.share for row in shown) == pytest.approx(1, abs=0.0051)
 

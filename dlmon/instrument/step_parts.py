@@ -85,6 +85,8 @@ class StepMarks:
         self._step_begin_ns = self._sent_ns = 0
         self._ident = 0
         self._is_stepping = False
+        # The ids of the modules of networks that were called without gradients in this step.
+        self._looking: set[int] = set()
         self._hooks: list[Any] = []
         self._events: list[Any] = []
         self._pending: deque[tuple[list[str], list[Any], int]] = deque()
@@ -228,6 +230,7 @@ class StepMarks:
         self._stream, self._step_begin_ns = None, now
         self._parts, self._marks, self._batches, self._parts_counted = [part], [], 1, 0
         self._is_stepping = part == OPTIMIZER
+        self._looking.clear()
         if self._mark():
             self.is_on, self.due_ns, self.thread = True, 0, thread
             self._ident = threading.get_ident()
@@ -345,10 +348,28 @@ class StepMarks:
 
     def _forward(self, module: Any, arguments: Any, named: Any = None) -> None:
         try:
-            if self.is_on and self.is_of_this_thread():
+            if not (self.is_on and self.is_of_this_thread()):
+                return
+            if self._only_looks(module):
+                self.enter(REST)
+            else:
                 self.enter(FORWARD)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._reporter.turn_off(error)
+
+    def _only_looks(self, module: Any) -> bool:
+        """Return whether a network that trains, or a part of it, is called without gradients.
+
+        It plays or generates then. A frozen network, such as a teacher, goes forward for the step.
+        """
+        if sys.modules["torch"].is_grad_enabled():
+            return False
+        if id(module) in self._looking:
+            return True
+        is_training = any(weights.requires_grad for weights in module.parameters())
+        if is_training:
+            self._looking.update(map(id, module.modules()))
+        return is_training
 
     # `torch.compile` calls such a function uncompiled, without a warning.
     _forward._torchdynamo_disable = True  # type: ignore[attr-defined]

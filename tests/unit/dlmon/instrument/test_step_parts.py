@@ -77,6 +77,7 @@ class Torch:
     def __init__(self, script):
         self.hooks, self.cuda = {}, Gpu(script)
         register = SimpleNamespace(register_module_forward_pre_hook=self.register)
+        self.is_grad_enabled = lambda: script.gradients
         self.nn = SimpleNamespace(modules=SimpleNamespace(module=register))
 
     def register(self, hook):
@@ -84,9 +85,9 @@ class Torch:
         self.hooks[number] = hook
         return SimpleNamespace(remove=lambda: self.hooks.pop(number, None))
 
-    def call_module(self):
+    def call_module(self, module=None):
         for hook in tuple(self.hooks.values()):
-            hook(object(), ())
+            hook(module, ())
 
 
 class Steps(Script):
@@ -99,8 +100,8 @@ class Steps(Script):
         self.steps.reports.has_optimizers = True
         monkeypatch.setattr(step_parts, "COMPILED", [])
 
-    def forward(self, ms=3):
-        self.torch.call_module()
+    def forward(self, ms=3, network=None):
+        self.torch.call_module(network)
         self.took(ms)
 
     def backward(self, ms=4):
@@ -224,6 +225,36 @@ def test_a_network_that_is_called_after_backward_does_not_go_forward_for_the_ste
         script.forward(ms=20)
     _, parts = script.parts()
     assert (parts["forward_us"], parts["rest_us"]) == (3, 20)
+
+
+class Network:
+    """Holds two modules: one without weights, and one whose weights are frozen or not."""
+
+    def __init__(self, trains):
+        self.weights = [SimpleNamespace(requires_grad=trains)]
+        self.parts = [SimpleNamespace(parameters=list), SimpleNamespace(parameters=list)]
+
+    def parameters(self):
+        return self.weights
+
+    def modules(self):
+        return [self, *self.parts]
+
+
+@pytest.mark.parametrize(("trains", "forward_ms"), [(True, 3), (False, 3 + 30)])
+def test_a_network_that_trains_and_plays_without_gradients_first_does_not_go_forward_for_the_step(
+    script, trains, forward_ms
+):
+    optimizer, network = Optimizer(CPU), Network(trains)
+    for _ in script.loader(600, 10):
+        with script.no_grad():
+            for module in network.modules():
+                script.forward(ms=10, network=module)
+        script.forward()
+        script.backward()
+        script.step(optimizer, ms=5)
+    _, parts = script.parts()
+    assert (parts["forward_us"], parts["rest_us"]) == (forward_ms, 33 - forward_ms)
 
 
 def test_two_networks_that_step_in_turn_are_both_in_a_step(script):

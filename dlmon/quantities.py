@@ -1,7 +1,7 @@
 """The table of the quantities of a session: names, units, and how two sessions are compared.
 
-A new quantity is a field of `Snapshot` and `Result`, or a reading of a GPU, and a row here: then
-it is in summaries, lists, comparisons, reports and `--json`.
+To add a quantity, add a field to `Snapshot` and `Result`, or a reading of a GPU, and a row here:
+then summaries, lists, comparisons, reports and `--json` have it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
 TOKENS_PER_SECOND = "tokens_per_second"
 STEP_MS = "step_ms"
 MEASURED_PEAK_PCT, PRINTED_PEAK_PCT = "measured_peak_pct", "printed_peak_pct"
-"""Shares of the measured peak and of the maker's peak; they can't be compared with each other."""
+"""Shares of the measured peak and of the maker's peak, which can't be compared with each other."""
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
-"""The mean numbers of cores that the run, and that other programs, used in steady training."""
-
+"""The mean numbers of cores used in steady training, by the run and by other programs."""
 
 Place = Literal["summary", "details", "live"]
 """The summary of a session, its details below the list of sessions, or the live screen."""
@@ -32,20 +31,20 @@ class Quantity:
     Attributes:
         key: its name in logs and JSON, and its path in a snapshot or a result, such as
             `step_ms.median`; column names have underscores in place of dots.
-        name: its name for people; empty if the unit says it.
+        name: its name on screen; empty if the unit says it.
         unit: the unit of its text; empty for a plain number.
         less_is_better: None if neither more nor less is better.
         per: the unit of work that its value grows with: an epoch, a run or a batch.
         has_ratio: compare it by its ratio; False for values near 0, whose ratio says little.
-        is_compared: compare two sides of runs by it.
+        is_compared: compare runs by it.
         is_reported: make it a column of the table of sessions, and a figure of JSON.
         is_listed: make it a column in the list of sessions.
-        told_in: the places that show its name and its value without other words.
-        parts: further values that are reported, such as its band.
-        readings: the statistic of a reading of the machine in steady training.
+        shown_in: the places that show its name and its value alone.
+        parts: further values to report, such as its band.
+        readings: the statistic over the readings of steady training.
         gpu: for a reading of the GPUs that train, its field in `Gpu` and the statistic over
             several GPUs.
-        label: for an activity of a busy GPU, its name among all readings of that GPU.
+        label: for an activity of a busy GPU, its name among the readings of that GPU.
         number_format: the format of its number, if not that of its unit.
     """
 
@@ -58,7 +57,7 @@ class Quantity:
     is_compared: bool = True
     is_reported: bool = False
     is_listed: bool = False
-    told_in: tuple[Place, ...] = ()
+    shown_in: tuple[Place, ...] = ()
     parts: tuple[str, ...] = ()
     readings: Literal["", "mean", "max"] = ""
     gpu: tuple[str, Literal["mean", "sum", "max"]] | None = None
@@ -80,7 +79,7 @@ def _of_machine(
     is_compared: bool = True,
     label: str = "",
 ) -> Quantity:
-    """Return a reading of the machine; of means, neither more nor less is better."""
+    """Return a reading of the machine; less is better only for a maximum."""
     less = True if readings == "max" else None
     return Quantity(
         key, name, unit, less, readings=readings, gpu=gpu, is_compared=is_compared, label=label
@@ -146,7 +145,7 @@ QUANTITIES = (
     Quantity("epochs", "epochs", is_compared=False, is_reported=True),
     Quantity("batches", "batches", is_compared=False, is_reported=True),
     Quantity("stalls", "stalls", is_compared=False, is_reported=True),
-    Quantity("wall_s", "wall", "s", is_compared=False, is_reported=True, told_in=("summary",)),
+    Quantity("wall_s", "wall", "s", is_compared=False, is_reported=True, shown_in=("summary",)),
     Quantity("effective_flop_s", "effective", "FLOP/s", is_compared=False, is_reported=True),
     Quantity("peak_share", "of its peak", "share", is_compared=False, is_reported=True),
     Quantity("not_padding", "not padding", "share", is_compared=False, is_reported=True),
@@ -191,7 +190,7 @@ def rate_unit(figures: object) -> str:
 
 
 def throughputs_of(figures: Throughputs) -> tuple[Throughput, ...]:
-    """Return the known steady throughputs: in samples or steps, and then in tokens."""
+    """Return the known steady throughputs: in samples or steps first, then in tokens."""
     measured = (
         (figures.samples_per_second, rate_unit(figures)),
         (figures.tokens_per_second, BY_KEY[TOKENS_PER_SECOND].unit),
@@ -200,20 +199,20 @@ def throughputs_of(figures: Throughputs) -> tuple[Throughput, ...]:
 
 
 def value_of(figures: object, key: str) -> float | None:
-    """Return the value of a quantity in a snapshot or a result; None if that has none."""
-    return number_in(held_by(figures, key))
+    """Return the number of a quantity in a snapshot or a result; None if it has none."""
+    return number_in(measured_value(figures, key))
 
 
-def number_in(held: Any) -> float | None:
-    """Return the number of a value that may have a band: the mean of a throughput."""
-    if isinstance(held, SamplesPerSecond):
-        return held.mean
-    return held.value if isinstance(held, SecondsPerEpoch | RunSeconds) else held
+def number_in(value: Any) -> float | None:
+    """Return the number of a value that may have a band: of a throughput, the mean."""
+    if isinstance(value, SamplesPerSecond):
+        return value.mean
+    return value.value if isinstance(value, SecondsPerEpoch | RunSeconds) else value
 
 
-def held_by(figures: object, key: str) -> Any:
-    """Return a quantity's value in a snapshot or a result: a number, or one with its band."""
-    held: Any = figures
+def measured_value(figures: object, key: str) -> Any:
+    """Return a quantity of a snapshot or a result: a number, or a record with its band."""
+    value: Any = figures
     for name in key.split("."):
-        held = held.get(name) if isinstance(held, Mapping) else getattr(held, name, None)
-    return held
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    return value

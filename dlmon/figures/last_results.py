@@ -1,4 +1,4 @@
-"""How long each workload took here the last time, with the options that a person has typed."""
+"""The last results of each workload on this host, compared with the options of a new run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.catalog import Workload
 
 
 def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
-    """Say what came of the last run here, and which options it had other than these."""
+    """Say how the last run here went, and which of its options differ from those wanted."""
     if last is None:
         return "not trained here yet"
     when, timing = units.day_and_time(last.header.wall), timing_of_run(last)
@@ -24,13 +24,13 @@ def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions)
         return f"last run here: {last.status}, {outcome(last)} ({when}){name}"
     took = units.band(timing)
     projected = ", projected" if timing.projected else ""
-    other = in_words(other_options(last, workload, wanted))
-    with_other = f" with {other}" if other else ""
-    return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_other}, {when}{name}"
+    options = in_words(other_options(last, workload, wanted))
+    with_options = f" with {options}" if options else ""
+    return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_options}, {when}{name}"
 
 
 def last_in_brief(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
-    """Return the time alone; in brackets where it is of other options."""
+    """Return the time of the last run alone; in brackets if its options differ."""
     timing = None if last is None else timing_of_run(last)
     if last is None or timing is None:
         return ""
@@ -39,77 +39,77 @@ def last_in_brief(last: SessionEntry | None, workload: Workload, wanted: RunOpti
     return f"({took})" if other_options(last, workload, wanted) else took
 
 
-_SHAPE_THE_TIME = (
+_TIME_OPTIONS = (
     *("device", "devices", "batch_size", "epochs", "steps", "threads", "cpus"),
     *("data", "mode", "precision", "jit", "backend", "python"),
 )
-"""What a run takes another time with; the rest is about how it is watched and kept."""
+"""The options that change the time of a run."""
 
-_MOST = 50
-"""At most this many of the newest runs of a workload are looked at."""
+_MOST_RUNS = 50
+"""The most runs of a workload to look at, newest first."""
 
 
 def results_here(
     workloads: Iterable[Workload], entries: Sequence[SessionEntry], host: str
 ) -> Mapping[str, list[SessionEntry]]:
-    """Return the runs of each workload on `host`, the newest first; entries come oldest first.
+    """Return the training runs of each workload on `host`, newest first.
 
-    A run that trained nothing (gradients, inference) does not count.
+    Args:
+        workloads: the workloads.
+        entries: all sessions, oldest first.
+        host: the name of the host.
     """
-    found: dict[str, list[SessionEntry]] = {workload.name: [] for workload in workloads}
+    by_workload: dict[str, list[SessionEntry]] = {workload.name: [] for workload in workloads}
     for entry in reversed(entries):
-        runs, result = found.get(entry.header.workload), entry.result
-        is_here = result is not None and entry.header.host == host
-        if runs is None or result is None or not is_here or len(runs) >= _MOST:
+        runs, result = by_workload.get(entry.header.workload), entry.result
+        if runs is None or result is None or entry.header.host != host or len(runs) >= _MOST_RUNS:
             continue
         if mode_of(result.options) not in WITHOUT_EPOCHS:
             runs.append(entry)
-    return found
+    return by_workload
 
 
 def timing_of_run(entry: SessionEntry) -> Timing | None:
-    """Return how long a run took; None where that can't be said."""
+    """Return the time of a run; None if it has none."""
     result = entry.result
     return None if result is None else timing_of_result(result, entry.header.workload)
 
 
 def other_options(entry: SessionEntry, workload: Workload, wanted: RunOptions) -> dict[str, object]:
-    """Return the options that a run had other than these, and what they were."""
+    """Return the options of a run that differ from those wanted, with their values in that run."""
     if entry.result is None:
         return {}
-    other = {}
-    for name in _SHAPE_THE_TIME:
+    different = {}
+    for name in _TIME_OPTIONS:
         if name == "epochs" and workload.metric != "run_seconds":
-            # The time of an epoch, or of a batch, does not depend on it.
+            # The time of an epoch or a batch doesn't depend on their number.
             continue
         had = entry.result.options.get(name, OPTIONS[name].default)
         usual = getattr(workload, name, None)
         had, wants = (usual if value is None else value for value in (had, getattr(wanted, name)))
         if had != wants and not (name == "device" and wants in _names_of_device(entry)):
-            other[name] = had
-    return other
+            different[name] = had
+    return different
 
 
 def _names_of_device(entry: SessionEntry) -> list[str]:
-    """Return what the option may say for what a run ran on."""
+    """Return the values of the device option that stand for the device of a run."""
     device = (entry.result and entry.result.device) or ""
-    is_all_there_is = device == "cpu" and not entry.header.machine.gpus
-    return [device, device.split(":")[0], *(["auto"] if is_all_there_is else [])]
+    is_only_device = device == "cpu" and not entry.header.machine.gpus
+    return [device, device.split(":")[0], *(["auto"] if is_only_device else [])]
 
 
 def last_result(
     entries: Sequence[SessionEntry], workload: Workload, wanted: RunOptions
 ) -> SessionEntry | None:
-    """Return the run that says most about one with these options; newest come first.
+    """Return the run that tells most about one with the wanted options; entries: newest first.
 
-    One with a time before one without; one of the same options before another; one that ran to
-    its end before one that was cut short.
+    Prefer a run with a time, then one with the same options, then one that completed.
     """
 
     def order(entry: SessionEntry) -> tuple[bool, bool, bool]:
-        # min takes the first, and so the newest, of those that are alike.
-        is_whole = entry.status == Status.COMPLETED
+        # Of equal runs, min takes the first, which is the newest.
         has_other = bool(other_options(entry, workload, wanted))
-        return timing_of_run(entry) is None, has_other, not is_whole
+        return timing_of_run(entry) is None, has_other, entry.status != Status.COMPLETED
 
     return min(entries, key=order, default=None)

@@ -1,4 +1,4 @@
-"""The values of quantities as text: the one place that writes a figure by its unit. Pure."""
+"""The values of quantities as text, by their units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlmon.figures import units
 from dlmon.figures.report.sections import Row
 from dlmon.quantities import QUANTITIES, Place, Quantity, value_of
 
-_WRITTEN: dict[str, Callable[[float], str]] = {
+_NUMBERS: dict[str, Callable[[float], str]] = {
     "%": "{:.0f}".format,
     "GiB": lambda mib: f"{mib / 1024:.2f}",
     "USD": lambda usd: units.dollars(usd).removesuffix(" USD"),
@@ -20,23 +20,20 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
 }
 
 
-def number_of(quantity: Quantity, value: float, other: float | None = None) -> str:
-    """Write the number of a value without its unit.
-
-    It has the digits of the `other` side of a comparison, if both are small.
-    """
-    write = _WRITTEN.get(quantity.number_format or quantity.unit)
+def number_of(quantity: Quantity, value: float, compared_to: float | None = None) -> str:
+    """Write a value without its unit; a small one with the digits of the value `compared_to`."""
+    write = _NUMBERS.get(quantity.number_format or quantity.unit)
     if write is not None:
         return write(value)
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
-    smallest = min((abs(side) for side in (value, other) if side), default=1.0)
+    smallest = min((abs(side) for side in (value, compared_to) if side), default=1.0)
     if smallest < 0.01 and abs(value) < 1:
         return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
     return f"{value:.2f}"
 
 
-_TOLD: dict[str, Callable[[float], str]] = {
+_TEXTS: dict[str, Callable[[float], str]] = {
     "s": units.seconds,
     "ms": units.step_time,
     "%": units.percent,
@@ -48,14 +45,19 @@ _TOLD: dict[str, Callable[[float], str]] = {
 
 def text_of(quantity: Quantity, value: float) -> str:
     """Write a value with its unit."""
-    write = _TOLD.get(quantity.unit)
+    write = _TEXTS.get(quantity.unit)
     return f"{number_of(quantity, value)} {quantity.unit}" if write is None else write(value)
 
 
-def told(place: Place, *figures: object) -> Iterator[Row]:
-    """Yield names and texts of what is told in a place of a snapshot, else of a result."""
-    for quantity in QUANTITIES:
-        values = (value_of(one, quantity.key) for one in figures if place in quantity.told_in)
+def rows_shown_in(place: Place, *sources: object) -> Iterator[Row]:
+    """Yield the names and texts of the quantities of a place, from the first source with a value.
+
+    Args:
+        place: the place on the screen.
+        sources: snapshots or results.
+    """
+    for quantity in (quantity for quantity in QUANTITIES if place in quantity.shown_in):
+        values = (value_of(source, quantity.key) for source in sources)
         value = next((value for value in values if value is not None), None)
         if value is not None:
             yield quantity.name, text_of(quantity, value)

@@ -1,4 +1,4 @@
-"""Write figures the way people read them: one place for units and digits."""
+"""Figures as text, with their units and digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-# The first screen writes no time that is compared, so it doesn't pay for these.
+# The first screen doesn't need these imports.
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,15 +38,15 @@ def _three_digits(value: float) -> str:
 
 
 def duration(timing: Timing | ComparisonRow) -> str:
-    """Write the time that runs are compared by, in its unit, without its band."""
+    """Write a compared time in its unit, without its band."""
     return f"{_three_digits(timing.value)} {getattr(timing, 'unit', 's')}"
 
 
 class Banded(NamedTuple):
-    """A figure in as many digits as its band has, and half of that band.
+    """A figure, rounded to the digits of its band, and half of that band.
 
-    The band is no narrower than one of the last digit: the true figure lies in what is shown. With
-    a band of half the figure or more, the figure is uncertain.
+    Half the band is at least one unit of the last digit, so that the band covers the true figure.
+    If the band is half the figure or more, the figure is uncertain.
     """
 
     number: str
@@ -56,24 +56,24 @@ class Banded(NamedTuple):
 
     @property
     def spread(self) -> str:
-        """The band alone: `± 0.05`; empty where there is none."""
+        """The band alone: `± 0.05`; empty without one."""
         return f"± {self.half}" if self.half else ""
 
     def text(self, is_projected: bool = False) -> str:
-        """Write both: `9.02 s ± 0.05`, `5,540 ± 24 samples/s`, `~ 9.0 s`."""
+        """Write the figure and its band: `9.02 s ± 0.05`, `5,540 ± 24 samples/s`, `~ 9.0 s`."""
         mark = "~" if is_projected else ""
         is_rate = self.unit.endswith("/s")
         ends = (self.spread, self.unit) if is_rate else (self.unit, self.spread)
         return " ".join(part for part in (mark, self.number, *ends) if part)
 
     def noted(self, *notes: str) -> str:
-        """Write both, and behind them in brackets that it is uncertain, and other notes."""
-        said = "; ".join(filter(None, (UNCERTAIN * self.is_uncertain, *notes)))
-        return f"{self.text()} ({said})" if said else self.text()
+        """Write the figure and its band; add in brackets that it is uncertain, and other notes."""
+        in_brackets = "; ".join(filter(None, (UNCERTAIN * self.is_uncertain, *notes)))
+        return f"{self.text()} ({in_brackets})" if in_brackets else self.text()
 
 
 UNCERTAIN = "uncertain"
-"""What a figure is whose band is half of it or more."""
+"""The note on a figure whose band is half of it or more."""
 
 
 def banded(value: float, half: float | None, text: str, unit: str, most: int = 9) -> Banded:
@@ -81,10 +81,10 @@ def banded(value: float, half: float | None, text: str, unit: str, most: int = 9
 
     Args:
         value: the figure.
-        half: None where it isn't known.
-        text: the figure without a band, which has no fewer digits with one.
+        half: half the band; None if unknown.
+        text: the figure without a band; a band only adds digits to it.
         unit: its unit.
-        most: decimals that a band may ask for; in all it may ask for four digits.
+        most: the most decimals that the band may add; it never adds more than four digits in all.
     """
     if not half or half <= 0 or "e" in text:
         return Banded(text, "", unit)
@@ -93,16 +93,16 @@ def banded(value: float, half: float | None, text: str, unit: str, most: int = 9
         of_band = 0 if value >= 100 and half >= 1 else 1 - math.floor(math.log10(half))
         decimals = max(decimals, min(of_band, 3 - math.floor(math.log10(value)), most))
     number, half = f"{value:,.{decimals}f}", max(half, 10**-decimals)
-    shown = f"{half:,.{decimals if half < 9.995 else 0}f}"
-    return Banded(number, shown, unit, is_uncertain=2 * half >= value)
+    half_text = f"{half:,.{decimals if half < 9.995 else 0}f}"
+    return Banded(number, half_text, unit, is_uncertain=2 * half >= value)
 
 
 def with_band(timing: Timing | ComparisonRow | SamplesPerSecond, unit: str = "") -> Banded:
-    """Return a time, or a throughput, with its band."""
+    """Return a time or a throughput with its band."""
     if (mean := getattr(timing, "mean", None)) is not None:
         return banded(mean, timing.band, rate(mean), unit)  # type: ignore[union-attr]
     value, low, high = timing.value, timing.low, timing.high  # type: ignore[union-attr]
-    # No time is below zero, so the lower side may be cut.
+    # The lower end may be cut, as no time is below zero.
     half = None if low is None or high is None else max(high - value, value - low)
     unit = getattr(timing, "unit", "s")
     return banded(value, half, _three_digits(value), unit, most=2)
@@ -113,9 +113,9 @@ def band(timing: Timing | ComparisonRow) -> str:
     return with_band(timing).text(timing.projected)
 
 
-def throughput(it: Throughput) -> str:
+def throughput(value: Throughput) -> str:
     """Write a steady throughput with its 95 % interval: 5,540 ± 24 samples/s."""
-    return with_band(it.measured, it.unit).text()
+    return with_band(value.measured, value.unit).text()
 
 
 def dollars(value: float) -> str:
@@ -132,7 +132,7 @@ def energy(joules: float) -> str:
 
 
 def _scaled(value: float, prefixed: Sequence[str]) -> str:
-    """Write a figure in the first unit in which it is below 1,000, or in the last."""
+    """Write a figure in the first unit that keeps it below 1,000, else in the last."""
     *smaller, largest = prefixed
     for unit in smaller:
         if value < 999.5:
@@ -142,7 +142,7 @@ def _scaled(value: float, prefixed: Sequence[str]) -> str:
 
 
 def _three_figures(value: float) -> str:
-    """Write a figure in three digits, or in as many as it has before its point: 1.2, 85, 12,346."""
+    """Write a figure in three digits, or all digits before its point: 1.2, 85, 12,346."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
@@ -155,12 +155,12 @@ def clock(value: float) -> str:
 
 
 def time_left(value: float | None) -> str:
-    """Write the time left; empty where it isn't known."""
+    """Write the time left; empty if unknown."""
     return "" if value is None else f"{clock(value)} left"
 
 
-def usual(timing: SecondsPerEpoch) -> str:
-    """Say what an epoch usually takes, where some took far longer: usually 1.60 s, once 9.60 s."""
+def usual_epoch(timing: SecondsPerEpoch) -> str:
+    """Write the usual time of an epoch if some were slow: usually 1.60 s, once 9.60 s; else ""."""
     if not timing.slow or timing.median is None:
         return ""
     how_often = "once" if timing.slow == 1 else f"{timing.slow:,} times up to"
@@ -173,32 +173,33 @@ def rate(value: float) -> str:
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
-    """Write how many stalls there were, and how many at the start of an epoch, or a pass."""
+    """Write the number of stalls, and how many were at the start of an epoch or a pass."""
     text = counted(count, "stall")
     if not at_openings:
         return text
     some = "" if at_openings == count else f", {at_openings:,}"
-    one = f"{'an' if epoch.startswith('e') else 'a'} {epoch}"
-    return f"{text}{some} at the start of {one if at_openings == 1 else plural(epoch)}"
+    article = "an" if epoch.startswith("e") else "a"
+    epochs = f"{article} {epoch}" if at_openings == 1 else plural(epoch)
+    return f"{text}{some} at the start of {epochs}"
 
 
 def counted(number: int, noun: str) -> str:
-    """Write how many there are of something: 1 run, 2 processes, 1,200 epochs."""
+    """Write a number of things: 1 run, 2 processes, 1,200 epochs."""
     return f"1 {noun}" if number == 1 else f"{number:,} {plural(noun)}"
 
 
 def plural(noun: str) -> str:
-    """Write what several are called."""
+    """Return the plural of a noun."""
     return f"{noun}{'es' if noun.endswith(('s', 'tch')) else 's'}"
 
 
 def metric(value: float) -> str:
-    """Write a loss, an accuracy or the like, so that a column of them lines up."""
+    """Write a loss, an accuracy or another metric with digits that line up in a column."""
     return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"
 
 
 def percent(value: float | None) -> str:
-    """Write a utilisation; a dash where it isn't known."""
+    """Write a utilisation; a dash if unknown."""
     return "–" if value is None else f"{value:.0f} %"
 
 
@@ -211,7 +212,7 @@ def share(value: float) -> str:
 
 
 def gibibytes(mib: float | None) -> str:
-    """Write an amount of memory given in MiB; so little that it would be 0.0 GiB stays in them."""
+    """Write an amount of memory in GiB, or in MiB below 51; a dash if unknown."""
     if mib is not None and 1 <= mib < 51:
         return f"{mib:.0f} MiB"
     return "–" if mib is None else f"{mib / 1024:.1f} GiB"
@@ -228,7 +229,7 @@ def size(count: int) -> str:
 
 
 def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
-    """Write how much of a memory is in use: 4.7 of 6.0 GiB."""
+    """Write the memory in use: 4.7 of 6.0 GiB."""
     if total_mib is None:
         return gibibytes(used_mib)
     used = "–" if used_mib is None else f"{used_mib / 1024:.1f}"
@@ -236,29 +237,29 @@ def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
 
 
 def short_memory_in_use(used_mib: float, total_mib: float) -> str:
-    """Write the same in few cells, of a whole number of GiB: 4.7/6G, 79.1/80G, 139/140G."""
+    """Write the memory in use in few cells: 4.7/6G, 79.1/80G, 139/140G."""
     used, total = used_mib / 1024, total_mib / 1024
     decimals = 1 if used < 9.95 or total < 100 else 0
     return f"{used:.{decimals}f}/{total:.{'0f' if total >= 2 else '2g'}}G"
 
 
 def count(value: float) -> str:
-    """Write a large number: 101,770 or 1.23 M or 238 MFLOP's 238 M."""
+    """Write a large number: 101,770 or 1.23 M."""
     return f"{value:,.0f}" if value < 999_999.5 else _scaled(value / 1e6, ("M", "G", "T"))
 
 
 def day_and_time(wall: float) -> str:
-    """Write a wall time in the local zone, to the minute; a dash for no time that can be."""
+    """Write a wall time in the local zone, to the minute; a dash if it is out of range."""
     return _local(wall, "%Y-%m-%d %H:%M")
 
 
 def day_and_second(wall: float) -> str:
-    """Write a wall time in the local zone, to the second; a dash for no time that can be."""
+    """Write a wall time in the local zone, to the second; a dash if it is out of range."""
     return _local(wall, "%Y-%m-%d %H:%M:%S")
 
 
 def time_of_day(wall: float) -> str:
-    """Write a wall time in the local zone as 14:56:03; a dash for no time that can be."""
+    """Write a wall time in the local zone as 14:56:03; a dash if it is out of range."""
     return _local(wall, "%H:%M:%S")
 
 
@@ -273,7 +274,10 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def moment(wall: float, now: float) -> str:
-    """Write a wall time as seen from `now`: 14:56, 19 Nov 14:56, 2025-11-19; a dash for none."""
+    """Write a wall time briefly, relative to `now`: 14:56, 19 Nov 14:56, 2025-11-19.
+
+    A time out of range is a dash.
+    """
     try:
         then, today = time.localtime(wall), time.localtime(now)
     except (OverflowError, OSError, ValueError):  # a foreign log may name any time
@@ -285,20 +289,20 @@ def moment(wall: float, now: float) -> str:
     return time.strftime("%Y-%m-%d", then)
 
 
-# What makers add to the name of a processor: marks, its clock, and words that all share.
+# Parts of processor names that tell nothing: trademarks, the clock, and words of all models.
 _MARKS = r"\((?:R|TM|C|model not stated)\)"
-_SHARED = (
+_COMMON_WORDS = (
     r"\bGeForce\b|\bWorkstation Edition\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?"
     r"|(?:\b\d+-Core )?\bProcessor\b"
 )
 
 
 def device(name: str) -> str:
-    """Write a device's name without the words that all of its kind share."""
-    short = " ".join(re.sub(_SHARED, " ", re.sub(_MARKS, "", name)).split())
+    """Write a device's name without trademarks and words that all models have."""
+    short = " ".join(re.sub(_COMMON_WORDS, " ", re.sub(_MARKS, "", name)).split())
     return short or name
 
 
 def ratio(value: float) -> str:
-    """Write a bound of a factor: 1.05×, 12.3×."""
+    """Write a factor: 1.05×, 12.3×."""
     return f"{_three_digits(value)}×"

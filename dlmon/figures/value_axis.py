@@ -1,4 +1,4 @@
-"""Axes and bars of values of any size: where they begin and end, and their labels. Pure."""
+"""The ends and labels of axes, and the lengths of bars, for values of any size."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dlmon.statistics.series import LARGEST, SMALLEST
 SUFFIXES = ("", "k", "M", "G", "T", "P")
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
-# Where an axis may begin, as a part of its top, and what must be to spare before it goes up.
+# The allowed bottoms of an axis as shares of its top, and the margin needed before it goes up.
 _BOTTOMS = (0.0, 0.5, 0.8)
-_TO_SPARE = 0.05
+_MARGIN = 0.05
 _LINEAR_SPAN = 30
 _LONGEST_LABEL, _MOST_DECIMALS = 5, 4
-# An axis of values begins at zero unless all of them lie far above.
+# An axis begins at zero unless the least value is above this share of the most.
 _FAR_ABOVE = 0.5
 
 
 def value_range(least: float, most: float) -> tuple[float, float]:
-    """Return the ends of an axis for values: from zero, unless all lie far from it on one side.
+    """Return the bottom and the top of an axis: from zero, unless all values lie far from it.
 
-    They don't begin far from zero where `axis_numbers` can't label that. What `drawable` refuses
-    lies outside of them.
+    An axis that `axis_numbers` can't label begins at zero, too. Values that `drawable` refuses may
+    lie outside of it.
     """
     least, most = (max(-LARGEST, min(value, LARGEST)) for value in (least, most))
     least, most = (0.0 if abs(value) <= SMALLEST else value for value in (least, most))
@@ -43,62 +43,61 @@ def value_range(least: float, most: float) -> tuple[float, float]:
 
 
 def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
-    """Label the top, the middle and the bottom of an axis, with as many digits as tell them apart.
+    """Return labels for the top, the middle and the bottom of an axis that tell them apart.
 
-    Each takes at most five characters, and stands for its value within 1 % of the axis's height.
-    Empty is what can't be written so; where that is an end, all of them are.
+    A label has at most five characters, and is within 1 % of the axis's height of its value. It is
+    empty if that isn't possible; if it is the label of an end, all are empty.
     """
     values = top, top / 2 + bottom / 2, bottom
     decimals = range(_MOST_DECIMALS + 1)
-    written = [[_fixed(value, count) for value in values] for count in decimals]
-    written.insert(0 if bottom <= 0 <= top else len(written), list(map(short_number, values)))
-    found = [
+    formats = [[_fixed(value, count) for value in values] for count in decimals]
+    formats.insert(0 if bottom <= 0 <= top else len(formats), list(map(short_number, values)))
+    labels = [
         tuple(
-            _if_true(text, value, top - bottom) for text, value in zip(texts, values, strict=True)
+            _if_close(text, value, top - bottom) for text, value in zip(texts, values, strict=True)
         )
-        for texts in written
+        for texts in formats
     ]
-    upper, middle, lower = max(found, key=lambda texts: (bool(texts[0] and texts[2]), all(texts)))
+    upper, middle, lower = max(labels, key=lambda texts: (bool(texts[0] and texts[2]), all(texts)))
     return (upper, middle, lower) if upper and lower else ("", "", "")
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Write a number with a number of decimals: 2.50, .0508, 0."""
+    """Write a value with that many decimals: 2.50, .0508, 0."""
     text = f"{value:.{decimals}f}" if value else "0"
     return text.replace("0.", ".", 1) if len(text) > _LONGEST_LABEL and abs(value) < 1 else text
 
 
-def _if_true(text: str, value: float, height: float) -> str:
-    """Return a label; empty where it would stand for another value, or takes too much room."""
+def _if_close(text: str, value: float, height: float) -> str:
+    """Return a label; empty if it is too long, or 1 % of the height or more off its value."""
     power = SUFFIXES.index(text[-1]) if text[-1] in SUFFIXES else 0
-    meant = float(text[:-1] if power else text) * 1000.0**power
+    text_value = float(text[:-1] if power else text) * 1000.0**power
     is_short = len(text.lstrip("-")) <= _LONGEST_LABEL
-    return text if is_short and abs(meant - value) < height / 100 else ""
+    return text if is_short and abs(text_value - value) < height / 100 else ""
 
 
 def is_doubling(xs: Sequence[float]) -> bool:
-    """Return whether each value is at least twice the one before: then an axis is logarithmic."""
+    """Return whether each value is at least twice the one before, for a logarithmic axis."""
     ordered = sorted(set(xs))
-    pairs = pairwise(ordered)
-    return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
+    return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairwise(ordered))
 
 
 def nice_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5, times a power of ten, that is `least` or more."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is at least `least`."""
     exponent = math.floor(math.log10(least))
     steps = (float(f"{digit}e{exponent + more}") for more in (0, 1) for digit in (1, 2, 5))
     return next(step for step in steps if step >= least)
 
 
 def nice_top(largest: float) -> float:
-    """Return the smallest round number that is no less than `largest`; 1 for nearly none.
+    """Return the smallest round number that is at least `largest`; 1 if that is near zero.
 
-    What is very small or very large has one digit, as `short_number` writes that.
+    A very small or very large one has a single digit, as `short_number` writes it.
     """
     if not SMALLEST < largest < math.inf:
         return 1.0
     exponent = math.floor(math.log10(largest))
-    # The logarithm may be off in its last place: look one decade to either side.
+    # The logarithm may be off in its last place: try one decade to either side.
     candidates = (
         float(f"{step}e{decade}")
         for decade in (exponent - 1, exponent, exponent + 1)
@@ -111,8 +110,8 @@ def nice_top(largest: float) -> float:
 def grown_top(current_top: float, largest: float) -> float:
     """Return the top of an axis for a window of data whose largest value is `largest`.
 
-    It grows at once, and shrinks only when the whole window lies below 40 % of
-    it, so that the axis doesn't jump to and fro.
+    It grows at once, but shrinks only when the whole window lies below 40 % of it, so that the
+    axis doesn't jump to and fro.
     """
     if current_top > 0 and _SHRINK_BELOW * current_top <= largest <= current_top:
         return current_top
@@ -120,22 +119,20 @@ def grown_top(current_top: float, largest: float) -> float:
 
 
 def fitted_bottom(current_bottom: float, top: float, least: float) -> float:
-    """Return where an axis begins that fits values of at least `least`: above 0 in its upper half.
+    """Return the bottom of an axis for values of at least `least`: zero, or a share of the top.
 
-    It goes down at once, and up only where something is to spare, so that it doesn't jump to and
-    fro.
+    It goes down at once, but up only with a margin, so that the axis doesn't jump to and fro.
     """
     bottoms = [part * top for part in _BOTTOMS]
     stays = current_bottom if current_bottom in bottoms and current_bottom <= least else 0.0
-    higher = [bottom for bottom in bottoms if bottom + _TO_SPARE * top <= least]
+    higher = [bottom for bottom in bottoms if bottom + _MARGIN * top <= least]
     return max([stays, *higher]) if top > 0 else 0.0
 
 
 def short_number(value: float) -> str:
     """Return `value` in at most five characters and a minus sign: 0.42, 950, 5.5k, 1.25M.
 
-    Half of any `nice_top` from 0.1 up comes out exactly, so that the middle of
-    an axis can be labelled.
+    Half of any `nice_top` from 0.1 up is exact, so that the middle of an axis can be labelled.
     """
     if not math.isfinite(value):
         return "–"
@@ -144,7 +141,7 @@ def short_number(value: float) -> str:
     if magnitude < 1:
         return _small_number(magnitude, sign)
     for suffix in SUFFIXES:
-        # What rounds to a thousand belongs to the next suffix.
+        # A value that rounds to a thousand belongs to the next suffix.
         if magnitude < 999.5:
             return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
         magnitude /= 1000
@@ -152,13 +149,13 @@ def short_number(value: float) -> str:
 
 
 def bar_lengths(values: Sequence[float]) -> tuple[tuple[float, ...], bool]:
-    """Return each value's share of the longest bar, 0 for none, and whether that is logarithmic.
+    """Return each bar's share of the longest, 0 to 1, and whether the scale is logarithmic.
 
-    Bars are so where the values span more than 30 to 1, so that the small ones still differ
-    visibly; the shortest is then a tenth.
+    It is logarithmic if the values span more than 30 to 1, so that small ones still differ
+    visibly; the shortest bar is then a tenth.
     """
-    known = [value for value in values if value > 0]
-    least, most = min(known, default=1.0), max(known, default=1.0)
+    positive = [value for value in values if value > 0]
+    least, most = min(positive, default=1.0), max(positive, default=1.0)
     if most / least <= _LINEAR_SPAN:
         return tuple(max(0.0, value) / most for value in values), False
     span = math.log(most / least)
@@ -167,7 +164,7 @@ def bar_lengths(values: Sequence[float]) -> tuple[tuple[float, ...], bool]:
 
 
 def _small_number(magnitude: float, sign: str) -> str:
-    # Three digits of exponent have no room in a label, and nothing that is measured needs them.
+    # Three digits of exponent don't fit in a label, and no measured value needs them.
     if magnitude < 1e-99:
         return "0"
     if magnitude >= 0.001:

@@ -38,7 +38,7 @@ from dlmon.figures.comparison.earlier_runs import (
     timed_unit,
     timing_of,
 )
-from dlmon.figures.quantity_text import told
+from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.report.sections import Bar, Bars, Row
 from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
@@ -502,7 +502,7 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
-    facts.extend(map(" ".join, told("live", snapshot)))
+    facts.extend(map(" ".join, rows_shown_in("live", snapshot)))
     effective = snapshot.result or snapshot.effective
     # There is no room for both.
     share = share_text(effective) if effective.peak_from is not None else ""
@@ -525,5 +525,5 @@ def basis_of(snapshot: Snapshot) -> str:
     basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
     if per_epoch.first_left_out:
         basis = "excludes the first epoch"
-    parts = (units.usual(per_epoch), measured_in_short(snapshot), basis)
+    parts = (units.usual_epoch(per_epoch), measured_in_short(snapshot), basis)
     return "; ".join(part for part in parts if part)

@@ -23,7 +23,7 @@ from dlmon.figures.comparison.earlier_runs import (
     unusual_settings,
 )
 from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
-from dlmon.figures.quantity_text import told
+from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.report.columns import Column, number_column, table_of
 from dlmon.figures.report.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
@@ -470,7 +470,7 @@ def speed_text(result: Result, header: SessionHeader) -> str:
         parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
     parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
-    parts.extend(map(" ".join, told("details", result)))
+    parts.extend(map(" ".join, rows_shown_in("details", result)))
     return "   ".join(part for part in parts if part)
 
 

@@ -26,7 +26,7 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.run_rows import comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import activity_text
-from dlmon.figures.quantity_text import told
+from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.report.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.session.epochs import epoch_text_of
 from dlmon.figures.session.framework_memory import against_failure, explain_failure, memory_text
@@ -49,7 +49,7 @@ from dlmon.quantities import (
     GPU_ACTIVITY,
     QUANTITIES,
     SAMPLES_PER_SECOND,
-    held_by,
+    measured_value,
     number_in,
     rate_unit,
 )
@@ -106,7 +106,7 @@ def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
         if not quantity.is_reported:
             continue
         key = quantity.key
-        held = next((one for s in sources if (one := held_by(s, key)) is not None), None)
+        held = next((one for s in sources if (one := measured_value(s, key)) is not None), None)
         if key == SAMPLES_PER_SECOND and snapshot.counts_steps:
             # How many samples went by isn't known.
             held = None
@@ -246,7 +246,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
     result = outcome.snapshot.result
     if result is not None:
         rows = (
-            *told("summary", outcome.snapshot, result),
+            *rows_shown_in("summary", outcome.snapshot, result),
             ("cost", cost_text(result)),
             ("energy", energy_text(result)),
         )
@@ -319,8 +319,8 @@ def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
-    if units.usual(timing):
-        basis = f"{units.usual(timing)}; {basis}"
+    if units.usual_epoch(timing):
+        basis = f"{units.usual_epoch(timing)}; {basis}"
     elif units.with_band(timing).is_uncertain:
         basis = f"{units.UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"

@@ -197,9 +197,13 @@ def test_a_moment_is_shown_as_shortly_as_its_distance_allows(utc):
 
 def test_an_epoch_far_beyond_the_others_is_named_beside_what_is_usual():
     epoch = SecondsPerEpoch(3.56, 0.0, 8.9, 5, False, median=1.6, slow=1, longest=9.6)
-    assert units.usual(epoch) == "usually 1.60 s, once 9.60 s"
-    assert units.usual(replace(epoch, slow=2)) == "usually 1.60 s, 2 times up to 9.60 s"
-    assert units.usual(replace(epoch, slow=0)) == units.usual(replace(epoch, median=None)) == ""
+    assert units.usual_epoch(epoch) == "usually 1.60 s, once 9.60 s"
+    assert units.usual_epoch(replace(epoch, slow=2)) == "usually 1.60 s, 2 times up to 9.60 s"
+    assert (
+        units.usual_epoch(replace(epoch, slow=0))
+        == units.usual_epoch(replace(epoch, median=None))
+        == ""
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import takewhile
 from rich.cells import chop_cells
 from textual import events
 
-from dlmon.figures.session.output import fold_startup
+from dlmon.figures.session.output import merge_startup_messages
 from dlmon.records import Alert, Notice, Output
 from tui.widgets.lines import MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
 from tui.widgets.tables import FollowingLines
@@ -49,7 +49,7 @@ class OutputPane(FollowingLines):
         content = (*output[:1], *output[-1:], len(output), notices, until_ns, folded)
         if content != self._last_shown:
             self._last_shown, self._folded = content, folded
-            lines = fold_startup(output, until_ns) if folded else output
+            lines = merge_startup_messages(output, until_ns) if folded else output
             before, self._lines = self._lines, sorted((*lines, *notices), key=lambda line: line.t)
             self._keep_in_view(before)
         self.redraw()

@@ -15,13 +15,13 @@ from dlmon.figures.comparison.earlier_runs import (
     epoch_word,
     last_epoch,
 )
-from dlmon.figures.session.framework_memory import explain_failure
+from dlmon.figures.session.framework_memory import explain_out_of_memory
 from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.progress import (
     failure_text,
+    is_script_without_training,
     pause_text,
     recent_notice,
-    sees_nothing,
     settings_of,
     step_of,
     step_text,
@@ -179,14 +179,14 @@ class LimitLine(Lines):
         failure, untrained = failure_text(snapshot), why_nothing_trained(snapshot)
         if failure is not None:
             style, heading, (name, more) = BAD, "Failed  ", try_or_output(snapshot)
-            explanation = explain_failure(snapshot)
+            explanation = explain_out_of_memory(snapshot)
             failure = f"GPU memory ran out: {explanation}" if explanation else failure
             texts = wrapped(failure, room - len(heading), max(1, height - bool(more)))
             rows = beside(heading, texts, PLAIN, BAD)
             rows += [((name.ljust(len(heading)), MUTED), (more, PLAIN))] if more else []
         elif untrained is not None:
             rows = beside(heading, wrapped(untrained, room - len(heading), height), MUTED)
-        elif limit is None or (sees_nothing(snapshot) and over):
+        elif limit is None or (is_script_without_training(snapshot) and over):
             rows = beside(heading, waiting_texts(snapshot, over), MUTED)
         else:
             headline = limit.headline or (limit.text, "Not clear")[style == _UNCLEAR]

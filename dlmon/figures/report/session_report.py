@@ -34,10 +34,10 @@ from dlmon.figures.report.sections import (
     with_texts,
 )
 from dlmon.figures.session.framework_memory import (
-    against_failure,
-    explain_failure,
-    failed_for_memory,
+    explain_out_of_memory,
     memory_numbers,
+    out_of_memory_advice,
+    out_of_memory_error,
 )
 from dlmon.figures.session.ranks import rank_table
 from dlmon.figures.session.session_list import status_text
@@ -246,8 +246,8 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
     """Yield what it found, and what speaks for its figures or against them."""
     limit = snapshot.limit
     limited, advice = (limit.text, limit.advice) if limit else ("", "")
-    if failed_for_memory(snapshot) is not None:
-        limited, advice = "", against_failure(snapshot)
+    if out_of_memory_error(snapshot) is not None:
+        limited, advice = "", out_of_memory_advice(snapshot)
     found = (
         _headline(snapshot),
         comparison.against_nearest(),
@@ -266,7 +266,7 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
 def _headline(snapshot: Snapshot) -> str:
     result, timing = snapshot.result, timing_of(snapshot)
     if result is not None and result.error:
-        explained = explain_failure(snapshot)
+        explained = explain_out_of_memory(snapshot)
         return f"failed: {f'GPU memory ran out: {explained}' if explained else result.error}"
     if timing is not None and snapshot.header.workload in WORKLOADS:
         return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"

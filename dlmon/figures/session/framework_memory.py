@@ -1,8 +1,9 @@
-"""What is said of the GPU memory that frameworks hold, and of where it ran out. Pure."""
+"""The GPU memory of a framework, and why it ran out, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 from dlmon.figures import units
 from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Result
@@ -11,24 +12,24 @@ from dlmon.session.framework_memory import MemoryGrowth, amount
 from dlmon.session.limits.run_samples import program_name
 from dlmon.session.snapshot import Snapshot
 
-# An error is looked for in this many of the last lines.
+# The number of last lines of output that may hold the error.
 _LAST_LINES = 60
-# The peak has grown where it is more than this many times that of the first epoch.
+# The peak has grown if it is more than this many times that of the first epoch.
 _GREW = 1.1
 
 
 def memory_text(snapshot: Snapshot) -> str:
-    """Return what the allocator holds, most of all, and whether that grows; empty for unknown."""
+    """Return the memory of the allocator, its peak and its growth; empty if unknown."""
     use, result = snapshot.memory, snapshot.result
-    said = [] if use.newest is None else list(_held(use.newest))
+    parts = [] if use.newest is None else list(_allocated(use.newest))
     if use.growth is not None:
-        said.append(_growth_text(use.growth, result))
+        parts.append(_growth_text(use.growth, result))
     if use.errors:
-        said.append("ran out once" if use.errors == 1 else f"ran out {use.errors:,} times")
-    return ", ".join(said)
+        parts.append("ran out once" if use.errors == 1 else f"ran out {use.errors:,} times")
+    return ", ".join(parts)
 
 
-def _held(newest: FrameworkMemory) -> Iterator[str]:
+def _allocated(newest: FrameworkMemory) -> Iterator[str]:
     yield f"allocated {amount(newest.allocated_mib)}"
     if newest.reserved_mib is not None:
         yield f"reserved {amount(newest.reserved_mib)}"
@@ -39,100 +40,101 @@ def _held(newest: FrameworkMemory) -> Iterator[str]:
 
 
 def _growth_text(growth: MemoryGrowth, result: Result | None) -> str:
-    """Return by how much it grows, and when it is full, or would have been."""
-    each = f"{amount(growth.epoch_mib)} per epoch"
+    """Return the growth of the peak, and when it fills the memory, or would have."""
+    growth_text = f"{amount(growth.epoch_mib)} per epoch"
     if growth.full_in is None or (result and result.failure == FailureKind.OUT_OF_MEMORY):
-        return f"the peak {'grows' if result is None else 'grew'} {each}"
+        return f"the peak {'grows' if result is None else 'grew'} {growth_text}"
     epochs = units.counted(max(1, round(growth.full_in)), "epoch")
     if result is None:
-        return f"the peak grows {each}: full in about {epochs}"
-    return f"the peak grew {each}: full after about {epochs} more"
+        return f"the peak grows {growth_text}: full in about {epochs}"
+    return f"the peak grew {growth_text}: full after about {epochs} more"
 
 
 def memory_numbers(snapshot: Snapshot) -> dict[str, int | None]:
-    """Return the same as numbers; nothing where no framework said any."""
+    """Return the memory of the allocator as numbers; nothing if no framework reported any."""
     newest, use = snapshot.memory.newest, snapshot.memory
     if newest is None and not use.errors:
         return {}
     names = ("allocated_mib", "reserved_mib", "peak_mib", "limit_mib", "retries")
-    found = {f"gpu_memory_{name}": getattr(newest, name, None) for name in names}
-    return {**found, "out_of_memory": use.errors}
+    numbers = {f"gpu_memory_{name}": getattr(newest, name, None) for name in names}
+    return {**numbers, "out_of_memory": use.errors}
 
 
-def failed_for_memory(snapshot: Snapshot) -> OutOfMemory | None:
-    """Return what is known of the error that a run failed by; None where it was no GPU's memory."""
-    result, noted = snapshot.result, snapshot.memory.error
+def out_of_memory_error(snapshot: Snapshot) -> OutOfMemory | None:
+    """Return the error of a run that failed as GPU memory ran out; None for any other end."""
+    result = snapshot.result
     if result is None or result.failure != FailureKind.OUT_OF_MEMORY:
         return None
-    said = read_out_of_memory(result.error or "")
+    error = read_out_of_memory(result.error or "")
     on_cpu = snapshot.model is not None and snapshot.model.device == "cpu"
-    # JAX says the same of either memory.
-    if said is None or (on_cpu and said.device is None):
+    # JAX reports the memory of the host in the same words.
+    if error is None or (on_cpu and error.device is None):
         return None
-    # What is said of a failure is cut; after another error the script may have gone on.
-    lines = [read_out_of_memory(line.text) for line in snapshot.output[-_LAST_LINES:]]
-    same = [each for each in (said, noted, *lines) if each and each.asked_mib == said.asked_mib]
-    return max(same, key=lambda one: sum(figure is not None for figure in vars(one).values()))
+    # The text of a failure is cut, so look for the same error in the output, too.
+    errors = [read_out_of_memory(line.text) for line in snapshot.output[-_LAST_LINES:]]
+    copies = [copy for copy in (error, snapshot.memory.error, *errors) if copy]
+    copies = [copy for copy in copies if copy.asked_mib == error.asked_mib]
+    return max(copies, key=lambda copy: sum(value is not None for value in vars(copy).values()))
 
 
-def explain_failure(snapshot: Snapshot) -> str:
-    """Return what was asked for, what was free, who held the rest, and what had grown."""
-    error, use = failed_for_memory(snapshot), snapshot.memory
+def explain_out_of_memory(snapshot: Snapshot) -> str:
+    """Say how much was asked for, how much was free, who held the rest, and what had grown."""
+    error, use = out_of_memory_error(snapshot), snapshot.memory
     if error is None:
         return ""
     gpu = "" if error.device is None else f" of GPU {error.device}"
-    said = [] if error.asked_mib is None else [f"{amount(error.asked_mib)}{gpu} was asked for"]
+    parts = [] if error.asked_mib is None else [f"{amount(error.asked_mib)}{gpu} was asked for"]
     if error.free_mib is not None:
         of = "" if error.total_mib is None else f" of {amount(error.total_mib)}"
-        said.append(f"{amount(error.free_mib)}{of} was free")
+        parts.append(f"{amount(error.free_mib)}{of} was free")
     if error.allocated_mib is not None:
         held = f"tensors held {amount(error.allocated_mib)}"
         if error.unused_mib is not None:
             held += f" and the allocator {amount(error.unused_mib)} more that none used"
-        said.append(held)
+        parts.append(held)
     elif use.newest is not None:
-        said.append(f"tensors had held {amount(use.newest.peak_mib)} at most")
+        parts.append(f"tensors had held {amount(use.newest.peak_mib)} at most")
     if error.others_mib:
-        said.append(f"other processes held {amount(error.others_mib)}")
-    elif (other := _other_program(snapshot)) is not None:
-        said.append(f"{other[0]} held {amount(other[1])}")
+        parts.append(f"other processes held {amount(error.others_mib)}")
+    elif (program := _other_program(snapshot)) is not None:
+        parts.append(f"{program[0]} held {amount(program[1])}")
     first, last = use.first, use.last
     if first is not None and last is not None and last.mib > _GREW * first.mib:
         grew = f"{amount(first.mib)} in epoch {first.epoch + 1} to {amount(last.mib)}"
-        said.append(f"the peak grew from {grew} in epoch {last.epoch + 1}")
-    return "; ".join(said)
+        parts.append(f"the peak grew from {grew} in epoch {last.epoch + 1}")
+    return "; ".join(parts)
 
 
-def against_failure(snapshot: Snapshot) -> str:
-    """Return what to try, by what the error and the readings before it say; empty for nothing."""
-    error, growth, model = failed_for_memory(snapshot), snapshot.memory.growth, snapshot.model
-    advised: list[str] = []
+def out_of_memory_advice(snapshot: Snapshot) -> str:
+    """Return what to try after GPU memory ran out; empty without advice."""
+    error, growth, model = out_of_memory_error(snapshot), snapshot.memory.growth, snapshot.model
+    advice: list[str] = []
     if error is None:
         return ""
     if growth is not None:
-        each = amount(growth.epoch_mib)
-        advised.append(f"find what is kept from epoch to epoch: {each} more after each")
+        growth_text = f"{amount(growth.epoch_mib)} more after each"
+        advice.append(f"find what is kept from epoch to epoch: {growth_text}")
     if error.asked_mib is not None:
         if error.unused_mib is not None and error.unused_mib >= error.asked_mib:
             why = f"{amount(error.unused_mib)} was there in pieces"
-            advised.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
-        other, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
-        if other is not None and other[1] >= lacking_mib:
-            advised.append(f"train without {other[0]} on the GPU: it held {amount(other[1])}")
+            advice.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
+        program, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
+        if program is not None and program[1] >= lacking_mib:
+            advice.append(f"train without {program[0]} on the GPU: it held {amount(program[1])}")
     if model is not None and (model.batch_size or 0) > 1:
-        advised.append(f"use a smaller batch than {model.batch_size:,}")
-    return "; or ".join(advised)
+        advice.append(f"use a smaller batch than {model.batch_size:,}")
+    return "; or ".join(advice)
 
 
 def _other_program(snapshot: Snapshot) -> tuple[str, float] | None:
-    """Return which program that isn't the run's had most of its GPUs' memory, and how much."""
+    """Return the program beside the run with the most memory of its GPUs, and how much in MiB."""
     rows = (snapshot.machine.processes if snapshot.machine is not None else None) or ()
-    others = [
+    programs = [
         (row.gpu_memory_mib, row)
         for row in rows
         if row.of_run is False and row.gpu_memory_mib and {*row.gpus} & {*snapshot.gpus}
     ]
-    if not others:
+    if not programs:
         return None
-    mib, row = max(others, key=lambda one: one[0])
+    mib, row = max(programs, key=itemgetter(0))
     return f"{program_name(row.command) or 'another program'} (pid {row.pid})", mib

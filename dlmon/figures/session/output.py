@@ -1,4 +1,4 @@
-"""What libraries print at every start, as one line."""
+"""The start-up messages of libraries, merged into one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 
-# What sounds like trouble, and is printed by every healthy start.
+# These sound like trouble, but every healthy start prints them.
 _HARMLESS = re.compile(
     r"Unable to register (?P<plugin>cuDNN|cuFFT|cuBLAS) factory: Attempting to register factory "
     r"for plugin (?P=plugin) when one has already been registered"
@@ -41,24 +41,21 @@ _WITHOUT_LEVEL = re.compile(
 
 
 def is_startup_message(line: Output) -> bool:
-    """Return whether a line is one that every start of TensorFlow, CUDA or XLA prints."""
+    """Return whether every start of TensorFlow, CUDA or XLA prints a line."""
     text = line.text.strip()
     if _WITHOUT_LEVEL.fullmatch(text):
         return True
-    found = _LEVEL.fullmatch(text)
-    if found is None:
+    message = _LEVEL.fullmatch(text)
+    if message is None:
         return False
-    if _HARMLESS.fullmatch(found["text"].strip()):
+    if _HARMLESS.fullmatch(message["text"].strip()):
         return True
-    return (found["old"] or found["new"]) == "I" and not _TROUBLE.search(found["text"])
+    return (message["old"] or message["new"]) == "I" and not _TROUBLE.search(message["text"])
 
 
-def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
-    """Return lines with one in place of all that libraries print until the start is over.
-
-    It stands where the first of them was.
-    """
-    kept: list[Output] = []
+def merge_startup_messages(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
+    """Return the output with one line in place of all start-up messages, where the first was."""
+    lines: list[Output] = []
     first: int | None = None
     count = 0
     for line in output:
@@ -66,11 +63,11 @@ def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output
         if is_early and is_startup_message(line):
             count += 1
             if first is None:
-                first = len(kept)
-                kept.append(line)
+                first = len(lines)
+                lines.append(line)
         else:
-            kept.append(line)
+            lines.append(line)
     if first is not None and count > 1:
         text = f"{count} start-up messages (in the log: l)"
-        kept[first] = replace(kept[first], stream="stderr", text=text)
-    return tuple(kept)
+        lines[first] = replace(lines[first], stream="stderr", text=text)
+    return tuple(lines)

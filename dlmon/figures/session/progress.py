@@ -1,10 +1,10 @@
-"""How far a session has come, and what it waits for, in words."""
+"""The progress of a session, and the reason for missing figures, as text."""
 
 from __future__ import annotations
 
 from dlmon.figures import units
 from dlmon.figures.comparison.earlier_runs import epoch_word, trainers_text, unusual_settings
-from dlmon.figures.session.framework_memory import against_failure
+from dlmon.figures.session.framework_memory import out_of_memory_advice
 from dlmon.figures.session.phases import overdue_text, phase_text
 from dlmon.figures.session.time_breakdown import gap_of_session
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
@@ -22,7 +22,7 @@ from workloads.catalog import WORKLOADS
 
 
 def _script_framework(snapshot: Snapshot) -> str:
-    """Name what counts the batches of a script, and what that runs on, with their versions."""
+    """Return the framework that counts a script's batches, and its backend, with versions."""
     if not snapshot.header.is_script or not snapshot.trainers:
         return ""
     trainer = snapshot.trainers[0].trainer
@@ -38,7 +38,7 @@ def _script_framework(snapshot: Snapshot) -> str:
 
 
 def settings_of(snapshot: Snapshot) -> list[str]:
-    """Return how it is trained, what matters most first."""
+    """Return the settings of the training, the most important first."""
     header, model = snapshot.header, snapshot.model
     workload = WORKLOADS.get(header.workload)
     batch_size = model.batch_size if model else header.options.get("batch_size")
@@ -62,13 +62,13 @@ WAITING = "waiting for the first batch"
 _SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 
 
-def sees_nothing(snapshot: Snapshot) -> bool:
+def is_script_without_training(snapshot: Snapshot) -> bool:
     """Return whether no training was seen in a script."""
     return snapshot.header.is_script and snapshot.model is None
 
 
 def failure_text(snapshot: Snapshot) -> str | None:
-    """Return why a run failed; None where it didn't."""
+    """Return why a run failed; None if it didn't."""
     result = snapshot.result
     if result is None or result.status != Status.FAILED:
         return None
@@ -76,29 +76,29 @@ def failure_text(snapshot: Snapshot) -> str | None:
 
 
 def why_nothing_trained(snapshot: Snapshot) -> str | None:
-    """Return why no training was seen in a script that is over; None where there was some."""
-    if snapshot.result is None or not sees_nothing(snapshot):
+    """Return why no training was seen in a script that is over; None if it trained."""
+    if snapshot.result is None or not is_script_without_training(snapshot):
         return None
     return snapshot.result.why.get("samples_per_second")
 
 
 def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
-    """Return what to try; of a failure that is but an exit code, what was printed last."""
+    """Return advice, or the last line of output if the failure is but an exit code."""
     result, model = snapshot.result, snapshot.model
     if result is None or result.failure in _SAYS_WHY:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
         batch_size = model.batch_size if model is not None else None
         smaller = "use a smaller batch" if (batch_size or 0) > 1 else ""
-        return "Try", against_failure(snapshot) or smaller
+        return "Try", out_of_memory_advice(snapshot) or smaller
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    # A script's own exception is in the reason already.
+    # The reason has a script's own exception already.
     return "Output", "" if last in (result.error or "") else last
 
 
 def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
-    """Say what the answer waits for, or why there is none."""
-    if sees_nothing(snapshot):
+    """Say what is still missing to find the limit, or why there is none."""
+    if is_script_without_training(snapshot):
         return NOTHING_SEEN if over else WAITING, f"{WATCHED}, {WATCHED_TOO}"
     if snapshot.overdue_s is not None and not over:
         return overdue_text(snapshot.overdue_s), "what held before is not said of now"
@@ -112,20 +112,19 @@ def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     return ("the run ended before its first step",)
 
 
-# Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
+"""How long a notice is shown as recent."""
 
 PAUSE_S = 3.0
 """A pause of at least this time is shown in place of the step."""
 
 
 def times_left(snapshot: Snapshot, is_wide: bool) -> str:
-    """Return the time left of the epoch, of the run, and when that ends.
+    """Return the time left of the epoch and of the run, and the end of the run.
 
-    Where it is not wide, neither that of the epoch beside the run's nor what says the end is in it.
-    Where no step is due there is none unless more epochs are known to come: a bar that is full
-    and 00:00 left would read as the end of a script that runs on. Nor is there any while a step
-    is overdue.
+    Without a wide screen, leave out the epoch and the source of the length. Return nothing while a
+    step is overdue, and after the last known epoch: a full bar with 00:00 left would look like the
+    end of a script that runs on.
     """
     progress = snapshot.progress
     if progress is None or snapshot.overdue_s is not None:
@@ -135,9 +134,9 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
     if run and snapshot.model is not None and snapshot.model.length_from is not None:
-        # How long the training is to be was read somewhere, and may be wrong.
+        # The length of the training is inferred, and may be wrong.
         run = f"~ {run}"
-    # In the last epoch, which ends with the run, there is one.
+    # The last epoch ends with the run: one time is enough.
     has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
     run = f"run {run}" if has_both else run or epoch
     with_epoch = is_wide and has_both and not progress.is_over and progress.steps is not None
@@ -145,13 +144,13 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
 
 
 def step_of(snapshot: Snapshot) -> str:
-    """Say which step it is at, or what it does in place of one."""
+    """Return the current step, or what the session does instead."""
     progress, doing = snapshot.progress, phase_text(snapshot.phase) or "starting"
     is_script = snapshot.header.is_script
     if progress is None:
         return f"{NOTHING_SEEN_YET}: the script runs" if is_script else f"{doing} …"
     if progress.is_over:
-        # Whether another epoch follows is not known.
+        # Another epoch may follow or not.
         of = "" if progress.epochs is None else f" of {progress.epochs:,}"
         if snapshot.phase == SCRIPT_PHASE:
             doing = "the script trains nothing now"
@@ -163,13 +162,13 @@ def step_of(snapshot: Snapshot) -> str:
 
 
 def step_text(step: int, steps: int | None, updates: int | None) -> str:
-    """Say how far it is; and of an optimizer that does not step with each batch, how far it is."""
+    """Return the step, and the updates of an optimizer that doesn't step with each batch."""
     text = f"step {step:,}" if steps is None else f"step {step:,} of {steps:,}"
     return text if updates is None else f"{text}, {units.counted(updates, 'update')}"
 
 
 def _end(snapshot: Snapshot, progress: Progress, with_source: bool) -> str:
-    """Say at what time of the day it ends; empty where that isn't known."""
+    """Say when the run ends; empty if unknown."""
     if by_slurm := job_end_text(snapshot):
         return f"; {by_slurm}"
     if progress.end_left_s is None:
@@ -181,13 +180,13 @@ def _end(snapshot: Snapshot, progress: Progress, with_source: bool) -> str:
 
 
 def pause_text(snapshot: Snapshot) -> str:
-    """Say for how long there has been no batch, where the process is, and what the machine does."""
+    """Describe the current pause: its length, where the process is, what the machine does."""
     pause = snapshot.pause
     return gap_of_session(pause, snapshot) if pause is not None and pause.seconds >= PAUSE_S else ""
 
 
 def recent_notice(snapshot: Snapshot) -> str:
-    """Return the newest notice while it is news."""
+    """Return the newest notice if it is recent, else nothing."""
     now_ns = snapshot.header.t + snapshot.elapsed_s * 1e9
     newest = next(reversed(snapshot.notices), None)
     if newest is None or now_ns - newest.t > NOTICE_S * 1e9:
@@ -196,12 +195,13 @@ def recent_notice(snapshot: Snapshot) -> str:
 
 
 def job_end_text(snapshot: Snapshot) -> str:
-    """Say when Slurm ends the job of a session that would run on; empty where it would not."""
+    """Say when Slurm ends the job, if that is before the run would end; else nothing."""
     job, progress = snapshot.header.slurm, snapshot.progress
     if job is None or job.end_wall is None or progress is None:
         return ""
     left_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     if left_s is None or snapshot.wall + left_s <= job.end_wall:
         return ""
-    end, own = (units.moment(t, snapshot.wall) for t in (job.end_wall, snapshot.wall + left_s))
-    return f"Slurm ends it at {end}, before the run would ({own})"
+    job_end = units.moment(job.end_wall, snapshot.wall)
+    run_end = units.moment(snapshot.wall + left_s, snapshot.wall)
+    return f"Slurm ends it at {job_end}, before the run would ({run_end})"

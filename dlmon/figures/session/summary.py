@@ -29,7 +29,11 @@ from dlmon.figures.machine.readings import activity_text
 from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.report.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.session.epochs import epoch_text_of
-from dlmon.figures.session.framework_memory import against_failure, explain_failure, memory_text
+from dlmon.figures.session.framework_memory import (
+    explain_out_of_memory,
+    memory_text,
+    out_of_memory_advice,
+)
 from dlmon.figures.session.session_list import device_name, energy_used, status_text
 from dlmon.figures.session.tables import evaluation_text, loop_table, measured_loop, metrics_line
 from dlmon.figures.session.time_breakdown import (
@@ -134,9 +138,9 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
     if unusual:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
-    if explained := explain_failure(outcome.snapshot):
+    if explained := explain_out_of_memory(outcome.snapshot):
         yield "GPU memory ran out", explained
-        if advice := against_failure(outcome.snapshot):
+        if advice := out_of_memory_advice(outcome.snapshot):
             yield "to avoid it", advice
     if model is not None and model.length_from is not None:
         noun = "step" if model.epochs is None else "epoch"

@@ -1,4 +1,4 @@
-"""Tokens per second, and what share of the tokens means something, in words. Pure."""
+"""The throughput in tokens, and the shares of useful tokens, as text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ UNIT = BY_KEY[TOKENS_PER_SECOND].unit
 
 
 def now_text(snapshot: Snapshot) -> str:
-    """Return the throughput in tokens now; empty where it isn't known."""
+    """Return the current throughput in tokens; empty if unknown."""
     now = snapshot.tokens_per_second_now
     return "" if now is None else f"{units.rate(now)} {UNIT}"
 
 
 def rate_text(snapshot: Snapshot) -> str:
-    """Return the steady throughput in tokens, else that of now; its interval is the samples'."""
+    """Return the steady throughput in tokens without its interval, else the current one."""
     measured = snapshot.tokens_per_second
     if measured is None or measured.band is None:
         return band_text(measured) or now_text(snapshot)
@@ -29,21 +29,21 @@ def rate_text(snapshot: Snapshot) -> str:
 
 
 def band_text(measured: SamplesPerSecond | None) -> str:
-    """Return a steady throughput in tokens with its interval; empty where there is none."""
+    """Return a steady throughput in tokens with its interval; empty without one."""
     return "" if measured is None else units.with_band(measured, UNIT).text()
 
 
 def shares_text(snapshot: Snapshot) -> str:
-    """Return the shares that are known, as "83 % not padding, 61 % trained on, sampled"."""
+    """Return the known shares: 83 % not padding, 61 % trained on, sampled."""
     shares = ((value_of(snapshot, key), BY_KEY[key].name) for key in ("not_padding", "trained_on"))
-    known = [f"{units.percent(100 * share)} {name}" for share, name in shares if share is not None]
-    return ", ".join([*known, "sampled"]) if known else ""
+    texts = [f"{units.percent(100 * share)} {name}" for share, name in shares if share is not None]
+    return ", ".join([*texts, "sampled"]) if texts else ""
 
 
 def tokens_text(snapshot: Snapshot) -> str:
-    """Return the steady throughput in tokens with its interval; empty where it isn't known."""
+    """Return the steady throughput in tokens with its interval and shares; empty if unknown."""
     if snapshot.tokens_per_second is None:
         return ""
-    found = units.with_band(snapshot.tokens_per_second, UNIT)
+    throughput = units.with_band(snapshot.tokens_per_second, UNIT)
     inferred = snapshot.measured_model and snapshot.measured_model.tokens_inferred
-    return found.noted(shares_text(snapshot), inferred or "")
+    return throughput.noted(shares_text(snapshot), inferred or "")

@@ -33,7 +33,7 @@ from dlmon.figures.session.progress import (
 from dlmon.figures.session.session_list import after_the_batch, ended_text
 from dlmon.figures.session.time_breakdown import (
     PartRow,
-    account_rows,
+    breakdown_rows,
     gap_of_session,
     in_short,
     longest_gaps,
@@ -339,7 +339,7 @@ class BreakdownLine(GrowingLines):
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the bar and its legend, which has seconds if the run is over and they fit."""
-        parts = in_short(account_rows(snapshot.account, names_of(snapshot)), _LARGEST)
+        parts = in_short(breakdown_rows(snapshot.account, names_of(snapshot)), _LARGEST)
         other_glyphs = iter(_OTHER_GLYPHS)
         glyphs = [_GLYPHS.get(part.part) or next(other_glyphs) for part in parts]
         legend: TextRow = ()

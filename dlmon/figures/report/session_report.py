@@ -47,7 +47,7 @@ from dlmon.figures.session.summary import (
     METRICS,
     VALID,
     Outcome,
-    account_section,
+    breakdown_section,
     step_section,
     summary_numbers,
     summary_rows,
@@ -171,7 +171,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         *_verdict(snapshot, comparison),
         comparison_bars(comparison) if comparison.rows else None,
         OverTime(),
-        account_section(snapshot),
+        breakdown_section(snapshot),
         step_section(snapshot),
         _under(
             "The longest times without a batch",

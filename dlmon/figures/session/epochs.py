@@ -1,4 +1,4 @@
-"""What differed in an epoch, in words: only what was measured. Pure."""
+"""The time of an epoch compared with the others, and its metrics, as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from dlmon.session.learning import importance, metric_of
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
-# What is compared names nothing more, or was read too seldom to.
 NOTHING_DIFFERED = "Nothing else that is compared differed."
 NOT_READ = "The machine was read too seldom to compare what it did."
 _MOST_NOTICES = 2
@@ -38,7 +37,7 @@ _PARTS = {
     ENDING_S: "what followed the last batch took",
     STEPS_S: "its steps took",
 }
-# Each with how its number, and that of the other epochs, is written.
+# Their texts, and the formats of their numbers.
 _CAUSES = {
     "heat_pct": ("{gpu} slowed by heat in {} of readings", "{:.0f} %"),
     "power_brake_pct": ("{gpu} slowed by the power brake in {} of readings", "{:.0f} %"),
@@ -59,74 +58,75 @@ _CAUSES = {
 
 
 def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
-    """Say how long an epoch of a session took beside the others, and what differed."""
-    alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
+    """Compare the time of an epoch with the others of its session, and say what differed."""
+    similar, compile_s = session.epochs_like(epoch, snapshot.epochs)
     validation_compile_s = session.loops.of(epoch).validations.compile_s
-    found = compare_epoch(epoch, alike, session.epoch_history.of, compile_s, validation_compile_s)
+    history = session.epoch_history.of
+    comparison = compare_epoch(epoch, similar, history, compile_s, validation_compile_s)
     gpu = gpu_name(snapshot.gpus) if snapshot.gpus else "GPU"
-    # An alert tells of what is said here anyway, and explains nothing.
+    # An alert repeats what stands here already.
     notices = [
         note.text
         for note in snapshot.notices
         if isinstance(note, Notice) and epoch.begin <= note.t <= epoch.end
     ]
-    each = epoch_word(snapshot.header)
-    return epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles)
+    word, model = epoch_word(snapshot.header), snapshot.model
+    return epoch_comparison_text(comparison, word, gpu, notices, model, snapshot.compiles)
 
 
 def epoch_comparison_text(
-    it: EpochComparison,
-    each: str = "epoch",
+    comparison: EpochComparison,
+    epoch_word: str = "epoch",
     gpu: str = "GPU",
     notices: Sequence[str] = (),
     model: Model | None = None,
     compiles: bool = True,
 ) -> str:
-    """Say how long an epoch took beside the others, and what differed."""
-    took = f"took {units.seconds(it.seconds)}"
-    then = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
-    if it.usual_s is None:
-        asked = steps_asked_for(it.epoch, model)
-        if not it.epoch.whole and not asked:
+    """Compare the time of an epoch with the others, and say what differed."""
+    took = f"took {units.seconds(comparison.seconds)}"
+    notice_texts = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
+    if comparison.usual_s is None:
+        steps = steps_asked_for(comparison.epoch, model)
+        if not comparison.epoch.whole and not steps:
             took += " and was cut short, so it is not compared with the others."
-            return " ".join((took, *then))
-        of_asked = f" for {asked}, limited by --steps" if asked else ""
-        least = f"{MIN_EPOCHS} {'such' if asked else 'whole'} {units.plural(each)}"
-        took += f"{of_asked}; it takes {least} to say what is usual."
-        return " ".join((took, *then))
-    more_s = it.seconds - it.usual_s
-    by = units.seconds(abs(more_s))
-    usual = f"the usual {units.seconds(it.usual_s)}"
-    if units.seconds(it.seconds) == units.seconds(it.usual_s):
+            return " ".join((took, *notice_texts))
+        of_steps = f" for {steps}, limited by --steps" if steps else ""
+        least = f"{MIN_EPOCHS} {'such' if steps else 'whole'} {units.plural(epoch_word)}"
+        took += f"{of_steps}; it takes {least} to say what is usual."
+        return " ".join((took, *notice_texts))
+    more_s = comparison.seconds - comparison.usual_s
+    by, usual = units.seconds(abs(more_s)), f"the usual {units.seconds(comparison.usual_s)}"
+    if units.seconds(comparison.seconds) == units.seconds(comparison.usual_s):
         first = f"{took}, as usual"
     else:
         first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
-    is_first = it.epoch.epoch == 0
-    named = [_part_text(part, compiles, is_first) for part in it.parts]
-    if round(it.rest_s, 2):
-        rest = f"{units.seconds(abs(it.rest_s))} {'more' if it.rest_s > 0 else 'less'}"
-        named.append(f"all else {rest} than usual")
-    parts = ", ".join(named)
-    sentences = [f"{first}: {parts}." if parts else f"{first}.", *then]
-    causes = "; ".join(_cause_text(cause, gpu) for cause in it.causes)
+    is_first = comparison.epoch.epoch == 0
+    part_texts = [_part_text(part, compiles, is_first) for part in comparison.parts]
+    rest_s = comparison.rest_s
+    if round(rest_s, 2):
+        rest = f"{units.seconds(abs(rest_s))} {'more' if rest_s > 0 else 'less'}"
+        part_texts.append(f"all else {rest} than usual")
+    parts = ", ".join(part_texts)
+    sentences = [f"{first}: {parts}." if parts else f"{first}.", *notice_texts]
+    causes = "; ".join(_cause_text(cause, gpu) for cause in comparison.causes)
     if causes:
         sentences.append(f"{causes[0].upper()}{causes[1:]}.")
-    elif not it.is_read:
+    elif not comparison.is_read:
         sentences.append(NOT_READ)
-    elif it.is_slow or not parts:
-        is_named = parts or then
-        sentences.append(NOTHING_DIFFERED if is_named else NOTHING_DIFFERED.replace(" else", ""))
+    elif comparison.is_slow or not parts:
+        has_reason = parts or notice_texts
+        sentences.append(NOTHING_DIFFERED if has_reason else NOTHING_DIFFERED.replace(" else", ""))
     return " ".join(sentences)
 
 
 def steps_asked_for(epoch: Epoch, model: Model | None) -> str:
-    """Return 50 of 1,875 steps, where an epoch had as many as were asked for; else ""."""
+    """Return the steps of an epoch that --steps limited: 50 of 1,875 steps; else ""."""
     if model is None or not model.cut_short or epoch.whole:
         return ""
-    asked, whole = model.steps_cap or 0, model.steps_per_epoch or 0
-    if epoch.steps is None or epoch.steps < asked:
+    limit, whole = model.steps_cap or 0, model.steps_per_epoch or 0
+    if epoch.steps is None or epoch.steps < limit:
         return ""
-    return f"{asked:,} of {whole:,} steps" if asked < whole else f"{asked:,} steps"
+    return f"{limit:,} of {whole:,} steps" if limit < whole else f"{limit:,} steps"
 
 
 def _part_text(part: EpochDifference, compiles: bool, is_first: bool) -> str:
@@ -149,8 +149,8 @@ def _cause_text(cause: EpochDifference, gpu: str) -> str:
 
 
 def metrics_of(epochs: Sequence[Epoch]) -> list[str]:
-    """Return the names of the metrics, each before that of its validation: the loss first."""
-    # All epochs are asked: one that was cut short has no metrics of a validation.
+    """Return the names of the metrics, the loss first, each with its validation behind it."""
+    # An epoch that was cut short has no metrics of a validation, so look at all.
     names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
     order = list(dict.fromkeys(metric_of(name)[0] for name in names))
     order.sort(key=importance)
@@ -158,16 +158,16 @@ def metrics_of(epochs: Sequence[Epoch]) -> list[str]:
 
 
 def validation_time(epoch: Epoch) -> str:
-    """Write how long the validation of an epoch took; a dash where there was none."""
+    """Write the time of the validation of an epoch; a dash without one."""
     validation = epoch.validation
     return units.seconds(validation.took_s) if validation else "–"
 
 
 def samples_per_second_of(epoch: Epoch, in_tokens: bool = False) -> str:
-    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
+    """Write the throughput of an epoch without its validation; a dash if unknown."""
     train_s = (epoch.train_end - epoch.begin) / 1e9
-    counted = epoch.tokens if in_tokens else epoch.samples
-    return units.rate(counted / train_s) if counted is not None and train_s > 0 else "–"
+    count = epoch.tokens if in_tokens else epoch.samples
+    return units.rate(count / train_s) if count is not None and train_s > 0 else "–"
 
 
 def metric_text(epoch: Epoch, name: str) -> str:
@@ -180,7 +180,7 @@ def short_name(name: str) -> str:
     """Return the name of a metric in few cells."""
     metric, is_validation = metric_of(name)
     if is_validation:
-        # As Keras says it, whatever a framework calls it.
+        # Keras's name, for all frameworks.
         name = f"val_{metric}"
     for kind in ("sparse_categorical_", "categorical_", "binary_"):
         name = name.replace(f"{kind}accuracy", "acc")

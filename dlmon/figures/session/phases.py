@@ -1,4 +1,4 @@
-"""What a session is doing, and how far its log is read, in words. Pure."""
+"""The phase of a session, and the progress of reading its log, as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 BEFORE_TRAINING, SCRIPT_CODE = "before training", "other script code"
-"""A script's own code before it trains, and between its loops and after them."""
+"""A script's own code: before it trains, and between and after its loops."""
 _ON_SCREEN = {"opening": "starting", "closing": "finishing", SCRIPT_PHASE: SCRIPT_CODE}
 
 
 def phase_text(phase: str | None) -> str:
-    """Return what a session is doing: training, starting (an epoch); empty where unknown."""
+    """Return the phase of a session, such as training or starting; empty if unknown."""
     return "" if phase is None else _ON_SCREEN.get(phase, phase)
 
 
 def doing_text(snapshot: Snapshot) -> str:
-    """Return what a running session is doing; of a script that has yet to train, just that."""
+    """Return the phase of a running session, or that it has yet to train, or a step is overdue."""
     if snapshot.phase == SCRIPT_PHASE and snapshot.progress is None:
         return BEFORE_TRAINING
     if snapshot.overdue_s is not None:
@@ -30,10 +30,10 @@ def doing_text(snapshot: Snapshot) -> str:
 
 
 def overdue_text(seconds: float) -> str:
-    """Say that no step has ended for so long."""
+    """Say that no step has ended for a time."""
     return f"no step for {seconds:,.0f} s"
 
 
 def reading_text(share: float | None) -> str:
-    """Say how much of a log is read; nothing once it is read to its end."""
+    """Return the share of a log that is read; empty once all of it is."""
     return "" if share is None else f"reading the log: {int(share * 100)} %"

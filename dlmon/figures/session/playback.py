@@ -1,4 +1,4 @@
-"""The words of something recorded that is played: moments, speeds and marks."""
+"""The times, speeds and marks of playback as text."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ HOW_TO_SAY = "say a time such as 12m30s, 1:02:03 or 90"
 
 
 def read_moment(text: str) -> float:
-    """Return the seconds that 12m30s, 1h, 90 or 1:02:03 say.
+    """Read a time such as 12m30s, 1h, 90 or 1:02:03, and return its seconds.
 
     Raises:
-        ValueError: it is no time; the message is a sentence.
+        ValueError: the text is no time; the message is for the user.
     """
     plain = text.strip().removeprefix(":").replace(" ", "").lower()
-    found = _CLOCK.fullmatch(plain) or _UNITS.fullmatch(plain)
-    if found is None or not any(found.groups()) or len(plain) > 20:
+    match = _CLOCK.fullmatch(plain) or _UNITS.fullmatch(plain)
+    if match is None or not any(match.groups()) or len(plain) > 20:
         raise ValueError(HOW_TO_SAY)
-    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds
 
 
@@ -33,7 +33,7 @@ def speed_text(speed: float) -> str:
 
 
 def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
-    """Say in a few words what a mark stands for."""
+    """Describe a mark in a few words."""
     if mark.kind == MarkKind.EPOCH:
         return f"end of {epoch_word} {int(mark.number or 0) + 1}"
     if mark.kind == MarkKind.STALL:
@@ -41,6 +41,6 @@ def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
     if mark.kind == MarkKind.BETWEEN_STEPS:
         return f"{mark.number or 0:.1f} s between steps, as they come regularly"
     if mark.kind == MarkKind.THROTTLING:
-        what = "the CPU" if mark.number is None else f"GPU {int(mark.number)}"
-        return f"{what} is throttled: {mark.text}"
+        device = "the CPU" if mark.number is None else f"GPU {int(mark.number)}"
+        return f"{device} is throttled: {mark.text}"
     return mark.text

@@ -1,4 +1,4 @@
-"""The processes that train together, a row each, and the one that the others wait for."""
+"""The ranks of a run as a table, and the one that the others wait for."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 MOST_RANKS = 64
-"""A report lists at most this many."""
+"""The most ranks in a report."""
 
 
 @record(frozen=True)
 class RankRow:
-    """One process that trains.
+    """A row of the table of ranks.
 
     Attributes:
         name: its rank, else its task or its number.
-        order: what ranks are in order by.
-        host: the machine that it is on.
-        per_second: tokens, samples, or steps, as `rank_unit` says.
-        wait_ms: how long the newest of its steps waited for data.
-        memory_mib: what is in use of the memory of its GPUs.
-        share: its part of the throughput of all.
-        holds_up: whether the others wait for it.
-        work_ms: how long its steps took outside of backward and the optimiser.
+        order: the key to sort by.
+        host: its host.
+        gpus: the indices of its GPUs.
+        per_second: its throughput in the unit of `rank_unit`.
+        step_ms: the time of a step.
+        wait_ms: the mean time that its newest steps waited for data.
+        memory_mib: the memory in use on its GPUs.
+        share: its share of the throughput of all ranks.
+        holds_up: the other ranks wait for it.
+        work_ms: the mean time of its steps outside of backward and the optimiser.
     """
 
     name: str
@@ -55,45 +57,45 @@ class RankRow:
 
 
 def rank_unit(snapshot: Snapshot) -> str:
-    """Return what ranks are compared by: tokens where samples of all hold any."""
-    in_tokens = all(one.tokens_per_second is not None for one in snapshot.trainers)
+    """Return the unit that ranks are compared in: tokens if all ranks count them."""
+    in_tokens = all(rank.tokens_per_second is not None for rank in snapshot.trainers)
     return UNIT if in_tokens else rate_unit(snapshot)
 
 
 def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
-    """Return the processes of a session that train, by rank; none where only one does."""
+    """Return the ranks of a session in their order; nothing for a single one."""
     ranks = snapshot.trainers
     if len(ranks) < 2:
         return ()
     in_tokens = rank_unit(snapshot) == UNIT
-    rates = [one.tokens_per_second if in_tokens else one.samples_per_second for one in ranks]
+    rates = [rank.tokens_per_second if in_tokens else rank.samples_per_second for rank in ranks]
     total = sum(rate for rate in rates if rate is not None) if None not in rates else None
     straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
     machines: dict[str | None, MachineHistory] = {None: session.machine}
     machines |= {host: node.history for host, node in session.nodes.items()}
     rows = [
         RankRow(
-            name=one.name,
-            order=one.trainer.number if one.trainer.rank is None else one.trainer.rank,
-            host=one.trainer.host or own_host,
-            gpus=one.gpus,
+            name=rank.name,
+            order=rank.trainer.number if rank.trainer.rank is None else rank.trainer.rank,
+            host=rank.trainer.host or own_host,
+            gpus=rank.gpus,
             per_second=rate,
-            step_ms=one.step_ms,
-            wait_ms=None if one.wait is None else one.wait.mean_ms,
-            work_ms=None if one.work is None else one.work.mean_ms,
-            memory_mib=_memory_mib(machines.get(one.trainer.host), one.gpus),
+            step_ms=rank.step_ms,
+            wait_ms=None if rank.wait is None else rank.wait.mean_ms,
+            work_ms=None if rank.work is None else rank.work.mean_ms,
+            memory_mib=_memory_mib(machines.get(rank.trainer.host), rank.gpus),
             share=rate / total if rate is not None and total else None,
-            holds_up=straggler is not None and straggler.rank is one,
+            holds_up=straggler is not None and straggler.rank is rank,
         )
-        for one, rate in zip(ranks, rates, strict=True)
+        for rank, rate in zip(ranks, rates, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
 
 
 def why_no_ranks(session: Session, running: bool) -> str:
-    """Say why the processes of a session that train are not listed, and when they may be."""
+    """Say why the ranks of a session are not listed, and when they may be."""
     ranks = session.trainers.known.values()
-    world_size = max((one.world_size or 1 for one in ranks), default=1)
+    world_size = max((rank.world_size or 1 for rank in ranks), default=1)
     if not session.header.is_script:
         return "a workload trains in one process: it has no ranks"
     if running and not ranks:
@@ -106,11 +108,11 @@ def why_no_ranks(session: Session, running: bool) -> str:
 
 
 def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
-    """Return what is in use of the memory of some GPUs of a machine."""
+    """Return the memory in use on GPUs of a host; None if any is unknown."""
     gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
     used = {gpu.index: gpu.memory_used_mib for gpu in gpus or ()}
-    known = [used.get(number) for number in numbers]
-    return sum(each or 0 for each in known) if known and None not in known else None
+    memory_mib = [used.get(number) for number in numbers]
+    return sum(mib or 0 for mib in memory_mib) if memory_mib and None not in memory_mib else None
 
 
 def _measured(
@@ -121,7 +123,7 @@ def _measured(
     dropped: int = 0,
     largest_first: bool = True,
 ) -> Column[RankRow]:
-    """Return the column of a number that may be unknown."""
+    """Return a column of numbers, with a dash for an unknown one."""
     order: Callable[[RankRow], float | None] = attrgetter(field)
 
     def text(row: RankRow) -> str:
@@ -151,21 +153,23 @@ COLUMNS: tuple[Column[RankRow], ...] = (
 
 
 def columns_in(unit: str) -> tuple[Column[RankRow], ...]:
-    """Return the columns of ranks, the rates under their unit."""
-    return tuple(replace(one, title=unit) if one.name == "rate" else one for one in COLUMNS)
+    """Return the columns of the table, the throughput under its unit."""
+    return tuple(
+        replace(column, title=unit) if column.name == "rate" else column for column in COLUMNS
+    )
 
 
 def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
-    """Return the table of a report; None where only one process trains."""
+    """Return the table of ranks of a report; None for a single rank."""
     rows = rank_rows(session, snapshot)
     if not rows:
         return None
-    # The one that the others wait for is always among them.
-    shown = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
+    # Always show the rank that the others wait for.
+    listed = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
     return table_of(
         columns_in(rank_unit(snapshot)),
-        shown,
+        listed,
         heading="Ranks",
-        left_out=len(rows) - len(shown),
-        levels=tuple("bad" if row.holds_up else "" for row in shown),
+        left_out=len(rows) - len(listed),
+        levels=tuple("bad" if row.holds_up else "" for row in listed),
     )

@@ -26,7 +26,7 @@ def _of_sessions(
     order: Callable[[SessionEntry], Any],
     **more: Any,
 ) -> Column[Recorded]:
-    """Return a column in which sweeps have nothing."""
+    """Return a column that is empty for sweeps."""
     return Column(
         name,
         lambda entry: "" if isinstance(entry, SweepEntry) else text(entry),
@@ -49,7 +49,7 @@ def _numbers(
 
 
 def _quantity(quantity: Quantity) -> Column[Recorded]:
-    """Return the column of a quantity: one without a name of its own is a throughput."""
+    """Return the column of a quantity; a throughput has no name of its own."""
 
     def write(entry: SessionEntry, number: float) -> str:
         if quantity.name:
@@ -72,7 +72,7 @@ def _whole(value: object) -> int | None:
 
 
 def _epochs_of(entry: SessionEntry) -> int | None:
-    """Return how many epochs a session has ended; before it is over, how many were asked for."""
+    """Return the epochs that a session trained; before it is over, those wanted."""
     result = entry.result
     return _whole(entry.header.options.get("epochs")) if result is None else result.epochs
 
@@ -134,5 +134,5 @@ COLUMNS: tuple[Column[Recorded], ...] = (
     _numbers("loss", _loss_of, lambda entry, loss: units.metric(loss), dropped=6),
     _of_sessions("time", outcome, _time_order),
 )
-"""The last one takes the room that is left, and is always shown."""
+"""The last column takes the remaining width, and is always shown."""
 COLUMNS_BY_NAME = {column.name: column for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""What stands while a session waits in Slurm's queue, in words."""
+"""The state of a Slurm job in the queue, and its use of what it asked for, as text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dlmon.session.session import Session
 from dlmon.slurm.queue import JobState, QueuedJob
 from dlmon.slurm.usage import JobUsage, fitting_options
 
-A_DAY_S = 86_400.0
+_DAY_S = 86_400.0
 BUSY_PCT = 1.0
-"""A GPU that was busy for less was not used."""
+"""A GPU that was less busy counts as unused."""
 _STATES = {
     JobState.PENDING: "queued",
     JobState.REQUEUED: "queued again",
@@ -26,9 +26,13 @@ _STATES = {
 def queued_text(
     number: str | None, job: QueuedJob | None, problem: str | None, now_wall: float
 ) -> str:
-    """Say how a job that has no session yet stands: why it waits, and until when.
+    """Return the state of a job without a session: why it waits, and until when.
 
-    It has no number before Slurm gives it one; a `problem` is why Slurm does not answer.
+    Args:
+        number: its number; None before Slurm gives it one.
+        job: the job in the queue; None if unknown.
+        problem: why Slurm doesn't answer.
+        now_wall: the time now.
     """
     if number is None:
         return "being submitted to Slurm"
@@ -43,21 +47,21 @@ def queued_text(
     return text
 
 
-def used_in(session: Session, wall_s: float) -> JobUsage:
-    """Return what a session used of what its job was given, as far as it was measured."""
+def job_usage(session: Session, wall_s: float) -> JobUsage:
+    """Return the resources that a session used of its job, as far as they were measured."""
     job = session.header.slurm
     nodes = [session.machine, *(node.history for node in session.nodes.values())]
     of_cpus = [node.run_cpu_pct.mean for node in nodes]
     of_memory = [node.run_memory_peak_mib for node in nodes]
-    asked = 1 if job is None else job.nodes or 1
+    node_count = 1 if job is None else job.nodes or 1
     parts = {number // NUMBERS_PER_PART for number in (0, *session.trainers.known)}
-    # Where several tasks share a node, only the first is sampled.
-    is_whole = len(nodes) == asked and (asked == 1 or len(parts) == asked)
+    # If several tasks share a node, only the first is sampled.
+    is_whole = len(nodes) == node_count and (node_count == 1 or len(parts) == node_count)
     cpus = [pct / 100 for pct in of_cpus if pct is not None and is_whole]
     memory = [float(mib) for mib in of_memory if mib is not None and is_whole]
     means = [s.mean for node in nodes for s in node.gpu_utilization_pct.values()]
     busy = sorted((mean for mean in means if mean is not None), reverse=True)
-    # Without control groups a job sees those of others too.
+    # Without control groups a job sees the GPUs of other jobs, too.
     ours = busy[: job.gpus] if job is not None and job.gpus is not None else busy
     return JobUsage(
         cpus=sum(cpus) if len(cpus) == len(nodes) else None,
@@ -71,7 +75,7 @@ def used_in(session: Session, wall_s: float) -> JobUsage:
 
 
 def usage_text(job: SlurmJob, used: JobUsage) -> str:
-    """Say what was asked of each and what was used: `8 CPUs, used 2.1; 64 GiB, used 9`."""
+    """Return the resources asked for and used: `8 CPUs, used 2.1; 64 GiB, used 9`."""
     parts = []
     if job.cpus is not None:
         parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
@@ -92,21 +96,21 @@ def _memory(mib: float) -> str:
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.4g} GiB"
 
 
-def _part(asked: str, verb: str, used: float | str | None, form: str) -> str:
-    return asked if used is None else f"{asked}, {verb} {used:{form}}"
+def _part(requested: str, verb: str, used: float | str | None, form: str) -> str:
+    return requested if used is None else f"{requested}, {verb} {used:{form}}"
 
 
 def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:
-    """Return the rows of a summary about the job of a session; once it is over, what it used."""
+    """Return the rows of a summary about the job of a session, and its usage once it is over."""
     job = session.header.slurm
     if job is None:
         return []
-    where = f" on {job.node_list}" if job.node_list else ""
-    where += f", partition {job.partition}" if job.partition else ""
-    rows = [("Slurm", f"job {job.job}{where}")]
+    nodes = f" on {job.node_list}" if job.node_list else ""
+    partition = f", partition {job.partition}" if job.partition else ""
+    rows = [("Slurm", f"job {job.job}{nodes}{partition}")]
     if wall_s is None:
         return rows
-    used = used_in(session, wall_s)
+    used = job_usage(session, wall_s)
     text, fitting = usage_text(job, used), fitting_options(job, used)
     rows += [("asked for", text)] if text else []
     rows += [("would have fitted", f"#SBATCH {' '.join(fitting)}")] if fitting else []
@@ -114,9 +118,9 @@ def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:
 
 
 def start_text(wall: float, now_wall: float) -> str:
-    """Say when something starts: at once, `at 14:05`, or on which day."""
+    """Return the time of a start: now, `at 14:05`, or a day and a time."""
     if wall <= now_wall + 5:
         return "now"
-    if wall - now_wall < A_DAY_S:
+    if wall - now_wall < _DAY_S:
         return f"at {time.strftime('%H:%M', time.localtime(wall))}"
     return f"on {units.day_and_time(wall)}"

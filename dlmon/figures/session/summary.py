@@ -39,7 +39,7 @@ from dlmon.figures.session.tables import evaluation_text, loop_table, measured_l
 from dlmon.figures.session.time_breakdown import (
     PART_NAMES,
     STEP_NAMES,
-    account_rows,
+    breakdown_rows,
     gap_of_session,
     longest_gaps,
     names_of,
@@ -343,7 +343,7 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
         return
     for section in (
         loop_table(snapshot, _SHOWN_LOOPS),
-        account_section(snapshot),
+        breakdown_section(snapshot),
         step_section(snapshot),
         _gaps(snapshot),
     ):
@@ -356,9 +356,9 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
         yield comparison_bars(comparison)
 
 
-def account_section(snapshot: Snapshot) -> Bars | None:
+def breakdown_section(snapshot: Snapshot) -> Bars | None:
     """Return where the time went; None where that isn't known."""
-    parts = account_rows(snapshot.account, names_of(snapshot))
+    parts = breakdown_rows(snapshot.account, names_of(snapshot))
     bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
     return Bars("Where the time went", bars, are_parts=True) if bars else None
 

@@ -1,4 +1,4 @@
-"""Tables of a session: its loops, its epochs, what its metrics came to, and its profiles."""
+"""Tables of a session: its loops, epochs, metrics and profiles."""
 
 from __future__ import annotations
 
@@ -18,44 +18,43 @@ MOST_EPOCHS, MOST_LOOPS = 1000, 100
 _METRICS = 6
 
 
-def what_trains(loop: LoopResult) -> str:
-    """Say what a loop trains, on how much: net (1,000 parameters), batch 32, 3,200 samples."""
-    size = None if loop.parameters is None else f"{units.counted(loop.parameters, 'parameter')}"
-    named = [f"{loop.network} ({size})" if loop.network and size else loop.network or size]
-    named += [
+def loop_text(loop: LoopResult) -> str:
+    """Describe a loop: net (1,000 parameters), batch 32, 3,200 samples."""
+    size = None if loop.parameters is None else units.counted(loop.parameters, "parameter")
+    parts = (
+        f"{loop.network} ({size})" if loop.network and size else loop.network or size,
         None if loop.batch_size is None else f"batch {loop.batch_size:,}",
         None if loop.samples_per_epoch is None else units.counted(loop.samples_per_epoch, "sample"),
-    ]
-    known = ", ".join(one for one in named if one) or "without a loader"
-    return f"{known}, {loop.count:,} times" if loop.count > 1 else known
+    )
+    text = ", ".join(part for part in parts if part) or "without a loader"
+    return f"{text}, {loop.count:,} times" if loop.count > 1 else text
 
 
 def measured_loop(snapshot: Snapshot) -> str:
-    """Say which of several loops the figures are of; empty where there is one."""
+    """Describe the loop that the figures are of; empty for a single loop."""
     if len(snapshot.loops) < 2:
         return ""
-    loop = next(one for one in snapshot.loops if one.headline)
-    return f"the one of {len(snapshot.loops):,} whose steps took longest: {what_trains(loop)}"
+    headline = next(loop for loop in snapshot.loops if loop.headline)
+    return f"the one of {len(snapshot.loops):,} whose steps took longest: {loop_text(headline)}"
 
 
 def measured_in_short(snapshot: Snapshot) -> str:
-    """Say that figures are those of one of several loops, in few words."""
+    """Say in few words that figures are of one of several loops; empty for a single loop."""
     loops = len(snapshot.loops)
     return f"longest of {loops:,} loops" if loops > 1 else ""
 
 
 def loop_table(snapshot: Snapshot, most: int = MOST_LOOPS) -> Table | None:
-    """Return one row for each of several loops."""
+    """Return one row per loop; None for a single loop."""
     if len(snapshot.loops) < 2:
         return None
-    shown = snapshot.longest_loops(most)
-    left = len(snapshot.loops) - len(shown)
-    return table_of(_LOOPS, shown, "Loops", left)
+    longest = snapshot.longest_loops(most)
+    return table_of(_LOOPS, longest, "Loops", left_out=len(snapshot.loops) - len(longest))
 
 
 _LOOPS: tuple[Column[LoopResult], ...] = (
     Column("", lambda loop: "▶" if loop.headline else ""),
-    Column("loop", what_trains),
+    Column("loop", loop_text),
     number_column("epochs", lambda loop: f"{loop.epochs:,}" if loop.epochs else "–"),
     number_column("steps", lambda loop: f"{loop.batches:,}"),
     number_column("time in steps", lambda loop: units.seconds(loop.train_s)),
@@ -69,14 +68,14 @@ _LOOPS: tuple[Column[LoopResult], ...] = (
 )
 
 
-def metric_table(figures: Sequence[MetricFigure], each: str) -> Table | None:
-    """Return one row per metric, of what it came to; `each` is what an epoch is called."""
+def metric_table(figures: Sequence[MetricFigure], epoch_word: str) -> Table | None:
+    """Return one row per metric, with its last and its best value."""
     columns: tuple[Column[MetricFigure], ...] = (
         Column("metric", lambda figure: figure.name),
         number_column("last", lambda figure: value_text(figure.final, figure.why)),
         number_column("best", lambda figure: value_text(figure.best, "")),
         number_column(
-            f"best in {each}",
+            f"best in {epoch_word}",
             lambda figure: "–" if figure.best_epoch is None else str(figure.best_epoch + 1),
         ),
     )
@@ -84,12 +83,12 @@ def metric_table(figures: Sequence[MetricFigure], each: str) -> Table | None:
 
 
 def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
-    """Return one row per epoch that has ended; one of as many steps as were asked for isn't cut."""
+    """Return one row per epoch that has ended, marked "(cut)" if it lacks steps asked for."""
     if not epochs:
         return None
-    metrics = list(dict.fromkeys(name for one in epochs for name in one.metrics))[:_METRICS]
+    metrics = list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))[:_METRICS]
     has_tokens = any(epoch.tokens is not None for epoch in epochs)
-    counted = ("samples", "tokens") if has_tokens else ("samples",)
+    counts = ("samples", "tokens") if has_tokens else ("samples",)
 
     def number_text(epoch: Epoch) -> str:
         is_cut = not epoch.whole and not steps_asked_for(epoch, model)
@@ -112,7 +111,7 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
             "training", lambda epoch: units.seconds((epoch.train_end - epoch.begin) / 1e9)
         ),
         number_column("validation", validation_time),
-        *map(count_column, counted),
+        *map(count_column, counts),
         *map(metric_column, metrics),
     )
     left_out = max(0, len(epochs) - MOST_EPOCHS)
@@ -120,12 +119,12 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
 
 
 def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
-    """Yield what was profiled, and one row per operation, or why there is none."""
-    said = _profile_text(profile)
+    """Yield a note on a profile and one row per operation, or why there is none."""
+    text = _profile_text(profile)
     if profile.operations is None:
         why = profile.why.get("operations") or profile.why.get("file")
-        said = f"{said}: {why or 'no operation is known'}"
-    yield Note((said,), heading=heading)
+        text = f"{text}: {why or 'no operation is known'}"
+    yield Note((text,), heading=heading)
     if profile.operations:
         yield table_of(_OPERATIONS, profile.operations, is_cut=True)
 
@@ -140,7 +139,7 @@ _OPERATIONS: tuple[Column[Operation], ...] = (
 
 
 def _profile_text(profile: Profile) -> str:
-    """Say what was profiled, and what the time went into: 5 steps by PyTorch, 62 ms: idle 12 %."""
+    """Describe a profile: 5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %."""
     by = TITLES.get(profile.profiler or "", profile.profiler or "an unknown profiler")
     text = f"{units.counted(profile.steps, 'step')} by {by}'s profiler"
     if profile.begin is not None and profile.end is not None:
@@ -150,50 +149,51 @@ def _profile_text(profile: Profile) -> str:
         ("copying", profile.copying),
         ("communicating", profile.communicating),
     )
-    known = [f"{name} {units.share(share)}" for name, share in parts if share is not None]
-    return ", ".join([text, *known])
+    shares = [f"{name} {units.share(share)}" for name, share in parts if share is not None]
+    return ", ".join([text, *shares])
 
 
 def _time(us: int) -> str:
     return units.step_time(us / 1e3) if us else "–"
 
 
-# ---- what training says of itself ----
+# ---- metrics ----
 
-# A rise from one epoch to the next is none to speak of.
 LEAST_TREND = 2
-# A script may report any number of metrics.
+"""Tell a trend from this many epochs on."""
 MOST_IN_A_LINE = 8
 
 
 def value_text(value: float | None, why: str) -> str:
-    """Write a value, or what it is where it is no number: NaN, infinite."""
+    """Write a value, or why it is no number: NaN, infinite."""
     return why or "–" if value is None else units.metric(value)
 
 
-def newest_text(metric: Metric, each: str = "epoch") -> tuple[str, str]:
-    """Return what a metric came to last, and for how long its validation has risen or fallen."""
-    trains = value_text(metric.newest, metric.why)
+def newest_text(metric: Metric, epoch_word: str = "epoch") -> tuple[str, str]:
+    """Return the newest values of a metric, and the trend of its validation."""
+    training = value_text(metric.newest, metric.why)
     if not metric.validations:
-        return trains, ""
+        return training, ""
     validation = f"val {value_text(metric.newest_validation, metric.why_validation)}"
-    both = f"{trains} · {validation}"
+    values = f"{training} · {validation}"
     count = abs(metric.trend)
     if count < LEAST_TREND:
-        return both, ""
+        return values, ""
     arrow = "↑" if metric.trend > 0 else "↓"
-    return both, f"{arrow} for {count} {units.plural(each)}"
+    return values, f"{arrow} for {count} {units.plural(epoch_word)}"
 
 
-def metrics_line(figures: Sequence[MetricFigure], each: str = "epoch") -> str:
-    """Return what all metrics came to; `each` is what an epoch is called."""
-    parts = [f"{one.name} {figure_text(one, each)}" for one in figures[:MOST_IN_A_LINE]]
-    left = len(figures) - len(parts)
-    return ", ".join([*parts, *([f"and {left} more"] if left else [])])
+def metrics_line(figures: Sequence[MetricFigure], epoch_word: str = "epoch") -> str:
+    """Return the results of all metrics in one line."""
+    parts = [
+        f"{figure.name} {figure_text(figure, epoch_word)}" for figure in figures[:MOST_IN_A_LINE]
+    ]
+    left_out = len(figures) - len(parts)
+    return ", ".join([*parts, *([f"and {left_out} more"] if left_out else [])])
 
 
-def figure_text(figure: MetricFigure, each: str = "epoch") -> str:
-    """Return what one came to, and its best where that is another."""
+def figure_text(figure: MetricFigure, epoch_word: str = "epoch") -> str:
+    """Return the last value of a metric, and its best value if that is another."""
     final = value_text(figure.final, figure.why)
     if figure.last_epoch is None:
         return f"{final} (last read)"
@@ -201,24 +201,24 @@ def figure_text(figure: MetricFigure, each: str = "epoch") -> str:
         return final
     if figure.best_epoch == figure.last_epoch:
         return final if figure.last_epoch == 0 else f"{final} (best)"
-    return f"{final} (best {units.metric(figure.best)} in {each} {figure.best_epoch + 1})"
+    return f"{final} (best {units.metric(figure.best)} in {epoch_word} {figure.best_epoch + 1})"
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    """Return what the pass over the test set came to: loss 0.45, accuracy 0.87 (1,000 samples)."""
+    """Return the result on the test set: loss 0.45, accuracy 0.87 (1,000 samples, 2.10 s)."""
     names = sorted(evaluation.metrics, key=lambda name: name != LOSS)[:MOST_IN_A_LINE]
     why = evaluation.why
     values = [f"{name} {value_text(evaluation.metrics[name], why.get(name, ''))}" for name in names]
-    about = [units.seconds(max(0, evaluation.end - evaluation.begin) / 1e9)]
+    details = [units.seconds(max(0, evaluation.end - evaluation.begin) / 1e9)]
     if evaluation.samples is not None:
-        about.insert(0, units.counted(evaluation.samples, "sample"))
+        details.insert(0, units.counted(evaluation.samples, "sample"))
     if not evaluation.whole:
-        about.append("cut short")
-    return f"{', '.join(values) or 'no metric'} ({', '.join(about)})"
+        details.append("cut short")
+    return f"{', '.join(values) or 'no metric'} ({', '.join(details)})"
 
 
 def evaluation_json(evaluation: Evaluation) -> Mapping[str, object]:
-    """Return what the pass over the test set came to, as JSON."""
+    """Return the result on the test set as JSON."""
     return {
         "metrics": evaluation.metrics,
         "samples": evaluation.samples,

@@ -1,4 +1,4 @@
-"""Where the time of a session went, and what held it up, in words. Pure."""
+"""The time breakdown of a session, its pauses and their causes, as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ PART_NAMES = {
     TimePart.SCRIPT: SCRIPT_CODE,
     TimePart.UNKNOWN: "other",
 }
-# Where these have no room otherwise.
 BRIEF_NAMES = {
     TimePart.STARTUP: "start",
     TimePart.LOADING: "loading",
@@ -54,24 +53,24 @@ STEP_NAMES = {
     "rest_us": "the rest",
 }
 _BRIEF_STEP_NAMES = {"wait_us": "data wait", "copy_us": "copy", "rest_us": "rest"}
-# Waiting is named from this share of the time on.
+# The least shares of time to name.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
-# A run that has less of a CPU did not wait for one: what waits has some of it.
+# A run with less CPU time was asleep: a process that waits for a CPU gets some of it.
 _ASLEEP_CORES = 0.05
-# The time of a pause is left out where it takes at least this share of the gap.
+# Leave out a cause's time if it is at least this share of the gap.
 _NEARLY_ALL = 0.9
 _PAUSE_NAMES = {COMPILE: "compiled", GARBAGE: "garbage collection"}
 _MISMATCH = re.compile(r"tensor '(.+?)' (size|dtype|stride|rank|dispatch key set) mismatch")
 _SWAPPED_MIB_S = 0.05
 _MOST_NOTICES = 2
-# Of less time than that, 0.00 s would be written.
 LEAST_S = 0.005
+"""Less time would be written as 0.00 s."""
 
 
 @record(frozen=True)
 class PartRow:
-    """A part of a session's time: its name, its seconds, and its share of all, 0 to 1."""
+    """A part of a session's time: its name, its seconds, and its share, 0 to 1."""
 
     part: TimePart
     name: str
@@ -80,17 +79,17 @@ class PartRow:
 
     @property
     def in_figures(self) -> str:
-        """Return its time and its share: 12.3 s, 62 %."""
+        """The time and the share: 12.3 s, 62 %."""
         return f"{units.seconds(self.seconds)}, {units.share(self.share)}"
 
     @property
     def percent(self) -> int:
-        """Return its share in whole percent."""
+        """The share in whole percent."""
         return round(100 * self.share)
 
 
 def part_name(part: TimePart, is_script: bool = False, compiles: bool = True) -> str:
-    """Return what a part is called: of a script all before it trains is its start."""
+    """Return the name of a part of the time."""
     if part is TimePart.STARTUP and is_script:
         return BEFORE_TRAINING
     if part is TimePart.COMPILING and not compiles:
@@ -99,7 +98,7 @@ def part_name(part: TimePart, is_script: bool = False, compiles: bool = True) ->
 
 
 def names_of(snapshot: Snapshot) -> Mapping[TimePart, str]:
-    """Return what the parts of a session are called."""
+    """Return the names of the parts of a session's time."""
     is_script, compiles = snapshot.header.is_script, snapshot.compiles
     names = {part: part_name(part, is_script, compiles) for part in TimePart}
     if epoch_word(snapshot.header) != "epoch":
@@ -107,43 +106,43 @@ def names_of(snapshot: Snapshot) -> Mapping[TimePart, str]:
     return names
 
 
-def account_rows(
-    account: Mapping[TimePart, float], names: Mapping[TimePart, str] = PART_NAMES
+def breakdown_rows(
+    breakdown: Mapping[TimePart, float], names: Mapping[TimePart, str] = PART_NAMES
 ) -> tuple[PartRow, ...]:
-    """Return the parts that took any time that can be written, in the order of a run."""
-    total = sum(account.values())
+    """Return the parts with at least `LEAST_S`, in the order of a run."""
+    total = sum(breakdown.values())
     return tuple(
-        PartRow(part, names[part], account[part], account[part] / total)
+        PartRow(part, names[part], breakdown[part], breakdown[part] / total)
         for part in TimePart
-        if account.get(part, 0.0) >= LEAST_S
+        if breakdown.get(part, 0.0) >= LEAST_S
     )
 
 
 def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
     """Return the steps and the `most` largest other parts, with short names, in the order of a run.
 
-    One more part sums up the rest. No part that takes 0 % is returned.
+    One more part sums up the rest. Parts of 0 % are left out.
     """
-    known = [row for row in rows if row.part is not TimePart.UNKNOWN and row.percent]
-    others = [row for row in known if row.part is not TimePart.TRAINING]
-    largest = sorted(others, key=lambda row: -row.seconds)[:most]
-    named = [row for row in known if row in largest or row not in others]
-    left = [row for row in rows if row not in named]
-    seconds, share = sum(row.seconds for row in left), sum(row.share for row in left)
+    parts = [row for row in rows if row.part is not TimePart.UNKNOWN and row.percent]
+    without_steps = [row for row in parts if row.part is not TimePart.TRAINING]
+    largest = sorted(without_steps, key=lambda row: -row.seconds)[:most]
+    named = [row for row in parts if row in largest or row not in without_steps]
+    unnamed = [row for row in rows if row not in named]
+    seconds, share = sum(row.seconds for row in unnamed), sum(row.share for row in unnamed)
     rest = PartRow(TimePart.UNKNOWN, PART_NAMES[TimePart.UNKNOWN], seconds, share)
     short = (replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in named)
     return (*short, *[rest] * bool(rest.percent))
 
 
 def step_rows(parts: StepParts) -> tuple[tuple[str, float, float], ...]:
-    """Return what a step is made of: each part's field, its milliseconds, its share, 0 to 1."""
-    known = ((name, parts.share(name)) for name in STEP_NAMES)
+    """Return the parts of a step: the field, the milliseconds and the share, 0 to 1, of each."""
+    shares = ((name, parts.share(name)) for name in STEP_NAMES)
     step_ms = parts.step_us / parts.steps / 1000
-    return tuple((name, share * step_ms, share) for name, share in known if share is not None)
+    return tuple((name, share * step_ms, share) for name, share in shares if share is not None)
 
 
 def step_parts_text(parts: StepParts) -> str:
-    """Say in a line what a step is made of: forward 31 %, backward 44 %, optimiser 19 %."""
+    """Return the parts of a step in a line: forward 31 %, backward 44 %, optimiser 19 %."""
     return ", ".join(
         f"{_BRIEF_STEP_NAMES.get(name, STEP_NAMES[name])} {units.share(share)}"
         for name, _, share in step_rows(parts)
@@ -151,7 +150,7 @@ def step_parts_text(parts: StepParts) -> str:
 
 
 def regular_steps_text(steps: RegularSteps) -> str:
-    """Say how often a loop does something between its steps, and how long that takes."""
+    """Say how long the regular long steps of a loop take, and how often they come."""
     return f"{units.seconds(steps.seconds / steps.times)} every {steps.every:,} steps"
 
 
@@ -161,7 +160,7 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
 
 
 def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
-    """Say of a gap what `gap_text` does, with all that its session knows of it."""
+    """Describe a gap as `gap_text` does, with the causes and notices of its session."""
     stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
     causes = pauses_texts(pauses_in(gap, snapshot.pauses), gap.seconds)
     causes += [stack_text(stacks[0])] if stacks else []
@@ -177,67 +176,68 @@ def gap_text(
     *,
     brief: bool = False,
 ) -> str:
-    """Say how long there was no batch, where, why if that is known, and what the machine did.
+    """Describe a gap: its length, its place in training, its causes, and what the machine did.
 
-    As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
-    for memory. A `brief` text leaves out that there was no batch, where the heading says so.
+    For example: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing
+    waited for memory. A `brief` text leaves out "without a batch", for use under such a heading.
     """
-    place = _place(gap, epoch_word)
+    place = _gap_place(gap, epoch_word)
     words = (units.seconds(gap.seconds), "" if brief else "without a batch", place)
     text = " ".join(word for word in words if word)
-    said = "; ".join((*causes, *(_said(notice, place) for notice in notices[:_MOST_NOTICES])))
-    text = f"{text}: {said}" if said else text
+    notice_texts = (_cause_in_notice(notice, place) for notice in notices[:_MOST_NOTICES])
+    reasons = "; ".join((*causes, *notice_texts))
+    text = f"{text}: {reasons}" if reasons else text
     if gap.meanwhile is None:
         return f"{text}; the machine was not read meanwhile"
-    done = ", ".join(_meanwhile(gap.meanwhile))
-    return f"{text}{'; ' if said else ': '}{done}" if done else text
+    machine = ", ".join(_meanwhile(gap.meanwhile))
+    return f"{text}{'; ' if reasons else ': '}{machine}" if machine else text
 
 
 def pauses_texts(pauses: Sequence[NamedPause], within_s: float) -> list[str]:
-    """Say what a framework did within a number of seconds, each thing once.
+    """Say what a framework did in a gap of `within_s`, with pauses of one kind as one text.
 
-    As in: checkpoint, 1.9 GB written to /data at 680 MB/s.
+    For example: checkpoint, 1.9 GB written to /data at 680 MB/s.
     """
     kinds: dict[tuple[str, bool], list[NamedPause]] = {}
     for pause in pauses:
         kinds.setdefault((pause.name, bool(pause.beside)), []).append(pause)
     texts = []
-    for (name, is_beside), alike in kinds.items():
-        seconds = sum(pause.seconds for pause in alike)
+    for (name, is_beside), same_kind in kinds.items():
+        seconds = sum(pause.seconds for pause in same_kind)
         words = f"{_PAUSE_NAMES.get(name, name)}{' in another thread' if is_beside else ''}"
-        if name == COMPILE and (reason := next((p.reason for p in alike if p.reason), None)):
+        if name == COMPILE and (reason := next((p.reason for p in same_kind if p.reason), None)):
             words = f"re{words}: {guard_text(reason)}"
-        breaks = sum(pause.graph_breaks or 0 for pause in alike)
+        breaks = sum(pause.graph_breaks or 0 for pause in same_kind)
         if breaks:
             words += f" ({units.counted(breaks, 'graph break')})"
         if not is_beside and seconds < _NEARLY_ALL * within_s:
             words += f", {units.seconds(seconds)} of it"
-        written = sum(pause.written_bytes or 0 for pause in alike)
-        if written:
-            folder = next((f" to {pause.folder}" for pause in alike if pause.folder), "")
-            words += f", {units.size(written)} written{folder}"
+        size = sum(pause.written_bytes or 0 for pause in same_kind)
+        if size:
+            folder = next((f" to {pause.folder}" for pause in same_kind if pause.folder), "")
+            words += f", {units.size(size)} written{folder}"
             if seconds > 0:
-                words += f" at {units.size(round(written / seconds))}/s"
+                words += f" at {units.size(round(size / seconds))}/s"
         texts.append(words)
     return texts
 
 
 def guard_text(guard: str) -> str:
-    """Say in words what changed where a guard of PyTorch's tells; else return it as it is."""
-    found = _MISMATCH.match(guard)
-    if found is None:
+    """Say what changed if a guard of PyTorch's tells; else return the guard as it is."""
+    mismatch = _MISMATCH.match(guard)
+    if mismatch is None:
         return guard
-    what = {"size": "shape", "dtype": "type"}.get(found[2], found[2])
-    return f"the {what} of {found[1]} changed"
+    property_name = {"size": "shape", "dtype": "type"}.get(mismatch[2], mismatch[2])
+    return f"the {property_name} of {mismatch[1]} changed"
 
 
-def _said(notice: str, place: str) -> str:
-    """Return what a notice says of a gap: its cause alone where it names the place, too."""
+def _cause_in_notice(notice: str, place: str) -> str:
+    """Return a notice in a gap; if it names the place of the gap, only the cause."""
     _, names_place, cause = notice.rstrip(".").partition(f" {place}: ")
     return cause if names_place else f"notice in it: {notice.rstrip('.')}"
 
 
-def _place(gap: Gap, epoch_word: str) -> str:
+def _gap_place(gap: Gap, epoch_word: str) -> str:
     if gap.kind is GapKind.NAMED:
         return ""
     if gap.before == "evaluating":
@@ -252,8 +252,8 @@ def _place(gap: Gap, epoch_word: str) -> str:
     return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
 
 
-# From which mean on each is said, in their order.
-_SAID = (
+# The readings to mention in a gap, and from which mean on.
+_READINGS = (
     ("disk_mib_s", 0.0, "disk {:.0f} MiB/s"),
     ("swap_mib_s", _SWAPPED_MIB_S, "swap {:.1f} MiB/s"),
     ("stopped_pct", _TAKEN_PCT, "stopped by the CPU limit in {:.0f} % of periods"),
@@ -263,30 +263,34 @@ _SAID = (
 )
 
 
-def _meanwhile(did: Mapping[str, float]) -> list[str]:
-    parts = [f"CPU {did['cpu_pct']:.0f} %{_cores(did)}"] if "cpu_pct" in did else []
-    parts += [text.format(did[name]) for name, least, text in _SAID if did.get(name, -1.0) >= least]
-    parts += _waited_for_cpu(did)
-    if did.get("memory_wait_pct", _WAITED_PCT) < _WAITED_PCT:
+def _meanwhile(means: Mapping[str, float]) -> list[str]:
+    parts = [f"CPU {means['cpu_pct']:.0f} %{_cores(means)}"] if "cpu_pct" in means else []
+    parts += [
+        text.format(means[name])
+        for name, least, text in _READINGS
+        if means.get(name, -1.0) >= least
+    ]
+    parts += _waited_for_cpu(means)
+    if means.get("memory_wait_pct", _WAITED_PCT) < _WAITED_PCT:
         parts.append("nothing waited for memory")
     return parts
 
 
-def _waited_for_cpu(did: Mapping[str, float]) -> list[str]:
-    """Say how long the run waited for a CPU; how long any did, where it may be one of them."""
-    who, pct = "programs", did.get("cpu_wait_pct")
-    if "run_cpu_wait_pct" in did:
-        who, pct = "this run", did["run_cpu_wait_pct"]
-    elif did.get("run_cores", 1.0) < _ASLEEP_CORES:
+def _waited_for_cpu(means: Mapping[str, float]) -> list[str]:
+    """Say how long the run waited for a CPU; if unknown, how long any program did."""
+    who, pct = "programs", means.get("cpu_wait_pct")
+    if "run_cpu_wait_pct" in means:
+        who, pct = "this run", means["run_cpu_wait_pct"]
+    elif means.get("run_cores", 1.0) < _ASLEEP_CORES:
         return []
     if pct is None or pct < _WAITED_FOR_CPU_PCT:
         return []
     return [f"{who} waited for a CPU {pct:.0f} % of the time"]
 
 
-def _cores(did: Mapping[str, float]) -> str:
-    """Say how much of the CPU time was this run's."""
-    if "run_cores" not in did or "busy_cores" not in did:
+def _cores(means: Mapping[str, float]) -> str:
+    """Return the CPU cores that this run and all else used."""
+    if "run_cores" not in means or "busy_cores" not in means:
         return ""
-    others = max(0.0, did["busy_cores"] - did["run_cores"])
-    return f" (this run {did['run_cores']:.1f} cores, all else {others:.1f})"
+    other_cores = max(0.0, means["busy_cores"] - means["run_cores"])
+    return f" (this run {means['run_cores']:.1f} cores, all else {other_cores:.1f})"

@@ -7,11 +7,11 @@ from fakes.submitted import Queue
 
 from dlmon.figures.session.progress import job_end_text
 from dlmon.figures.session.slurm_queue import (
+    job_usage,
     queued_text,
     slurm_rows,
     start_text,
     usage_text,
-    used_in,
 )
 from dlmon.records import Machine, Node, ProcessTree, SlurmJob, Trainer
 from dlmon.slurm.queue import JobState
@@ -77,8 +77,8 @@ def test_the_rows_of_a_session():
 def test_what_several_nodes_used_is_summed_where_all_of_it_was_measured():
     records = recorded_session(samples=3_000)
     header = replace(records[0], slurm=replace(JOB, nodes=2))
-    own = used_in(folded([replace(header, slurm=JOB), *records[1:]]), 10.0)
-    one_node = used_in(folded([header, *records[1:]]), 10.0)
+    own = job_usage(folded([replace(header, slurm=JOB), *records[1:]]), 10.0)
+    one_node = job_usage(folded([header, *records[1:]]), 10.0)
     assert (one_node.cpus, one_node.memory_mib, one_node.time_s) == (None, None, 10.0)
     tree = ProcessTree(cpu_pct=300.0, rss_mib=9000, threads=1)
     nodes = [
@@ -88,7 +88,7 @@ def test_what_several_nodes_used_is_summed_where_all_of_it_was_measured():
 
     def used_with(*parts):
         trainers = [Trainer(records[-1].t, number, 1, "torch", host="n2") for number in parts]
-        return used_in(folded([header, *records[1:-1], *trainers, *nodes, records[-1]]), 10.0)
+        return job_usage(folded([header, *records[1:-1], *trainers, *nodes, records[-1]]), 10.0)
 
     both = used_with(1000, 1001)
     assert both.cpus == pytest.approx(own.cpus + 3.0)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.session.time_breakdown import (
-    account_rows,
+    breakdown_rows,
     gap_text,
     guard_text,
     in_short,
@@ -26,7 +26,7 @@ def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
 
 def test_the_parts_have_their_share_in_the_order_of_a_run():
     account = {TimePart.TRAINING: 7.5, TimePart.STARTUP: 2.0, TimePart.GAPS: 0.5}
-    rows = account_rows(account)
+    rows = breakdown_rows(account)
     assert [f"{row.name} {row.in_figures}" for row in rows] == [
         "start and imports 2.00 s, 20 %",
         "steps 7.50 s, 75 %",
@@ -36,11 +36,11 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
         *("start 20", "steps 75", "other 5")
     ]
     assert [row.name for row in in_short(rows, 2)] == ["start", "steps", "between"]
-    assert account_rows({}) == ()
+    assert breakdown_rows({}) == ()
     # One of which no time could be written has no row.
-    rows = account_rows({TimePart.LOADING: 0.004, TimePart.TRAINING: 9.996})
+    rows = breakdown_rows({TimePart.LOADING: 0.004, TimePart.TRAINING: 9.996})
     assert [f"{row.name} {row.in_figures}" for row in rows] == ["steps 10.0 s, 100 %"]
-    rows = account_rows({TimePart.LOADING: 0.006, TimePart.TRAINING: 9.994})
+    rows = breakdown_rows({TimePart.LOADING: 0.006, TimePart.TRAINING: 9.994})
     assert rows[0].in_figures == "0.01 s, under 0.1 %"
 
 
@@ -54,7 +54,7 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     count=st.integers(0, 5),
 )
 def test_no_part_is_named_that_takes_0_percent_and_nothing_is_named_twice_or_lost(account, count):
-    rows = account_rows(account)
+    rows = breakdown_rows(account)
     shown = in_short(rows, count)
     assert all(row.percent for row in shown)
     apart = (TimePart.TRAINING, TimePart.UNKNOWN)

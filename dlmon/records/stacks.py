@@ -28,7 +28,7 @@ class Frame:
 
 @record(frozen=True)
 class SeenAt:
-    """A line that the training thread was at in a gap between batches.
+    """A line of code in stack samples of the training thread.
 
     Attributes:
         looks: the number of stack samples at this line.
@@ -78,8 +78,8 @@ class CodeSamples:
 
     Attributes:
         t: the time of the newest sample.
-        samples: the number of samples in the script's own code since the record before.
-        places: the lines seen most, most often first; at most three.
+        samples: the number of these samples since the last record.
+        places: as in `Stack`.
         trainer: as in `Phase`.
     """
 
@@ -212,16 +212,16 @@ class Profile:
 
 
 def place_text(script: Frame | None, inner: Frame) -> str:
-    """Name the line of the script, and the file and function of the innermost of all."""
+    """Return the script's line, then the file and function of the innermost frame."""
     if script is None:
         return f"{_file(inner)}:{inner.line}{function_text(inner)}"
     text = f"{_file(script)}:{script.line}{function_text(script)}"
-    same = (script.file, script.line) == (inner.file, inner.line)
-    return text if same else f"{text} → {_file(inner)}{function_text(inner)}"
+    is_same_line = (script.file, script.line) == (inner.file, inner.line)
+    return text if is_same_line else f"{text} → {_file(inner)}{function_text(inner)}"
 
 
 def _file(frame: Frame) -> str:
-    """Return the name of a file: of a package's with those of its folders."""
+    """Return a file's name; for a file of an installed package, with its folders."""
     parts = PurePath(frame.file).parts or (frame.file,)
     for folder in ("site-packages", "dist-packages"):
         if folder in parts:
@@ -231,5 +231,5 @@ def _file(frame: Frame) -> str:
 
 
 def function_text(frame: Frame) -> str:
-    """Return the function of a line as words that follow it."""
+    """Return " in FUNCTION", to follow a line's number; nothing for module code."""
     return "" if frame.function == "<module>" else f" in {frame.function}"

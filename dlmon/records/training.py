@@ -427,7 +427,7 @@ class StepParts:
 
     @property
     def is_mostly_rest(self) -> bool:
-        """Is no part longer than the rest? Forward and backward are one part."""
+        """True if no part is longer than the rest, with forward and backward as one part."""
         parts = {name: getattr(self, name) or 0 for name in STEP_PARTS}
         parts["forward_us"] += parts.pop("backward_us")
         return self.rest_us >= max(parts.values())

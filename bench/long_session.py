@@ -168,7 +168,7 @@ def _write(log: Path, hours: float) -> None:
         for record in records:
             line = encode(record)
             out.write(line)
-            session.fold(record)
+            session.add(record)
             index.take(partial(position_after, line, out.tell()))
         out.write(encode(_result(log, session)))
     index.save()

@@ -121,7 +121,7 @@ class SessionFollower(SessionSource):
                 self._take_index()
             new = self._follower.new_records()
             while some := list(islice(new, AT_ONCE)):
-                self.session.fold_all(some)
+                self.session.add_all(some)
                 if self._new_index is not None:
                     self._new_index.take(lambda: self._follower.position)
                 records += some
@@ -160,7 +160,7 @@ class SessionFollower(SessionSource):
             if isinstance(record, Notice):
                 self.why_unwritten = record.text or None
                 continue
-            self.session.fold(record)
+            self.session.add(record)
             if isinstance(record, Result):
                 self.why_result_unwritten = self.why_unwritten or "the log can't be written"
 

@@ -313,12 +313,12 @@ class ProcessLoops:
         if isinstance(record, Epoch):
             self._epochs[record.epoch][number] = record
         elif isinstance(record, StepParts):
-            self._parts[number].fold(record)
+            self._parts[number].add(record)
         elif isinstance(record, Model):
             self.loops[number].begin(record)
         else:
             self.loops[number].now.add(record)
-            self._waits[number].fold(record)
+            self._waits[number].add(record)
 
     def with_samples(self, epoch: Epoch) -> Epoch:
         """Return an epoch of process 0 with the samples of all processes."""

@@ -129,7 +129,7 @@ class ReplaySource(Player, SessionSource):
             self._load_index()
             new = self._ahead.new_records()
             while some := list(islice(new, AT_ONCE)):
-                self._index.session.fold_all(some)
+                self._index.session.add_all(some)
                 self._index.take(lambda: self._ahead.position)
                 if time.monotonic() >= until:
                     break
@@ -209,7 +209,7 @@ class ReplaySource(Player, SessionSource):
         t = time_of(self._next)
         if t is not None and t > self.position_ns and not self.at_end:
             return False
-        self.session.fold(self._next)
+        self.session.add(self._next)
         self._next = None
         return True
 

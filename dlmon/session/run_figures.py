@@ -183,11 +183,11 @@ def _figures(
     price = usd_per_hour_of(options, cpus_of(options, header.machine))
     if price is not None and epoch is not None:
         values["cost_usd_per_epoch"] = price * epoch.value / 3600
-    account = getattr(snapshot, "account", None) or getattr(result, "account", None) or {}
+    account = getattr(snapshot, "time_breakdown", None) or getattr(result, "account", None) or {}
     values |= {f"{ACCOUNT}{part}": seconds for part, seconds in account.items()}
     validity = getattr(snapshot, "validity", None) or result
     valid = getattr(validity, "is_valid", getattr(validity, "valid", None))
-    against = getattr(validity, "against", None) or {}
+    against = getattr(validity, "warnings", getattr(validity, "against", None)) or {}
     if snapshot is None and result is not None and result.against is None:
         # An older log says it of its beginning alone.
         busy = busy_at_start(header.machine, result.device)

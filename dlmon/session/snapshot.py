@@ -1,4 +1,4 @@
-"""What a session shows at one moment, and what speaks against comparing by it. Pure."""
+"""The figures of a session at one moment, and warnings against comparing them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from dlmon.statistics.steady_state import SteadyState
 
 @record(frozen=True)
 class PhaseSpan:
-    """A part of the time axis in one phase; `end` is None while it lasts."""
+    """A stretch of time in one phase; `end` is None while it lasts."""
 
     phase: str
     start: int
@@ -54,11 +54,10 @@ class PhaseSpan:
 
 @record(frozen=True)
 class Progress:
-    """How far the epoch and the run have come, and the time left at the mean step so far.
+    """The progress of the epoch and the run, and their remaining time at the mean step so far.
 
-    What is left of the run holds its validation, and the pauses that its epochs had between them.
-
-    A script may not say how many `epochs` there are to be, or `steps` in one.
+    The remaining time of the run includes its validations and the pauses between its epochs. A
+    script may not tell its number of `epochs`, or of `steps` in an epoch.
     """
 
     epoch: int
@@ -68,13 +67,13 @@ class Progress:
     epoch_left_s: float | None
     run_left_s: float | None
     end_left_s: float | None = None
-    """Until the end, with the pauses between epochs and the evaluation; None where not known."""
+    """The time until the end, with the evaluation; None if unknown."""
     end_of_training: bool = False
-    """Whether that is the end of the training alone, as what follows it is not known."""
+    """True if that is the end of the training, as the time after it is unknown."""
     is_over: bool = False
-    """Whether the epoch is over and no other has begun, as while a script does something else."""
+    """True if the epoch is over and no other has begun, as while a script does something else."""
     updates: int | None = None
-    """The steps of an optimizer so far in the epoch, where that is not one a batch."""
+    """The optimizer steps so far in the epoch, if not one per batch."""
 
     @property
     def epoch_fraction(self) -> float:
@@ -89,18 +88,18 @@ class Snapshot:
     phase: str | None
     model: Model | None
     gpus: tuple[int, ...]
-    """NVML's numbers of the GPUs of this machine that train."""
+    """The NVML indices of the GPUs of this machine that train."""
     elapsed_s: float
     progress: Progress | None
     overdue_s: float | None
-    """How long ago the last step ended, where the next is overdue."""
+    """The time since the last step, if the next one is overdue."""
     samples_per_second_now: float | None
     samples_per_second: SamplesPerSecond | None
     tokens_per_second_now: float | None
     tokens_per_second: SamplesPerSecond | None
-    """Throughput in tokens, padding included; None where batches hold none, or before it."""
+    """Throughput in tokens, with padding; None without tokens, or before steady training."""
     token_shares: Shares
-    """What share of the tokens of sampled batches is no padding, and is trained on."""
+    """The shares of the tokens of sampled batches that are no padding, or have labels."""
     rough_step_ms: float | None
     step_ms: StepTime | None
     compile_s: float | None
@@ -112,13 +111,13 @@ class Snapshot:
     run_seconds: RunSeconds | None
     epochs: tuple[Epoch, ...]
     trainers: tuple[ProcessRate, ...]
-    """The processes of a script that train, each with its own throughput."""
+    """The throughput of each process of a script that trains."""
     counts_steps: bool
-    """Whether throughput is in steps: the size of a script's batches isn't known."""
+    """True if throughput is in steps, as the batch size is unknown."""
     loops: tuple[LoopResult, ...]
-    """The loops, those that are alike as one."""
+    """The loops; similar ones are merged."""
     measured_model: Model | None
-    """What trains in the loop that took most time: throughput, step and epoch are of that one."""
+    """The model of the longest loop, whose throughput, step and epoch these are."""
     effective: Effective
     """The operations per second, and their share of the peak."""
     evaluation: Evaluation | None
@@ -127,27 +126,27 @@ class Snapshot:
     output: tuple[Output, ...]
     notices: tuple[Notice | Alert, ...]
     pauses: tuple[NamedPause, ...]
-    """What a framework did that has a name, as saving."""
+    """The named pauses of frameworks, such as checkpoints."""
     limit: Limit | None
-    account: dict[TimePart, float]
-    """Seconds of `elapsed_s` by what they went into."""
+    time_breakdown: dict[TimePart, float]
+    """The seconds of each part of `elapsed_s`."""
     validity: Validity | None
-    """What speaks against the figures; None before there are any."""
+    """The warnings against the figures; None before there are figures."""
     gaps: tuple[Gap, ...]
     """Times of over a second without a batch."""
     stacks: tuple[Stack, ...]
-    """Where the threads that train were in such times."""
+    """The stacks of the threads that train, in gaps."""
     pause: Gap | None
-    """The time of over a second without a batch that goes on."""
+    """The current gap."""
     regular_steps: RegularSteps | None
-    """Long steps that come every so many steps, which are no stalls; None for none."""
+    """Long steps that recur regularly, which are no stalls."""
     memory: MemoryUse
     result: Result | None
     why: dict[str, str]
     lacking: dict[str, Requirement]
-    """What the run lacks for figures that are unknown, by their names."""
+    """The requirement that the run lacks for each unknown figure, by name."""
     step_parts: StepParts | None = None
-    """What the steps that were measured went into."""
+    """The parts of the measured steps."""
     why_no_parts: str | None = None
 
     @property
@@ -162,43 +161,43 @@ class Snapshot:
 
     @property
     def is_compile_measured(self) -> bool:
-        """Whether a framework said when it compiled, wherever that was."""
+        """True if a framework reported its compilation."""
         return any(pause.name == COMPILE for pause in self.pauses)
 
     @property
     def compiled_s(self) -> float | None:
-        """How long it compiled: what was measured, else what first batches took beyond others."""
+        """The time of compilation: measured, else the extra time of first batches."""
         if self.is_compile_measured:
-            return self.account.get(TimePart.COMPILING)
+            return self.time_breakdown.get(TimePart.COMPILING)
         return self.compile_s
 
     @property
     def compiles(self) -> bool:
-        """Whether the first batch compiles; False where that isn't known either."""
+        """True if the first batch is known to compile."""
         if self.is_compile_measured:
             return True
         model = self.model
-        frameworks = [one.trainer.framework for one in self.trainers]
+        frameworks = [process.trainer.framework for process in self.trainers]
         if model is None:
             return compiles(frameworks, self.header.versions.get("backend"), None)
         return compiles(frameworks, model.backend, model.jit)
 
     def longest_loops(self, most: int) -> tuple[LoopResult, ...]:
-        """Return so many of the loops, those whose batches took most time, in their order."""
+        """Return at most this many loops, those whose batches took most time, in order."""
         longest = sorted(self.loops, key=lambda loop: -loop.train_s)[:most]
         return tuple(loop for loop in self.loops if loop in longest)
 
     @property
     def first_batch_s(self) -> float | None:
-        """What training's first batch took beyond a usual one, without that of a validation."""
+        """The extra time of the first training batch, without that of a validation."""
         return None if self.compile_s is None else self.compile_s - self.validation_compile_s
 
     @property
     def wall(self) -> float:
         """The time of this moment, in seconds since 1970.
 
-        By the machine's last sample: a clock that stood still while the machine was asleep would
-        be behind.
+        It follows from the machine's last sample, as the session's clock stops while the machine
+        sleeps.
         """
         if self.machine is None or self.machine_age_s is None:
             return self.header.wall + self.elapsed_s
@@ -206,7 +205,7 @@ class Snapshot:
 
 
 MIN_STEADY_S = 5.0
-"""So long a sweep trains at the least, too."""
+"""The least steady training for valid figures, and the least training of a sweep."""
 DRIFT = 0.02
 STALLED = 0.02
 THROTTLED_PCT = 5.0
@@ -215,70 +214,66 @@ STEAL_PCT = 2.0
 
 @record(frozen=True)
 class Validity:
-    """What speaks against comparing by a session's figures, a sentence each without its period."""
+    """The warnings against comparing a session's figures, as sentences without a period."""
 
-    against: dict[Doubt, str]
+    warnings: dict[Doubt, str]
 
     @property
     def is_valid(self) -> bool:
-        return not self.against
+        return not self.warnings
 
 
-def find_doubts(
+def find_warnings(
     steady: SteadyState,
-    account: Mapping[TimePart, float],
+    time_breakdown: Mapping[TimePart, float],
     readings: TrainingReadings,
     machine: MachineFacts,
     model: Model | None,
     gpus: Sequence[int],
-    ended: bool,
+    is_over: bool,
 ) -> Validity | None:
-    """Return what speaks against a session's figures; None before anything of it was steady.
+    """Return the warnings against a session's figures; None before steady training.
 
-    Of one that ended before it trained there are no figures to speak against.
+    A session that ended before it trained has no figures, and so no warnings.
 
     Args:
-        steady: has folded its batches.
-        account: where its time went.
-        readings: of its steady training.
-        machine: what was known of the machine at the start.
-        model: what runs.
-        gpus: those that are trained on, by NVML's numbers.
-        ended: whether it is over: until then it may yet last long enough.
+        steady: the batches of its longest loop.
+        time_breakdown: its time breakdown.
+        readings: the readings of its steady training.
+        machine: the facts of the machine at the start.
+        model: the model that trains.
+        gpus: the NVML indices of the GPUs that train.
+        is_over: the session is over; until then it may still last long enough.
     """
-    if not steady.steady and (model is None or not ended):
+    if not steady.steady and (model is None or not is_over):
         return None
-    against: dict[Doubt, str] = {}
-    if ended and steady.seconds < MIN_STEADY_S:
-        against[Doubt.TOO_SHORT] = _too_short(steady.seconds)
+    warnings: dict[Doubt, str] = {}
+    if is_over and steady.seconds < MIN_STEADY_S:
+        warnings[Doubt.TOO_SHORT] = _too_short(steady.seconds)
     drift = steady.blocks.drift()
     if drift is not None and abs(drift) >= DRIFT:
-        how = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
-        against[Doubt.NOT_STEADY] = f"not steady: its second half was {how} than its first"
-    stalled_s = account.get(TimePart.STALLS, 0.0)
-    training_s = stalled_s + account.get(TimePart.TRAINING, 0.0)
+        change = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
+        warnings[Doubt.NOT_STEADY] = f"not steady: its second half was {change} than its first"
+    stalled_s = time_breakdown.get(TimePart.STALLS, 0.0)
+    training_s = stalled_s + time_breakdown.get(TimePart.TRAINING, 0.0)
     if stalled_s > STALLED * training_s:
         share = 100 * stalled_s / training_s
-        against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
-    of_readings = _doubts_of(readings, gpus)
-    others = _cpu_shared(readings, machine.cores, bool(gpus))
-    if others is not None:
-        of_readings[Doubt.CPU_SHARED] = others
-    busy = busy_at_start(machine, model.device if model is not None else None)
-    at_start = {
-        Doubt.BUSY_AT_START: busy,
+        warnings[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
+    if model is not None and model.inferred is not None:
+        warnings[Doubt.INFERRED_SAMPLES] = f"samples were inferred: {model.inferred}"
+    warnings |= _warnings_of(readings, gpus)
+    machine_warnings = {
+        Doubt.CPU_SHARED: _cpu_shared(readings, machine.cores, bool(gpus)),
+        Doubt.BUSY_AT_START: busy_at_start(machine, model.device if model is not None else None),
         Doubt.ON_BATTERY: "the machine ran on battery" if machine.on_battery else None,
     }
-    if model is not None and model.inferred is not None:
-        against[Doubt.INFERRED_SAMPLES] = f"samples were inferred: {model.inferred}"
-    against |= of_readings
-    against |= {doubt: text for doubt, text in at_start.items() if text is not None}
-    return Validity({doubt: against[doubt] for doubt in Doubt if doubt in against})
+    warnings |= {doubt: text for doubt, text in machine_warnings.items() if text is not None}
+    return Validity({doubt: warnings[doubt] for doubt in Doubt if doubt in warnings})
 
 
-def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, str]:
-    """Return what the readings of steady training say against its figures."""
-    found: dict[Doubt, str] = {}
+def _warnings_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, str]:
+    """Return the warnings from the readings of steady training."""
+    warnings: dict[Doubt, str] = {}
     throttled = []
     slowed_pct = readings.mean_or_zero("slowed_pct")
     stopped_pct = readings.mean_or_zero("stopped_pct")
@@ -291,31 +286,31 @@ def _doubts_of(readings: TrainingReadings, gpus: Sequence[int]) -> dict[Doubt, s
     if stopped_pct > THROTTLED_PCT:
         throttled.append(f"the CPU limit stopped the run in {stopped_pct:.0f} % of periods")
     if throttled:
-        found[Doubt.THROTTLED] = ", ".join(throttled)
+        warnings[Doubt.THROTTLED] = ", ".join(throttled)
     if readings.other_program is not None:
         memory_mib, pid, name = readings.other_program
-        found[Doubt.GPU_SHARED] = (
+        warnings[Doubt.GPU_SHARED] = (
             f"another program had {memory_mib / 1024:.1f} GiB on {gpu_name(gpus)} "
             f"({name}, pid {pid})"
         )
     steal_pct = readings.mean_or_zero("steal_pct")
     if steal_pct > STEAL_PCT:
-        found[Doubt.STEAL] = f"CPU steal {steal_pct:.1f} %"
-    return found
+        warnings[Doubt.STEAL] = f"CPU steal {steal_pct:.1f} %"
+    return warnings
 
 
 def _cpu_shared(readings: TrainingReadings, allowed: int | None, on_gpu: bool) -> str | None:
-    """Say what other programs took of the CPUs, by the measure of a machine busy at the start.
+    """Return a warning if other programs used many cores; None if they did no harm.
 
-    A GPU may train as fast while others compute beside it, and so may a run that is `allowed` some
-    of the CPUs only: there it has to wait for one.
+    Training on a GPU, or on some of the cores (`allowed`), may be as fast beside other programs
+    unless it waits for a CPU.
     """
-    total = readings.cores or allowed
-    took = readings.mean_or_zero("other_cores")
-    if total is None or took < BUSY_CPU_PCT / 100 * total:
+    all_cores = readings.cores or allowed
+    used = readings.mean_or_zero("other_cores")
+    if all_cores is None or used < BUSY_CPU_PCT / 100 * all_cores:
         return None
-    text = f"other programs took {took:.1f} of {cores(total)}"
-    if not on_gpu and allowed is not None and allowed >= total:
+    text = f"other programs took {used:.1f} of {cores(all_cores)}"
+    if not on_gpu and allowed is not None and allowed >= all_cores:
         return text
     waited_pct = readings.mean_or_zero("run_cpu_wait_pct")
     if waited_pct < 100 * WAITED_FOR_CPU:
@@ -326,6 +321,6 @@ def _cpu_shared(readings: TrainingReadings, allowed: int | None, on_gpu: bool) -
 def _too_short(steady_s: float) -> str:
     if steady_s <= 0:
         return "too short: it was never steady"
-    # Rounded up, 4.96 s would be as many as are asked for.
+    # Rounded up, 4.96 s would read as the 5.0 s that are needed.
     seconds = math.floor(10 * steady_s) / 10
     return f"too short: {seconds:.1f} s of steady batches, at least {MIN_STEADY_S:.0f} s are needed"

@@ -1,9 +1,9 @@
-"""Where the time of a session went.
+"""The time breakdown of a session: the seconds of each part of its wall time.
 
-Pure. Every moment between a session's start and now belongs to one part: the records are swept in
-order, and each one says what the time since the one before it was. So the parts add up to the
-wall time, whatever a log lacks, repeats or has in the wrong order. What a framework did that has a
-name, as saving, is taken out of the part that it lay in.
+Every moment since the start of a session belongs to one part. Each record in turn says what the
+time since the previous record was, so the parts add up to the wall time even if a log lacks
+records, repeats them or has them in the wrong order. A named pause of a framework, such as a
+checkpoint, is moved out of the part in which it lay.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 _T = TypeVar("_T")
 
-# What is known of batches comes a few times a second: only what is later than that is a stall.
+# Batches are reported a few times a second: a step that is late by less is no stall.
 OVERDUE_NS = 2_000_000_000
 
-# All other phases, "closing" among them, are gaps between what is measured.
+# All other phases, such as "closing", are gaps between the measured parts.
 _PART_OF_PHASE = {
     "importing": TimePart.STARTUP,
     "loading": TimePart.LOADING,
@@ -64,7 +64,7 @@ _PART_OF_PAUSE = {
     COMPILE: TimePart.COMPILING,
     GARBAGE: TimePart.GARBAGE,
 }
-# Out of which parts a pause is taken that lay in one of them, in this order.
+# The parts that a pause in a part is moved out of, in this order.
 _SOURCES = {
     TimePart.TRAINING: (TimePart.TRAINING, TimePart.STALLS),
     TimePart.STALLS: (TimePart.STALLS, TimePart.BETWEEN_STEPS, TimePart.TRAINING),
@@ -72,10 +72,10 @@ _SOURCES = {
     TimePart.COMPILING: (TimePart.COMPILING, TimePart.TRAINING),
     TimePart.STARTUP: (TimePart.STARTUP, TimePart.SCRIPT),
 }
-# At most this many pauses wait until what they lay in is recorded.
+# At most this many pauses wait for the record of the part in which they lay.
 MAX_WAITING = 1000
 MAX_RECORDS = 4096
-# In these a script trains, or begins to.
+# The parts in which a script trains, or begins to.
 _TRAINS = (TimePart.COMPILING, TimePart.TRAINING)
 _GAP_KINDS = {
     TimePart.OPENINGS: GapKind.OPENING,
@@ -84,27 +84,27 @@ _GAP_KINDS = {
 }
 
 
-class TimeAccount:
-    """Folds the records of a workload, and says what every second since `start_ns` went into.
+class TimeBreakdown:
+    """Assigns every second since `start_ns` to a part.
 
-    What had no batch for over a second is noted in `gaps`. Of a script, all that it does before
-    it trains is its start.
+    Times of over a second without a batch are added to `gaps`. All that a script does before it
+    trains is its start-up.
     """
 
     def __init__(self, start_ns: int, gaps: Gaps, is_script: bool = False) -> None:
         self._gaps = gaps
         self._is_script = is_script
         self.until_ns = start_ns
-        """All time before is in the account."""
+        """The end of the time that is assigned."""
         self._part = TimePart.STARTUP
-        """What the time from there on goes into, until a record says otherwise."""
+        """The part of the time from there on, until a record says otherwise."""
         self._closing = False
         self._ended_ns = start_ns
-        """When the process ended, where that was in training."""
+        """The end of the process, if it ended in training."""
         self._epoch: int | None = None
         self._spent_ns = Counter[TimePart]()
         self._waiting: list[tuple[int, int, TimePart]] = []
-        """Pauses that overlap neither each other nor what is in the account."""
+        """Pauses after the assigned time, which don't overlap."""
         self._paused_ns = Counter[tuple[TimePart, TimePart]]()
 
     def parts(
@@ -113,66 +113,66 @@ class TimeAccount:
         heard_ns: int,
         loops: Sequence[SteadyState],
         steady: SteadyState,
-        ended: bool,
+        is_over: bool,
         waited_us: int | None = None,
         stopped: bool = False,
     ) -> dict[TimePart, float]:
-        """Return the seconds of each part that took any, in their order; they add up to the time.
+        """Return the seconds of each part that took any, in order; they add up to the wall time.
 
         Args:
-            now_ns: until when.
-            heard_ns: when the last record of any kind came: in silence no batch is missed.
+            now_ns: the end of the wall time.
+            heard_ns: the time of the last record of any kind: in silence no batch is missed.
             loops: the batches of each loop.
-            steady: those of the one that runs.
-            ended: whether nothing more will come.
-            waited_us: how long the batches waited for data, where that was measured.
-            stopped: whether it was stopped, and did not come to its end.
+            steady: the batches of the current loop.
+            is_over: no more records will come.
+            waited_us: the time that batches waited for data, if measured.
+            stopped: the run was stopped before its end.
         """
         seconds = {part: self._spent_ns[part] / 1e9 for part in TimePart}
         open_ns = max(0, now_ns - self.until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self.until_ns
-        open_part = self._open_part(heard_for_ns, steady, ended)
+        open_part = self._open_part(heard_for_ns, steady, is_over)
         seconds[open_part] += open_ns / 1e9
         if stopped and open_part is TimePart.CLOSING:
             cut_s = (min(self._ended_ns, now_ns) - self.until_ns) / 1e9
             _move(seconds, TimePart.CLOSING, TimePart.TRAINING, cut_s)
-        if ended and self._is_script and not self._has_trained:
-            # It was the start of nothing.
+        if is_over and self._is_script and not self._has_trained:
+            # No training followed, so it was no start-up.
             _move(seconds, TimePart.STARTUP, TimePart.SCRIPT, seconds[TimePart.STARTUP])
         for loop in loops:
             _divide_steps(seconds, loop)
         paused_ns = self._paused_ns + self._paused_within(now_ns, open_part)
         for (source, part), ns in paused_ns.items():
-            left_s = ns / 1e9
+            remaining_s = ns / 1e9
             if source is part and steady.usual_step_us is not None:
-                # It is there already.
+                # The time is in that part already.
                 continue
             comes_regularly = (TimePart.BETWEEN_STEPS, part) in paused_ns
             if source is TimePart.STALLS and comes_regularly:
-                # The first ones, before that was known.
+                # The first of these pauses came before their regularity was known.
                 source = TimePart.BETWEEN_STEPS
-            for each in _SOURCES.get(source, (source,)):
-                if each is not part:
-                    left_s -= _move(seconds, each, part, left_s)
+            for from_part in _SOURCES.get(source, (source,)):
+                if from_part is not part:
+                    remaining_s -= _move(seconds, from_part, part, remaining_s)
         _move(seconds, TimePart.TRAINING, TimePart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 
     def end_process(self, t: int) -> None:
-        """Note when the process ended; a step was under way where it was in training."""
+        """Note the end of the process, which cuts off a step if it was training."""
         if self._part is TimePart.TRAINING and not self._closing:
             self._ended_ns = t
 
-    def end_in_pause(self, seen_ns: int) -> bool:
-        """Note that a process ended in a pause seen until then; return whether in an epoch."""
+    def end_in_pause(self, until_ns: int) -> bool:
+        """Note that a process ended in a pause; return whether that was in an epoch."""
         in_epoch = self._part is TimePart.TRAINING and not self._closing
         if in_epoch:
-            self._spend(seen_ns, TimePart.STALLS)
+            self._spend(until_ns, TimePart.STALLS)
         return in_epoch
 
-    def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> TimePart:
-        """Return what the time goes into that no record of the workload accounts for yet."""
+    def _open_part(self, heard_for_ns: int, steady: SteadyState, is_over: bool) -> TimePart:
+        """Return the part of the time that no record of the workload covers yet."""
         in_pass = self._part is TimePart.TRAINING
-        if self._closing or (ended and (in_pass or self._part is TimePart.GAPS)):
+        if self._closing or (is_over and (in_pass or self._part is TimePart.GAPS)):
             return TimePart.CLOSING
         return TimePart.STALLS if self._is_overdue(heard_for_ns, steady) else self._part
 
@@ -183,25 +183,25 @@ class TimeAccount:
         return heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000)
 
     def overdue_since(self, heard_ns: int, steady: SteadyState) -> int | None:
-        """Return when the last step ended, where the next one is overdue; else None."""
+        """Return the end of the last step if the next one is overdue; else None."""
         is_overdue = self._is_overdue(heard_ns - self.until_ns, steady)
         return self.until_ns if is_overdue else None
 
     @property
     def awaits_batches(self) -> bool:
-        """Whether pauses are known, and not yet in what batches they lay."""
+        """True if there are pauses whose batches are not recorded yet."""
         return bool(self._waiting)
 
-    def take_pause(self, pause: NamedPause) -> None:
-        """Keep a pause, as far as no other is known of that time, until what it lay in is known."""
+    def add_pause(self, pause: NamedPause) -> None:
+        """Keep a pause, apart from the time of other pauses, until its part is recorded."""
         part = _PART_OF_PAUSE.get(pause.name)
         if part is None or pause.beside:
             return
-        # What is known of it from when it went on is part of it.
+        # Earlier records of the same pause cover a part of it.
         self._waiting = [
-            (begin, end, of)
-            for begin, end, of in self._waiting
-            if of is not part or begin < pause.t or end > pause.end
+            (begin, end, other_part)
+            for begin, end, other_part in self._waiting
+            if other_part is not part or begin < pause.t or end > pause.end
         ]
         pieces = [(max(pause.t, self.until_ns), pause.end)]
         for begin, end, _ in self._waiting:
@@ -215,14 +215,14 @@ class TimeAccount:
         del self._waiting[:-MAX_WAITING]
 
     def _paused_within(self, until_ns: int, source: TimePart) -> Counter[tuple[TimePart, TimePart]]:
-        """Return how long the pauses that wait took since what is in the account, until then."""
+        """Return the time of the waiting pauses from the assigned time until then."""
         paused_ns: Counter[tuple[TimePart, TimePart]] = Counter()
         for begin, end, part in self._waiting:
             paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self.until_ns))
         return paused_ns
 
-    def enter(self, phase: Phase) -> None:
-        """Take a phase that begins."""
+    def begin_phase(self, phase: Phase) -> None:
+        """Assign the time until a phase, which begins."""
         self._spend(phase.t, self._part, phase.name)
         self._part = _PART_OF_PHASE.get(phase.name, TimePart.GAPS)
         if self._part is TimePart.SCRIPT and not self._has_trained:
@@ -231,10 +231,8 @@ class TimeAccount:
         if phase.epoch is not None:
             self._epoch = phase.epoch
 
-    def take_batches(
-        self, record: Batches | BatchSummary, sources: Sequence[TimePart] = ()
-    ) -> None:
-        """Take batches; `sources` is what the time of each counts as beyond a usual step."""
+    def add_batches(self, record: Batches | BatchSummary, sources: Sequence[TimePart] = ()) -> None:
+        """Assign the time of batches; `sources` are the parts of the extra time of each batch."""
         dt_us: Sequence[int] = (record.time_us,)
         if isinstance(record, Batches):
             dt_us = record.dt_us
@@ -242,7 +240,7 @@ class TimeAccount:
             sources = (TimePart.STALLS,)
         before, start = self._part, record.begin
         if before is TimePart.GAPS and record.first > 0:
-            # Batches of this epoch came before these, and were not recorded.
+            # The earlier batches of this epoch were not recorded.
             before = TimePart.TRAINING
         self._spend(start - (record.opening_us or 0) * 1000, before, "training")
         self._epoch = record.epoch
@@ -256,28 +254,28 @@ class TimeAccount:
         self._part, self._closing = TimePart.TRAINING, False
 
     def trains_in(self, epoch: int) -> bool:
-        """Whether more batches of an epoch would go on with it, and no pause waits for them."""
+        """Return whether batches of an epoch would continue it, and no pause waits for them."""
         in_pass = self._part is TimePart.TRAINING and not self._closing
         return in_pass and self._epoch == epoch and not self._waiting
 
-    def take_plain(self, end_ns: int) -> None:
-        """Take batches that go on with the epoch, until they ended."""
+    def add_plain(self, end_ns: int) -> None:
+        """Assign the time of batches that continue the epoch."""
         self._spend(end_ns, TimePart.TRAINING)
 
     def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState) -> None:
-        """Take an epoch that has ended.
+        """Assign the time of an epoch that has ended.
 
         Args:
             epoch: the epoch.
-            heard_ns: when the last record before it came.
+            heard_ns: the time of the last record before it.
             steady: the batches of its loop.
         """
         self._epoch = epoch.epoch
         self._spend(min(epoch.begin, epoch.end), self._part)
-        # As a rule its batches came before: else these were not recorded.
+        # Usually its batches came before; if not, they were not recorded.
         self._spend(min(epoch.train_end, epoch.end), TimePart.TRAINING)
         if not epoch.whole and heard_ns - epoch.end > MIN_GAP_NS and self._is_script:
-            # It ended with its last whole step, and another one was under way until then.
+            # It ended with its last whole step, and the next step ran on after it.
             is_overdue = self._is_overdue(heard_ns - epoch.end, steady)
             self._gaps.add(Gap(epoch.end, heard_ns, GapKind.STALL, epoch.epoch, epoch.steps))
             self._spend(heard_ns, TimePart.STALLS if is_overdue else TimePart.TRAINING)
@@ -289,7 +287,7 @@ class TimeAccount:
         self._part = TimePart.GAPS
 
     def end_evaluation(self, record: Evaluation) -> None:
-        """Take an evaluation that has ended."""
+        """Assign the time of an evaluation that has ended."""
         self._spend(min(record.begin, record.end), self._part, "evaluating")
         self._spend(record.end, TimePart.EVALUATION)
         self._part = TimePart.GAPS
@@ -305,9 +303,9 @@ class TimeAccount:
         before: str = "",
         source: TimePart | None = None,
     ) -> None:
-        """Put the time until then into a part, as far as it isn't in the account.
+        """Assign the time until then, as far as it isn't assigned yet, to a part.
 
-        Pauses in it are taken out of `source` at last, where that is another one.
+        Pauses in it are later moved out of `source`, by default the part.
         """
         start_ns = self.until_ns
         if until_ns <= start_ns:
@@ -323,9 +321,10 @@ class TimeAccount:
 
 
 def _divide_steps(seconds: dict[TimePart, float], steady: SteadyState) -> None:
-    """Take out of the steps what compiled, or stalled, and give them their share of what compiled.
+    """Move compilation, stalls and regular long steps out of the training time.
 
-    The first batch of a run is in the phase that compiles, and those of other sizes are steps.
+    The first batch of a run is in the compiling part, of which a usual step is training; the first
+    batch of any other size is in the training part.
     """
     usual_us = steady.usual_step_us
     if usual_us is None:
@@ -345,7 +344,7 @@ def _divide_steps(seconds: dict[TimePart, float], steady: SteadyState) -> None:
 def _move(
     seconds: dict[TimePart, float], source: TimePart, target: TimePart, moved_s: float
 ) -> float:
-    """Move seconds from one part to another, and return how many there were."""
+    """Move seconds from one part to another, at most all; return how many were moved."""
     moved_s = min(max(0.0, moved_s), seconds[source])
     seconds[source] -= moved_s
     seconds[target] += moved_s
@@ -354,28 +353,28 @@ def _move(
 
 @record(frozen=True)
 class StepMean:
-    """How long something took in a step, and the standard error of that."""
+    """A mean time per step, and its standard error."""
 
     mean_ms: float
     error_ms: float
 
 
 LEAST_FOR_ERROR = 8
-"""Records of batches, below which how far they spread says little."""
+"""The least number of records for a standard error."""
 
 
 class Waited(NamedTuple):
-    """A wait for data: its share of a time, 0 to 1, and of how many seconds."""
+    """A wait for data: its share of a window, 0 to 1, and the length of the window."""
 
     share: float
-    of_s: float
+    window_s: float
 
 
 class Recent(Generic[_T]):
-    """Keeps what came last, with its time.
+    """The newest items, with their times.
 
     Args:
-        kept_s: for how long before the newest it is kept.
+        kept_s: the time before the newest item for which items are kept.
     """
 
     def __init__(self, kept_s: float = WINDOW_S) -> None:
@@ -383,11 +382,11 @@ class Recent(Generic[_T]):
         self._recent = deque[tuple[int, _T]](maxlen=MAX_RECORDS)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the newest: who goes on from an index reads them again."""
+        """Leave out the items: a reader that resumes from an index reads them again."""
         return vars(self) | {"_recent": deque(maxlen=MAX_RECORDS)}
 
-    def _keep(self, t: int, what: _T) -> None:
-        self._recent.append((t, what))
+    def _keep(self, t: int, item: _T) -> None:
+        self._recent.append((t, item))
         self._drop_old(t)
 
     def _drop_old(self, newest_ns: int) -> None:
@@ -396,63 +395,100 @@ class Recent(Generic[_T]):
 
 
 class DataWait(Recent[tuple[int, int | None, int]]):
-    """Folds batches, and how long those waited for their data of which that is known."""
+    """The time that batches waited for data: of all, and of each recent record."""
 
     waited_us: int | None = None
-    """Of all batches; None where it was not measured."""
+    """The wait of all batches; None if it was not measured."""
 
-    def fold(self, record: Batches | BatchSummary) -> None:
-        waited_us = None if record.wait_us is None else min(record.wait_us, record.time_us)
-        if waited_us is not None:
-            self.waited_us = (self.waited_us or 0) + waited_us
+    def add(self, record: Batches | BatchSummary) -> None:
+        waited_us = self._add_wait(record.wait_us, record.time_us)
         self._keep(record.t_last, (record.begin, waited_us, record.count))
 
-    def fold_plain(self, plain: PlainBatches) -> None:
-        for each, time_us, end_ns in zip(plain.records, plain.times_us, plain.ends_ns, strict=True):
-            waited_us = None if each.wait_us is None else min(each.wait_us, time_us)
-            if waited_us is not None:
-                self.waited_us = (self.waited_us or 0) + waited_us
-            kept = end_ns - time_us * 1000, waited_us, len(each.dt_us)
-            self._recent.append((end_ns, kept))
+    def add_plain(self, plain: PlainBatches) -> None:
+        rows = zip(plain.records, plain.times_us, plain.ends_ns, strict=True)
+        for batches, time_us, end_ns in rows:
+            waited_us = self._add_wait(batches.wait_us, time_us)
+            self._recent.append((end_ns, (end_ns - time_us * 1000, waited_us, len(batches.dt_us))))
         self._drop_old(plain.end_ns)
 
-    def before(self, at_ns: int) -> Waited | None:
-        """Return the wait in the half minute of batches that ended before a moment.
+    def _add_wait(self, wait_us: int | None, time_us: int) -> int | None:
+        """Add the wait of a record, which is at most its time, and return it."""
+        if wait_us is None:
+            return None
+        waited_us = min(wait_us, time_us)
+        self.waited_us = (self.waited_us or 0) + waited_us
+        return waited_us
 
-        None where it was not measured of any.
-        """
-        before = [record for record in self._recent if record[0] <= at_ns]
+    def before(self, at_ns: int) -> Waited | None:
+        """Return the wait in the half minute of batches before a moment; None if not measured."""
+        before = [(end, batches) for end, batches in self._recent if end <= at_ns]
         end_ns = before[-1][0] if before else 0
         recent = [batches for end, batches in before if end >= end_ns - int(WINDOW_S * 1e9)]
-        known = [waited for _, waited, _ in recent if waited is not None]
+        waits_us = [waited_us for _, waited_us, _ in recent if waited_us is not None]
         span_us = (end_ns - min((begin for begin, _, _ in recent), default=end_ns)) / 1000
-        if not known or span_us <= 0:
+        if not waits_us or span_us <= 0:
             return None
-        return Waited(min(1.0, sum(known) / span_us), min(WINDOW_S, span_us / 1e6))
+        return Waited(min(1.0, sum(waits_us) / span_us), min(WINDOW_S, span_us / 1e6))
 
     def per_step(self) -> StepMean | None:
-        """Return how long the newest steps waited; None where too little of it is known."""
-        waits = [(waited, steps) for _, (_, waited, steps) in self._recent]
-        is_known = any(waited is not None for waited, _ in waits)
-        return _mean_of([(waited or 0, steps) for waited, steps in waits]) if is_known else None
+        """Return the mean wait of recent steps; None if too few are known."""
+        waits = [(waited_us, steps) for _, (_, waited_us, steps) in self._recent]
+        if all(waited_us is None for waited_us, _ in waits):
+            return None
+        return _mean_of([(waited_us or 0, steps) for waited_us, steps in waits])
 
 
 def _mean_of(times_us: Sequence[tuple[int, int]]) -> StepMean | None:
-    """Return the mean of times of so many steps each; None where there are few."""
+    """Return the mean per step of records, each a time and its steps; None if they are too few."""
     if len(times_us) < LEAST_FOR_ERROR:
         return None
     steps = sum(count for _, count in times_us)
     mean_us = sum(took for took, _ in times_us) / steps
-    # Each record is one observation, which weighs as much as the steps that it holds.
+    # Each record is one observation, weighted by its steps.
     squares = sum((took - count * mean_us) ** 2 for took, count in times_us)
     error_us = math.sqrt(squares * len(times_us) / (len(times_us) - 1)) / steps
     return StepMean(mean_us / 1000, error_us / 1000)
 
 
-class RecentCode(Recent[CodeSamples]):
-    """Adds up the newest samples of the script's own code."""
+class StepPartSums(Recent[StepParts]):
+    """The sums of the parts of measured steps."""
 
-    def fold(self, record: CodeSamples) -> None:
+    total: StepParts | None = None
+    """The sum over all steps; None if none was measured."""
+    why: str | None = None
+    """The reason why none could be measured."""
+
+    def add(self, record: StepParts) -> None:
+        self.why = next(iter(record.why.values()), None)
+        parts = [getattr(record, name) or 0 for name in STEP_PARTS]
+        if record.steps < 1 or record.step_us < 1 or min(*parts, record.rest_us) < 0:
+            return
+        self.total = record if self.total is None else self.total.plus(record)
+        self._keep(record.t, record)
+
+    def before(self, at_ns: int) -> StepParts | None:
+        """Return the sums of the half minute before a moment; None if none was measured."""
+        first_ns = at_ns - int(WINDOW_S * 1e9)
+        recent = [parts for t, parts in self._recent if first_ns <= t <= at_ns]
+        return reduce(StepParts.plus, recent) if recent else None
+
+    def own_work(self) -> StepMean | None:
+        """Return the mean time of recent steps outside backward and the optimiser.
+
+        In these two, ranks wait for each other. None if too few steps are known.
+        """
+        return _mean_of(
+            [
+                (parts.step_us - (parts.backward_us or 0) - (parts.optimizer_us or 0), parts.steps)
+                for _, parts in self._recent
+            ]
+        )
+
+
+class RecentCode(Recent[CodeSamples]):
+    """The newest samples of the script's own code."""
+
+    def add(self, record: CodeSamples) -> None:
         self._keep(record.t, record)
 
     def before(self, at_ns: int) -> CodeSamples | None:
@@ -466,38 +502,3 @@ class RecentCode(Recent[CodeSamples]):
             counts[place.inner, place.script] += place.looks
         places = tuple(SeenAt(count, *frames) for frames, count in counts.most_common())
         return CodeSamples(recent[-1].t, sum(samples.samples for samples in recent), places)
-
-
-class StepPartSums(Recent[StepParts]):
-    """Adds up the parts of the steps that were measured."""
-
-    total: StepParts | None = None
-    """Of all steps; None where none was measured."""
-    why: str | None = None
-    """Why none could be."""
-
-    def fold(self, record: StepParts) -> None:
-        self.why = next(iter(record.why.values()), None)
-        parts = [getattr(record, name) or 0 for name in STEP_PARTS]
-        if record.steps < 1 or record.step_us < 1 or min(*parts, record.rest_us) < 0:
-            return
-        self.total = record if self.total is None else self.total.plus(record)
-        self._keep(record.t, record)
-
-    def before(self, at_ns: int) -> StepParts | None:
-        """Return the sums of the half minute before a moment; None where none was measured."""
-        first_ns = at_ns - int(WINDOW_S * 1e9)
-        recent = [parts for t, parts in self._recent if first_ns <= t <= at_ns]
-        return reduce(StepParts.plus, recent) if recent else None
-
-    def own_work(self) -> StepMean | None:
-        """Return what the newest steps took outside of where ranks wait for each other.
-
-        That is in backward and in the optimiser; None where too little is known.
-        """
-        return _mean_of(
-            [
-                (parts.step_us - (parts.backward_us or 0) - (parts.optimizer_us or 0), parts.steps)
-                for _, parts in self._recent
-            ]
-        )

@@ -539,7 +539,7 @@ class Supervisor:
             self._control.take(record)
         if isinstance(record, Epoch) and self._parts is not None and not record.trainer:
             self._parts.take_epoch(record)
-        self._session.fold(record)
+        self._session.add(record)
         if self._index is not None:
             self._index.take(lambda: writer.position)
             self._index.save(INDEX_EVERY_BYTES)

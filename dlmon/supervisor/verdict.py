@@ -165,8 +165,8 @@ def make_result(
         valid=None if validity is None else validity.is_valid,
         against=None
         if validity is None
-        else {d.value: text for d, text in validity.against.items()},
-        account={part.value: round(took_s, 3) for part, took_s in snapshot.account.items()},
+        else {d.value: text for d, text in validity.warnings.items()},
+        account={part.value: round(took_s, 3) for part, took_s in snapshot.time_breakdown.items()},
         counts_steps=snapshot.counts_steps or None,
         loops=snapshot.longest_loops(MOST_LOOPS) if len(snapshot.loops) > 1 else None,
         t=now_ns,

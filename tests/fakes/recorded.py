@@ -204,7 +204,7 @@ def folded(records: Sequence[Record]) -> Session:
     assert isinstance(header, SessionHeader)
     session = Session(header)
     for record in records[1:]:
-        session.fold(record)
+        session.add(record)
     return session
 
 

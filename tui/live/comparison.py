@@ -264,7 +264,7 @@ class ComparisonPanel(Vertical):
         nearest = brief.against_nearest()
         self._headline.show(snapshot, nearest, against, status, chosen is not None)
         self._bars.show(brief, brief.alone() if comparison.is_known else "")
-        warnings = in_doubt(validity.against if validity is not None else ())
+        warnings = in_doubt(validity.warnings if validity is not None else ())
         below = warnings or self._bars.scale
         if (self.border_title, self.border_subtitle) != (brief.title, below):
             self.border_title, self.border_subtitle = brief.title, below

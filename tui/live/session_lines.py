@@ -323,7 +323,7 @@ class BreakdownLine(GrowingLines):
         read_ns: tuple[int, int] | None = None,
     ) -> list[TextRow]:
         """Return a session's time breakdown; `read_ns` is the time of the cursor's column."""
-        if not snapshot.account:
+        if not snapshot.time_breakdown:
             return []
         start, end = read_ns or (0, 0)
         gaps_here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
@@ -339,7 +339,7 @@ class BreakdownLine(GrowingLines):
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the bar and its legend, which has seconds if the run is over and they fit."""
-        parts = in_short(breakdown_rows(snapshot.account, names_of(snapshot)), _LARGEST)
+        parts = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), _LARGEST)
         other_glyphs = iter(_OTHER_GLYPHS)
         glyphs = [_GLYPHS.get(part.part) or next(other_glyphs) for part in parts]
         legend: TextRow = ()

@@ -146,11 +146,11 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         session = Session(follower.header)
         metric_curves = MetricCurves(follower.header)
         kept = map(redaction.record, records_of(follower, on_read))
-        session.fold_all(metric_curves.folding(kept))
+        session.add_all(metric_curves.folding(kept))
     snapshot = session.snapshot(is_over=status == Status.INTERRUPTED)
     if snapshot.header.is_machine_recording:
         # Nothing ran whose time or whose figures there is anything to say of.
-        snapshot = replace(snapshot, account={}, validity=None)
+        snapshot = replace(snapshot, time_breakdown={}, validity=None)
     it = Outcome(session, snapshot, status, read_label(path))
     header, text = snapshot.header, redaction.text
     entries = list_sessions(log_directory_of(path))
@@ -260,7 +260,7 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
         yield Note(("Nothing casts doubt on these figures.",), "good")
     elif snapshot.validity is not None:
         yield Note(("Take these figures with care.",), "warning")
-        yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
+        yield Note(tuple(map(as_sentence, snapshot.validity.warnings.values())), "list")
 
 
 def _headline(snapshot: Snapshot) -> str:
@@ -314,10 +314,10 @@ def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
         "figures": {**summary_numbers(it), **memory_numbers(snapshot)},
         "limit": None if snapshot.limit is None else snapshot.limit.text,
         "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
-        "account": {str(part): seconds for part, seconds in snapshot.account.items()},
+        "account": {str(part): seconds for part, seconds in snapshot.time_breakdown.items()},
         **_step_json(snapshot),
         "valid": None if validity is None else validity.is_valid,
-        "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
+        "against": {} if validity is None else {str(d): t for d, t in validity.warnings.items()},
         "comparison": [
             {
                 # The label of a row may hold a whole command, with its secrets.

@@ -223,7 +223,7 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     if snapshot.validity is not None and outcome.has_trained:
         valid = snapshot.validity.is_valid
-        against = "; ".join(snapshot.validity.against.values())
+        against = "; ".join(snapshot.validity.warnings.values())
         yield VALID if valid else IN_DOUBT, against or "nothing casts doubt on the figures"
     if snapshot.limit is not None:
         yield "what limited it" if snapshot.limit.is_over else "what limits it", snapshot.limit.text
@@ -358,7 +358,7 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
 
 def breakdown_section(snapshot: Snapshot) -> Bars | None:
     """Return where the time went; None where that isn't known."""
-    parts = breakdown_rows(snapshot.account, names_of(snapshot))
+    parts = breakdown_rows(snapshot.time_breakdown, names_of(snapshot))
     bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
     return Bars("Where the time went", bars, are_parts=True) if bars else None
 

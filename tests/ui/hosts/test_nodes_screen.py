@@ -102,7 +102,7 @@ def test_it_is_said_why_no_ranks_are_shown_and_when_they_may_be(known, world_siz
     session = folded(script_session(seconds=0))
     session.trainers.known.clear()
     for number in range(known):
-        session.fold(Trainer(1, number, 40, "torch", rank=number, world_size=world_size))
+        session.add(Trainer(1, number, 40, "torch", rank=number, world_size=world_size))
     assert why in why_no_ranks(session, running)
 
 

@@ -377,7 +377,7 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
         Gap(0, round(1.2 * second), GapKind.BETWEEN, 0),
         Gap(5 * second, 8 * second, GapKind.OPENING, 1, meanwhile={"cpu_pct": 1.0}),
     )
-    paused = replace(TRAINING, account={TimePart.TRAINING: 19.5}, gaps=gaps)
+    paused = replace(TRAINING, time_breakdown={TimePart.TRAINING: 19.5}, gaps=gaps)
     longest = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
     assert shown(BreakdownLine(), paused, width=116, height=3)[1:] == [longest]
     here = "Pause here  1.20 s after epoch 1; the machine was not read meanwhile"

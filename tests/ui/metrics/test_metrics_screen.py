@@ -55,7 +55,7 @@ async def test_a_metric_that_comes_later_gets_a_chart_and_its_name_is_no_markup(
     async with app.run_test(size=(120, 40)) as pilot:
         await begin(app, pilot)
         before = len(app.screen.query(CurveChart))
-        follower.session.fold(Metrics(follower.session.last_t + 1, {MARKUP: 0.5}))
+        follower.session.add(Metrics(follower.session.last_t + 1, {MARKUP: 0.5}))
         await begin(app, pilot)
         assert len(app.screen.query(CurveChart)) == before + 1
         await pilot.press("slash", *"[b]lo")

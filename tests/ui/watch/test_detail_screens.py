@@ -58,7 +58,7 @@ def footer(stage):
 
 async def report(stage, *processes):
     """Let the session's sensors report these processes, a second later."""
-    stage.app.screen_stack[0]._source.session.fold(
+    stage.app.screen_stack[0]._source.session.add(
         Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
     )
     await stage.settle()

@@ -112,7 +112,7 @@ def slower(shares_pct):
     for share in shares_pct:
         dt_us = round(100_000 / share * 100)
         count = round(S / 1000 / dt_us)
-        session.fold(Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count))
+        session.add(Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count))
         end, step = end + dt_us * count * 1000, step + count
         states, more = evaluate(RuleInputs(session, end, SETTINGS, states))
         alerts += more
@@ -136,9 +136,9 @@ MODEL = next(one for one in recorded_session() if one.TYPE == "model")
 def training(seconds, *more):
     session = folded((HEADER, replace(MODEL, device="gpu:0"), Phase(BEGAN, "training")))
     for number in range(1, seconds + 1):
-        session.fold(second_of_training(number))
+        session.add(second_of_training(number))
     for record in more:
-        session.fold(record)
+        session.add(record)
     return session
 
 
@@ -165,7 +165,7 @@ def test_steps_that_take_long_as_a_rule_are_a_stall_from_twice_their_time_on():
     session = training(5)
     for number in range(5):
         end = session.last_t + 100_000_000
-        session.fold(Batches(0, 50 + 20 * number, 100, end, (*(100_000,) * 19, 60_100_000)))
+        session.add(Batches(0, 50 + 20 * number, 100, end, (*(100_000,) * 19, 60_100_000)))
     at_s = (session.last_t - BEGAN) / S
     assert events(session, at_s + 119)[0] == []
     assert events(session, at_s + 121)[0] == ["stalled"]
@@ -186,7 +186,7 @@ def test_a_stall_is_over_once_batches_end_again():
     session = training(20)
     _, states = events(session, 81)
     for number in range(81, 120):
-        session.fold(second_of_training(number + 1))
+        session.add(second_of_training(number + 1))
         found, states = events(session, number + 1, states=states)
         if found:
             break
@@ -210,7 +210,7 @@ def test_texts_that_get_longer_are_not_slower_and_are_told_by_their_tokens():
             tokens = 10_000
         count = S // (dt_us * 1000)
         batches = Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count, tokens=tokens)
-        session.fold(batches)
+        session.add(batches)
         end, step = end + S, step + count
         states, more = evaluate(RuleInputs(session, end, SETTINGS, states))
         alerts += [(second, one) for one in more if one.event is AlertEvent.SLOWER]
@@ -224,7 +224,7 @@ def test_a_loss_that_is_no_number_is_told_and_that_it_is_one_again():
     session = training(20, bad)
     found, states = events(session, 21)
     assert found == ["nan"]
-    session.fold(Metrics(BEGAN + 22 * S, {"loss": 0.5}))
+    session.add(Metrics(BEGAN + 22 * S, {"loss": 0.5}))
     _, states = events(session, 22, states=states)
     assert events(session, 53, states=states)[0] == ["nan"]
 
@@ -233,7 +233,7 @@ def gpu_events(seconds, reading, settings=SETTINGS):
     session, states, found = training(20), {}, []
     for number in range(20, 20 + seconds):
         sample = Machine(BEGAN + number * S, HEADER.wall, gpus=(reading(number - 20),))
-        session.fold(sample)
+        session.add(sample)
         alerts, states = events(session, number, replace(settings, stalled_s=1e6), states)
         found += alerts
     return found
@@ -281,7 +281,7 @@ def test_what_becomes_of_a_gpu_is_told_once_it_has_lasted(seconds, reading, foun
 def test_an_error_of_a_gpu_is_told_with_what_its_maker_means_by_it():
     session = training(20)
     gpu = replace(FAULTY, xid_errors=3)
-    session.fold(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(gpu,)))
+    session.add(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(gpu,)))
     _, (alert,) = evaluate(RuleInputs(session, session.last_t, SETTINGS))
     assert (alert.text, alert.figures) == (
         "GPU 0: Xid 79: it has fallen off the bus",
@@ -292,7 +292,7 @@ def test_an_error_of_a_gpu_is_told_with_what_its_maker_means_by_it():
 def test_a_gpu_is_idle_though_samples_that_are_taken_often_come_late():
     session = training(20)
     session.machine.interval_s = 0.2
-    session.fold(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(Gpu(0, utilization_pct=2),)))
+    session.add(Machine(BEGAN + 20 * S, HEADER.wall, gpus=(Gpu(0, utilization_pct=2),)))
     settings = replace(SETTINGS, stalled_s=1e6, gpu_idle_s=0)
     assert events(session, 21.5, settings)[0] == ["gpu_idle"]
     assert events(session, 22.5, settings)[0] == []
@@ -306,7 +306,7 @@ def test_a_recording_tells_of_every_gpu_but_of_none_that_it_is_idle():
         Gpu(gpu.index, utilization_pct=1, throttle=("thermal slowdown",))
         for gpu in session.facts.gpus
     )
-    session.fold(Machine(session.last_t + S, HEADER.wall, gpus=hot))
+    session.add(Machine(session.last_t + S, HEADER.wall, gpus=hot))
     _, alerts = evaluate(RuleInputs(session, session.last_t, settings))
     assert {(alert.event.value, alert.gpu) for alert in alerts} == {
         ("gpu_hot", gpu.index) for gpu in hot
@@ -395,7 +395,7 @@ def test_an_alert_stands_among_the_notices_but_explains_no_gap_nor_stands_beside
     over = Alert(BEGAN + 83 * S, AlertEvent.FINISHED, "Finished", BEGAN, False, ())
     session = training(20, told, Notice(BEGAN + 82 * S, "the sensors were restarted"))
     assert session.newest_alert == told
-    session.fold(over)
+    session.add(over)
     notices = session.snapshot().notices
     assert [notice.text for notice in notices] == [
         "alert: No batch for 61 s (a; b)",

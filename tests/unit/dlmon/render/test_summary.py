@@ -128,7 +128,7 @@ def test_the_summary_of_a_recorded_machine_says_what_its_gpus_did():
 def test_what_compiled_is_as_long_as_where_the_time_went_says():
     session = folded(script_session())
     snapshot, account = session.snapshot(), {TimePart.COMPILING: 23.1}
-    compiled = replace(snapshot, pauses=(NamedPause(0, 1, "compile"),), account=account)
+    compiled = replace(snapshot, pauses=(NamedPause(0, 1, "compile"),), time_breakdown=account)
     rows = dict(summary_rows(Outcome(session, compiled, Status.COMPLETED, Label())))
     assert (summed_up(session).get("compile"), rows["compile"]) == (None, "23.1 s")
 

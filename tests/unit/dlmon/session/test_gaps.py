@@ -60,7 +60,7 @@ TRAINED = (
 def gaps_of(*records):
     session = Session(header())
     for record in (*TRAINED, *records):
-        session.fold(record)
+        session.add(record)
     return session.snapshot().gaps
 
 
@@ -84,7 +84,7 @@ def test_what_is_shorter_or_compiles_or_always_takes_so_long_is_none():
     assert gaps_of(batches(0, 8.0, 1.5, first=51, samples=60)) == ()
     assert len(gaps_of(batches(0, 8.0, 1.5, 1.5, first=51, samples=60))) == 1
     session = Session(header())
-    session.fold(batches(0, 0.0, *[2.0] * 30))
+    session.add(batches(0, 0.0, *[2.0] * 30))
     assert session.snapshot().gaps == ()
 
 
@@ -104,16 +104,16 @@ def evaluating_every(steps, times, long_s=2.0):
 def test_what_a_loop_does_every_so_many_steps_is_no_stall():
     session = Session(header())
     for record in evaluating_every(50, times=4):
-        session.fold(record)
+        session.add(record)
     snapshot = session.snapshot()
     assert {gap.kind for gap in snapshot.gaps} == {GapKind.BETWEEN_STEPS}
     assert [(gap.step, gap.every) for gap in snapshot.gaps] == [
         (step, 50) for step in (50, 100, 150, 200)
     ]
     assert (snapshot.stalls, snapshot.regular_steps.times) == (0, 4)
-    assert snapshot.account[TimePart.BETWEEN_STEPS] == pytest.approx(4 * 1.9, rel=0.01)
-    assert TimePart.STALLS not in snapshot.account
-    assert Doubt.STALLS not in snapshot.validity.against
+    assert snapshot.time_breakdown[TimePart.BETWEEN_STEPS] == pytest.approx(4 * 1.9, rel=0.01)
+    assert TimePart.STALLS not in snapshot.time_breakdown
+    assert Doubt.STALLS not in snapshot.validity.warnings
 
 
 def test_batches_that_end_together_or_are_summarised_stall_together():
@@ -206,7 +206,7 @@ def test_the_longest_are_kept_and_in_order(count):
     for number in range(count):
         start = at(10 * number)
         gaps.add(Gap(start, start + at(1.5 + number % 7), GapKind.OPENING, number))
-    found = gaps.found([SteadyState()])
+    found = gaps.listed([SteadyState()])
     assert len(found) == MAX_GAPS
     assert list(found) == sorted(found, key=lambda gap: gap.start)
     every_length = sorted((1.5 + number % 7 for number in range(count)), reverse=True)

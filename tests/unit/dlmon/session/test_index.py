@@ -46,7 +46,7 @@ def indexed(records, every_s=10):
     session = Session(records[0])
     index = Index(Path("nowhere"), session, every_ns=every_s * SECOND, apart=0)
     for number, record in enumerate(records[1:], 1):
-        session.fold(record)
+        session.add(record)
         index.take(partial(LogPosition, number + 1, 1, ""))
     held = pickle.dumps((index._entries, index._parts), protocol=5)
     index._entries, index._parts = pickle.loads(held)
@@ -69,7 +69,7 @@ def by_index(index, records, t):
     for record in records[found.position.offset :]:
         if (time_of(record) or t) > t:
             break
-        session.fold(record)
+        session.add(record)
     return session
 
 
@@ -78,7 +78,7 @@ def whole(records, t):
     for record in records[1:]:
         if (time_of(record) or t) > t:
             break
-        session.fold(record)
+        session.add(record)
     return session
 
 
@@ -110,7 +110,9 @@ def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second,
     t = BEGIN_NS + int(second * SECOND)
     session, expected = by_index(index, with_pauses, t), whole(with_pauses, t)
     assert shown(session, t) == shown(expected, t)
-    assert second < 130 or {"checkpoint", "garbage"} <= {*map(str, expected.snapshot(t).account)}
+    assert second < 130 or {"checkpoint", "garbage"} <= {
+        *map(str, expected.snapshot(t).time_breakdown)
+    }
     now, expected_now = (one.snapshot(t).samples_per_second_now for one in (session, expected))
     assert now == (expected_now and pytest.approx(expected_now, rel=1e-6))
     assert session.epoch_starts == expected.epoch_starts
@@ -236,7 +238,7 @@ def index_of_long(path):
     session, lines = Session(LONG[0]), encode(LONG[0])
     index = Index(path, session, every_ns=10 * SECOND, apart=0)
     for record in LONG[1:]:
-        session.fold(record)
+        session.add(record)
         lines += encode(record)
         index.take(partial(position_after, lines, len(lines)))
     assert len(lines) == path.stat().st_size
@@ -377,7 +379,7 @@ def test_who_goes_on_from_an_index_makes_the_same_entries(log):
     index._entries = [entry for entry in index._entries if entry.position.offset < cut]
     follower.go_to(index.go_on())
     for record in follower.new_records():
-        index.session.fold(record)
+        index.session.add(record)
         index.take(lambda: follower.position)
     follower.close()
     assert [entry.position for entry in index._entries] == [e.position for e in expected._entries]
@@ -399,7 +401,7 @@ def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(tmp_path,
     index = Index(writer.path, session, 10 * SECOND, 0)
     for record in LONG[1:]:
         writer.write(record)
-        session.fold(record)
+        session.add(record)
         index.take(lambda: writer.position)
         index.save(20_000)
     writer.close()
@@ -410,7 +412,7 @@ def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(tmp_path,
         follower = LogFollower(writer.path)
         follower.go_to(found[0])
         for record in follower.new_records():
-            found[1].fold(record)
+            found[1].add(record)
         follower.close()
         assert shown(found[1], None) == shown(whole(LONG, 2**62), None)
         assert stat.S_IMODE(index_of(writer.path).stat().st_mode) == 0o600
@@ -453,7 +455,7 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
         if source.read_share is None:
             expected, found = whole(LONG, t).snapshot(t), source.snapshot()
             assert (found.batches, found.epochs) == (expected.batches, expected.epochs)
-            assert (found.phase, found.account) == (expected.phase, expected.account)
+            assert (found.phase, found.time_breakdown) == (expected.phase, expected.time_breakdown)
     source.close()
     assert took_pieces > 100
 

@@ -13,7 +13,7 @@ HEADER = recorded_session()[0]
 def marks_of(records):
     session = Session(records[0])
     for record in records[1:]:
-        session.fold(record)
+        session.add(record)
     return session.marks
 
 

@@ -27,7 +27,7 @@ from dlmon.records import (
     StepParts,
     Trainer,
 )
-from dlmon.session.session import Session
+from dlmon.session.session import ADD, Session
 from dlmon.statistics.histogram import StepHistogram
 
 SECOND_NS = 10**9
@@ -74,8 +74,8 @@ def check_at_once(records, of=None):
     of = header() if of is None else of
     one_by_one, at_once = WithoutPlain(of), Session(of)
     for record in records:
-        one_by_one.fold(record)
-    at_once.fold_all(records)
+        one_by_one.add(record)
+    at_once.add_all(records)
     assert everything_in(vars(at_once)) == everything_in(vars(one_by_one))
     assert at_once.snapshot() == one_by_one.snapshot()
 
@@ -232,13 +232,12 @@ def test_a_recorded_session_comes_to_the_same_at_once(records):
 def test_most_batches_of_a_steady_run_are_plain(monkeypatch):
     records = [record for record in script_session(seconds=60) if isinstance(record, Batches)]
     looked_at = []
-    one_by_one = Session._fold_batches
-    monkeypatch.setattr(
-        *(Session, "_fold_batches"),
-        lambda self, record: looked_at.append(record) or one_by_one(self, record),
+    one_by_one = ADD[Batches]
+    monkeypatch.setitem(
+        *(ADD, Batches), lambda self, record: looked_at.append(record) or one_by_one(self, record)
     )
     made = Session(header())
-    made.fold(replace(Phase(0, "training")))
-    made.fold_all(records)
+    made.add(replace(Phase(0, "training")))
+    made.add_all(records)
     assert len(records) == 300
     assert len(looked_at) < 100

@@ -23,7 +23,7 @@ class Source(SessionSource):
 
     def poll(self, max_s=None):
         for record in self.coming:
-            self.session.fold(record)
+            self.session.add(record)
         self.coming = []
 
     def now(self):

@@ -95,7 +95,7 @@ def test_what_is_shown_is_what_was_written_by_then_whichever_way_one_came_there(
         for record in RECORDS[1:]:
             if (time_of(record) or 0) > source.position_ns:
                 break
-            expected.fold(record)
+            expected.add(record)
         assert source.snapshot() == expected.snapshot(source.position_ns)
 
 

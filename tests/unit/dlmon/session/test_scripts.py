@@ -30,7 +30,7 @@ def test_before_anything_trains_nothing_is_claimed():
     assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
     assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN_YET
     assert session.snapshot(is_over=True).why["seconds_per_epoch"] == NOTHING_SEEN
-    assert snapshot.account == {TimePart.STARTUP: pytest.approx(5.0)}
+    assert snapshot.time_breakdown == {TimePart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()
     # Once it trained, no figure says that nothing was seen.
@@ -45,16 +45,16 @@ def test_the_end_of_the_process_is_no_part_of_the_script():
     last = max(record.t for record in records if isinstance(record, Batches)) + SECOND // 2
     records += [Phase(last, SCRIPT_PHASE), Phase(last + SECOND, "closing")]
     session = folded(records)
-    account = session.snapshot(last + 9 * SECOND, is_over=False).account
+    account = session.snapshot(last + 9 * SECOND, is_over=False).time_breakdown
     assert account[TimePart.CLOSING] == pytest.approx(8.0)
     assert account[TimePart.SCRIPT] == pytest.approx(1.0)
 
 
 def test_the_wait_for_data_is_a_part_of_the_time_where_it_was_measured():
-    waited = folded(script_session(seconds=20)).snapshot().account[TimePart.DATA_WAIT]
+    waited = folded(script_session(seconds=20)).snapshot().time_breakdown[TimePart.DATA_WAIT]
     assert waited == pytest.approx(8.0, rel=0.02)
     unmeasured = folded(script_session(wait_ms=None)).snapshot()
-    assert TimePart.DATA_WAIT not in unmeasured.account
+    assert TimePart.DATA_WAIT not in unmeasured.time_breakdown
 
 
 def test_processes_that_train_together_are_summed_and_their_spread_is_known():
@@ -128,7 +128,7 @@ def test_as_long_as_no_other_epoch_has_begun_the_one_that_ended_is_shown(phase, 
     assert progress.is_over is (validated or phase != "validating")
     if validated:
         assert progress.epoch_left_s == (None if steps is None else 0.0)
-    session.fold(Phase(ended.end + SECOND, "training"))
+    session.add(Phase(ended.end + SECOND, "training"))
     progress = session.snapshot(ended.end + 2 * SECOND).progress
     assert (progress.epoch, progress.step, progress.is_over) == (ended.epoch + 1, 0, False)
 
@@ -160,7 +160,7 @@ def test_an_epoch_whose_validation_is_to_come_is_not_taken_for_a_whole_one(phase
     snapshot = session.snapshot(session.last_t + SECOND)
     assert snapshot.seconds_per_epoch.epochs == 2
     assert snapshot.seconds_per_epoch.value == pytest.approx(before.seconds_per_epoch.value)
-    session.fold(ended)
+    session.add(ended)
     assert session.snapshot().seconds_per_epoch.epochs == 3
 
 
@@ -181,11 +181,11 @@ def test_the_gpus_of_a_run_are_those_of_all_its_processes_on_this_machine():
     header, *records = script_session()
     model = next(record for record in records if isinstance(record, Model))
     session = Session(header)
-    session.fold(Trainer(1, 0, 40, "torch", rank=0))
-    session.fold(replace(model, device="gpu:1"))
+    session.add(Trainer(1, 0, 40, "torch", rank=0))
+    session.add(replace(model, device="gpu:1"))
     for number, host in ((1, None), (1000, "n1")):
-        session.fold(Trainer(1, number, 41, "torch", rank=number, host=host))
-        session.fold(replace(model, device=f"gpu:{number % 10 + 2}", trainer=number))
+        session.add(Trainer(1, number, 41, "torch", rank=number, host=host))
+        session.add(replace(model, device=f"gpu:{number % 10 + 2}", trainer=number))
     assert session.gpus == session.snapshot().gpus == (1, 3)
 
 
@@ -212,7 +212,7 @@ def test_each_rank_has_its_own_work():
         trainers.add(Trainer(0, number, 40 + number, "torch", rank=number))
     trainers.add(Batches(0, 0, 16, 10**9, (40_000,) * 20, trainer=1))
     for second in range(10):
-        own.fold(replace(step, t=second * 10**9))
+        own.add(replace(step, t=second * 10**9))
         slow = replace(step, forward_us=64_000, backward_us=10_000, trainer=1)
         trainers.add(replace(slow, t=second * 10**9))
     ranks = trainers.rates(None, loop, DataWait(), own)

@@ -57,7 +57,7 @@ RUNS = (
 def session(*records, **changes):
     made = Session(header(**changes))
     for record in records:
-        made.fold(record)
+        made.add(record)
     return made
 
 
@@ -138,7 +138,7 @@ def test_no_record_that_decodes_can_break_a_session(hostile, run, random, in_any
 def test_every_figure_of_a_run_that_is_cut_anywhere_is_finite_or_has_a_reason(run):
     made = Session(run[0])
     for record in run[1:]:
-        made.fold(record)
+        made.add(record)
         check(made, made.last_t + 300_000_000)
 
 
@@ -219,7 +219,7 @@ def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
     made = Session(records[0])
     off_by = []
     for record in records[1:-1]:
-        made.fold(record)
+        made.add(record)
         if isinstance(record, Epoch):
             run_seconds = made.snapshot().run_seconds
             assert run_seconds.projected
@@ -399,7 +399,7 @@ def test_what_a_trainer_says_of_a_validation_that_is_over_belongs_to_its_epoch()
     assert epoch.metrics == {"loss": 1.5, "eval_loss": 1.25}
     # No time is counted a second time.
     once, again = folded_once.snapshot(), folded_again.snapshot()
-    assert again.account == once.account
+    assert again.time_breakdown == once.time_breakdown
     assert again.seconds_per_epoch == once.seconds_per_epoch
 
 
@@ -412,7 +412,7 @@ def test_the_loss_of_an_epoch_may_come_when_the_next_one_has_ended():
 
 def test_the_rate_of_now_is_that_of_the_last_two_seconds_of_training():
     made = session(MODEL, Phase(0, "training"), batches(0, [20_000] * 200))
-    made.fold(batches(200, [40_000] * 100, 4_040_000_000))
+    made.add(batches(200, [40_000] * 100, 4_040_000_000))
     assert made.snapshot(8 * SECOND_NS).samples_per_second_now == pytest.approx(2_500)
     # Between the ends of slow steps it is that of these, and outside training there is none.
     made = session(MODEL, Phase(0, "training"), *(batches(n, [5_000_000]) for n in range(4)))
@@ -447,8 +447,8 @@ def test_summaries_count_like_batches():
     for second in range(3, 33):
         end = second * SECOND_NS + SECOND_NS
         first = second * 50
-        single.fold(batches(first, [20_000] * 50, end - SECOND_NS + 20_000_000))
-        summed.fold(BatchSummary(0, first, 50, 5_000, end - 980_000_000, end, 1_000_000, quantiles))
+        single.add(batches(first, [20_000] * 50, end - SECOND_NS + 20_000_000))
+        summed.add(BatchSummary(0, first, 50, 5_000, end - 980_000_000, end, 1_000_000, quantiles))
     ours, theirs = single.snapshot(), summed.snapshot()
     assert ours.batches == theirs.batches == 1_650
     assert ours.progress == theirs.progress
@@ -475,7 +475,7 @@ def test_the_first_validation_compiles_and_the_next_ones_do_not():
 
     made = session(replace(MODEL, validation_steps=10), *steady_run()[1:], epoch(0, 510))
     assert made.snapshot().compile_s == pytest.approx(0.5, abs=1e-3)
-    made.fold(epoch(1, 12))
+    made.add(epoch(1, 12))
     assert made.snapshot().compile_s == pytest.approx(0.5, abs=1e-3)
     # Ten batches of 10 ms, 2 ms to open and 5 ms to close.
     left_s = made.snapshot().progress.epoch_left_s
@@ -522,9 +522,9 @@ def test_a_projection_says_why_it_holds_no_opening():
 def test_all_epochs_are_reported_and_only_the_last_lines():
     made = session()
     for number in range(2 * OUTPUT_LINES):
-        made.fold(Epoch(number, number, number, number + 1, True, 1, {}))
-        made.fold(Output(number, "stdout", str(number)))
-        made.fold(Notice(number, str(number)))
+        made.add(Epoch(number, number, number, number + 1, True, 1, {}))
+        made.add(Output(number, "stdout", str(number)))
+        made.add(Notice(number, str(number)))
     snapshot = made.snapshot()
     assert len(snapshot.epochs) == 2 * OUTPUT_LINES
     last = [str(number) for number in range(OUTPUT_LINES, 2 * OUTPUT_LINES)]
@@ -552,7 +552,7 @@ def test_the_interval_comes_from_the_options_if_it_can_be_one(reported, kept):
 
 def test_the_facts_are_the_headers_until_newer_ones_are_reported():
     def report(*gpus, **changes):
-        made.fold(Facts(2 * SECOND_NS, 0.0, "box", MachineFacts(gpus=gpus or None, **changes)))
+        made.add(Facts(2 * SECOND_NS, 0.0, "box", MachineFacts(gpus=gpus or None, **changes)))
 
     made = session(machine=MachineFacts(cores=2, why={"gpus": "asleep"}))
     assert made.facts == made.header.machine == MachineFacts(cores=2, why={"gpus": "asleep"})
@@ -583,7 +583,7 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     # until training has readings enough of its own.
     said = []
     for one in rest:
-        session.fold(replace(one, **kept) if isinstance(one, Machine) else one)
+        session.add(replace(one, **kept) if isinstance(one, Machine) else one)
         limit = session.snapshot().limit
         said.append(limit is not None and limit.rule == "other-programs")
     assert said == sorted(said, reverse=True)
@@ -629,7 +629,7 @@ def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
     assert times_left(now, is_wide=True)
     last = made.machine.latest
     for second in range(1, 21):
-        made.fold(replace(last, t=made.last_t + second * SECOND_NS))
+        made.add(replace(last, t=made.last_t + second * SECOND_NS))
     hung = made.snapshot()
     assert hung.overdue_s > 20
     assert hung.limit is None
@@ -642,6 +642,6 @@ def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():
     (*_, step) = (record for record in records if isinstance(record, Batches))
     begin = step.first + step.count
     late = replace(step, first=begin, t=made.last_t + SECOND_NS)
-    made.fold(late)
+    made.add(late)
     assert made.snapshot().overdue_s is None
     assert made.snapshot(is_over=True).limit.evidence

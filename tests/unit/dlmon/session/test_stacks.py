@@ -32,38 +32,38 @@ def stack(begin_s, end_s, goes_on=None, trainer=None):
 def folded(*records):
     stacks = Stacks()
     for record in records:
-        stacks.fold(record)
+        stacks.add(record)
     return stacks
 
 
 def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
     stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
-    assert stacks.going_on.t == 4 * S
-    stacks.fold(stack(1, 5))
-    assert stacks.going_on is None
+    assert stacks.current_pause.t == 4 * S
+    stacks.add(stack(1, 5))
+    assert stacks.current_pause is None
     assert stacks.of_pauses == (stack(1, 5),)
-    stacks.fold(stack(8, 9, goes_on=True))
-    stacks.went_on(0, 10 * S)
-    assert stacks.going_on is None
+    stacks.add(stack(8, 9, goes_on=True))
+    stacks.end_batch(0, 10 * S)
+    assert stacks.current_pause is None
 
 
 def test_a_pause_whose_last_record_never_comes_is_kept_as_it_was_seen_last():
     stacks = folded(stack(1, 4, goes_on=True))
     # The batches of before the pause are sent as it ends.
-    stacks.went_on(0, 1 * S)
-    assert stacks.going_on is not None
-    stacks.went_on(0, 5 * S)
-    assert stacks.going_on is None
+    stacks.end_batch(0, 1 * S)
+    assert stacks.current_pause is not None
+    stacks.end_batch(0, 5 * S)
+    assert stacks.current_pause is None
     assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
-    stacks.fold(stack(1, 5))
+    stacks.add(stack(1, 5))
     assert stacks.of_pauses == (stack(1, 5),)
     # As where the process ended in it.
     stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
-    stacks.ended(0)
-    assert stacks.going_on is None
+    stacks.end_process(0)
+    assert stacks.current_pause is None
     assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
     # That of another rank is not that of the run.
-    assert folded(stack(1, 2, goes_on=True, trainer=1)).going_on is None
+    assert folded(stack(1, 2, goes_on=True, trainer=1)).current_pause is None
 
 
 def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
@@ -74,7 +74,7 @@ def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
     waits = Stack(last + 60 * S, last, 1, 1, (SeenAt(1, LINE, LINE),), True)
     ended = replace(started, t=last + 61 * S, ended=True)
     snapshot = folded_session([*records, started, waits, ended]).snapshot(is_over=True)
-    assert snapshot.account[TimePart.STALLS] == pytest.approx(60)
+    assert snapshot.time_breakdown[TimePart.STALLS] == pytest.approx(60)
     gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
     assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)
     assert stacks_in(gap.start, gap.end, snapshot.stacks) == [waits]
@@ -105,7 +105,7 @@ def test_profiled_steps_are_steps_of_the_run_and_count_in_no_figure():
     assert snapshot.progress.step == plain.progress.step + 1
     same = ("batches", "step_ms", "stalls", "samples_per_second", "gaps")
     assert [getattr(snapshot, name) for name in same] == [getattr(plain, name) for name in same]
-    assert sum(snapshot.account.values()) == pytest.approx(snapshot.elapsed_s)
+    assert sum(snapshot.time_breakdown.values()) == pytest.approx(snapshot.elapsed_s)
     assert list(found.profiles) == [made]
     # The same step counts where no profiler watched it.
     assert folded_session([*records, slow]).snapshot().batches == plain.batches + 1

@@ -28,7 +28,7 @@ ONE = StepParts(
 def sums(*records):
     found = StepPartSums()
     for record in records:
-        found.fold(record)
+        found.add(record)
     return found
 
 
@@ -55,7 +55,7 @@ def test_samples_of_own_code_add_up_over_the_half_minute_before():
     code = RecentCode()
     for second in (10, 40, 45):
         places = (SeenAt(6, sleep, sleep), SeenAt(second // 10, save, save))
-        code.fold(CodeSamples(second * SECOND, 20, places))
+        code.add(CodeSamples(second * SECOND, 20, places))
     assert code.before(50 * SECOND) == CodeSamples(
         45 * SECOND, 40, (SeenAt(12, sleep, sleep), SeenAt(8, save, save))
     )

@@ -34,17 +34,18 @@ RESULT = Result("completed", "id", "log", "cifar10-cnn", None, {}, wall_s=1.0)
 def account_of(*records, now_s=None, **changes):
     session = Session(header(**changes))
     for record in records:
-        session.fold(record)
+        session.add(record)
     snapshot = session.snapshot(None if now_s is None else at(now_s))
     assert_adds_up(snapshot)
-    return {str(part): pytest.approx(seconds) for part, seconds in snapshot.account.items()}
+    return {str(part): pytest.approx(seconds) for part, seconds in snapshot.time_breakdown.items()}
 
 
 def assert_adds_up(snapshot):
-    total = sum(snapshot.account.values())
+    total = sum(snapshot.time_breakdown.values())
     assert total == pytest.approx(snapshot.elapsed_s, rel=0.001, abs=1e-6)
-    assert all(seconds > 0 for seconds in snapshot.account.values())
-    assert list(snapshot.account) == [part for part in TimePart if part in snapshot.account]
+    assert all(seconds > 0 for seconds in snapshot.time_breakdown.values())
+    parts = snapshot.time_breakdown
+    assert list(parts) == [part for part in TimePart if part in parts]
 
 
 def at(seconds):
@@ -170,21 +171,21 @@ def test_a_step_that_was_under_way_when_its_loop_was_left_is_no_time_outside_of_
 def test_how_long_a_step_waits_for_data_is_known_of_the_last_half_minute():
     waits = DataWait()
     for second in range(60):
-        waits.fold(batches(0, second, *[0.1] * 10, wait_us=500_000 if second < 29 else 10_000))
+        waits.add(batches(0, second, *[0.1] * 10, wait_us=500_000 if second < 29 else 10_000))
     assert waits.per_step().mean_ms == 1.0
 
 
 def test_a_wait_is_a_share_of_all_of_its_time_and_not_of_the_steps_that_it_is_known_of():
     waits = DataWait()
     for second in range(20):
-        waits.fold(batches(0, second, *[0.1] * 10, wait_us=100_000 if second == 19 else None))
+        waits.add(batches(0, second, *[0.1] * 10, wait_us=100_000 if second == 19 else None))
     assert waits.before(at(20)) == (pytest.approx(0.1 / 20), pytest.approx(20.0))
     # What lies between, as a validation, is time too.
-    waits.fold(batches(0, 29.0, *[0.1] * 10, wait_us=1_000_000))
+    waits.add(batches(0, 29.0, *[0.1] * 10, wait_us=1_000_000))
     assert waits.before(at(30)) == (pytest.approx(1.1 / 30), pytest.approx(30.0))
     assert waits.before(at(18)) is None
     for second in range(30, 120):
-        waits.fold(batches(0, second, *[0.1] * 10, wait_us=100_000))
+        waits.add(batches(0, second, *[0.1] * 10, wait_us=100_000))
     share, of_s = waits.before(at(120))
     assert (share, of_s) == (pytest.approx(0.1), pytest.approx(30.0))
 
@@ -306,7 +307,7 @@ def test_passes_of_inference_are_steps_and_so_are_batches_that_were_not_recorded
     assert (account["training"], account["gaps"]) == (pytest.approx(6.0), pytest.approx(0.5))
     # A recorded machine has no account, and no figure to doubt.
     machine = folded(recorded_machine()).snapshot()
-    assert (machine.account, machine.validity) == ({}, None)
+    assert (machine.time_breakdown, machine.validity) == ({}, None)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
@@ -314,9 +315,9 @@ def test_the_parts_of_a_recorded_run_add_up(path):
     first, *records = [decode(line) for line in path.read_bytes().splitlines()]
     session = Session(first)
     for record in records:
-        session.fold(record)
+        session.add(record)
         assert_adds_up(session.snapshot())
-    account = session.snapshot().account
+    account = session.snapshot().time_breakdown
     result = session.result
     assert sum(account.values()) == pytest.approx(result.wall_s, rel=0.01)
     assert account[TimePart.STARTUP] > 1
@@ -361,5 +362,5 @@ def test_at_any_moment_and_wherever_pauses_lie_the_parts_add_up(records, data):
 def test_whatever_a_log_holds_adds_up(records):
     session = Session(header())
     for record in records:
-        session.fold(record)
+        session.add(record)
     assert_adds_up(session.snapshot())

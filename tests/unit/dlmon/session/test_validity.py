@@ -19,7 +19,7 @@ from dlmon.records import (
 )
 from dlmon.session.readings import TrainingReadings, values_of
 from dlmon.session.session import Session
-from dlmon.session.snapshot import find_doubts
+from dlmon.session.snapshot import find_warnings
 from dlmon.statistics.steady_state import SteadyState
 
 CPU = Model(1, None, 100, 1000, 10, 1, device="cpu")
@@ -42,7 +42,7 @@ def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, 
         folded_readings.add(values, reading, model.gpus)
     account = {TimePart.TRAINING: 10.0 - stalled_s, TimePart.STALLS: stalled_s}
     steady = steady or trained(*[0.1] * 100)
-    validity = find_doubts(
+    validity = find_warnings(
         steady,
         account,
         folded_readings,
@@ -51,7 +51,7 @@ def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, 
         model.gpus if model else (),
         ended,
     )
-    return None if validity is None else validity.against
+    return None if validity is None else validity.warnings
 
 
 def read(count=20, **cpu):
@@ -239,7 +239,7 @@ def test_a_recorded_run_is_judged_as_it_goes_and_by_its_steady_readings_alone():
     assert folded(records).snapshot().validity.is_valid
     session = Session(header())
     for t in range(20):
-        session.fold(Machine(SECOND_NS * t, 0.0, cpu=Cpu(steal_pct=90.0)))
-    session.fold(Batches(0, 0, 100, 20 * SECOND_NS, (100_000,) * 200))
-    session.fold(Result("completed", "id", "log", "own", None, {}, wall_s=1.0))
+        session.add(Machine(SECOND_NS * t, 0.0, cpu=Cpu(steal_pct=90.0)))
+    session.add(Batches(0, 0, 100, 20 * SECOND_NS, (100_000,) * 200))
+    session.add(Result("completed", "id", "log", "own", None, {}, wall_s=1.0))
     assert session.snapshot().validity.is_valid

@@ -51,7 +51,7 @@ def result(
     assert isinstance(header, SessionHeader)
     session = Session(header)
     for record in records[1:]:
-        session.fold(record)
+        session.add(record)
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
     reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
     output = tuple(Output(0, "stderr", text) for text in last_output)
@@ -147,8 +147,8 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took(dt_us,
     records = recorded_session("training")
     header, model = records[0], next(r for r in records if isinstance(r, Model))
     session = Session(header)
-    session.fold(model)
-    session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=dt_us))
+    session.add(model)
+    session.add(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=dt_us))
     snapshot = session.snapshot(header.t)
     reported = make_result(
         JOB, "log", snapshot, session.machine.energy, Ending(0, None, None, False), header.t, 1.0
@@ -219,7 +219,7 @@ def test_the_result_says_where_the_time_went_and_what_speaks_against_its_figures
 def test_what_speaks_against_them_stands_there_by_its_code():
     records = recorded_session()
     session = Session(replace(records[0], machine=MachineFacts(cpu_pct=70.0)))
-    session.fold(next(each for each in records if isinstance(each, Model)))
+    session.add(next(each for each in records if isinstance(each, Model)))
     made = make_result(
         JOB,
         "log",

@@ -26,7 +26,7 @@ def charts(*sessions):
     for header, *records in sessions:
         read.append(Session(header))
         for record in records:
-            read[-1].fold(record)
+            read[-1].add(record)
     names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
     return {chart.title: chart for chart in charts_of(read, names)}
 

@@ -220,7 +220,7 @@ def test_a_leak_is_told_that_would_fill_the_gpu_before_the_end(
 
 def test_what_nvml_says_is_free_of_the_gpu_counts_too() -> None:
     session, t = leaking(8, 30)
-    session.fold(Machine(t, 0.0, gpus=(Gpu(0, memory_used_mib=5_000),)))
+    session.add(Machine(t, 0.0, gpus=(Gpu(0, memory_used_mib=5_000),)))
     total_mib = session.facts.gpus[0].memory_mib  # type: ignore[index]
     assert total_mib == 6144
     assert rows(session)["GPU memory"].endswith(": full in about 2 epochs")
@@ -230,7 +230,7 @@ def test_a_leak_stands_beside_what_is_held_and_in_what_to_do_about_the_error() -
     session, t = leaking(8, 30)
     held = rows(session)["GPU memory"]
     assert held.endswith(", the peak grows 500 MiB per epoch: full in about 9 epochs")
-    session.fold(result(f"the script ended with exit code 1: {TEXT}"[:240], t=t))
+    session.add(result(f"the script ended with exit code 1: {TEXT}"[:240], t=t))
     said = rows(session)
     grew = "the peak grew from 1.9 GiB in epoch 11 to 5.3 GiB in epoch 18"
     assert grew in said["GPU memory ran out"]
@@ -241,6 +241,6 @@ def test_a_leak_stands_beside_what_is_held_and_in_what_to_do_about_the_error() -
 
 def test_of_a_run_that_is_over_it_says_how_long_it_would_have_gone_on() -> None:
     session, t = leaking(8, 18)
-    session.fold(result("", t=t, status=Status.COMPLETED, failure=None, exit_code=0))
+    session.add(result("", t=t, status=Status.COMPLETED, failure=None, exit_code=0))
     expected = ", the peak grew 500 MiB per epoch: full after about 9 epochs more"
     assert rows(session)["GPU memory"].endswith(expected)

@@ -39,7 +39,7 @@ def until(session, records, t):
     for record in records:
         if (time_of(record) or t) > t:
             break
-        session.fold(record)
+        session.add(record)
     return session
 
 
@@ -50,7 +50,7 @@ def limits_of(poll_s):
         while (time_of(record) or 0) > at:
             said[(at - BEGIN_NS) // SECOND] = session.snapshot(at).limit
             at += poll_s * SECOND
-        session.fold(record)
+        session.add(record)
     return said
 
 
@@ -69,7 +69,7 @@ def test_it_is_the_same_wherever_one_goes_in_a_replay():
     session = Session(RECORDS[0])
     index = Index(Path("nowhere"), session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
-        session.fold(record)
+        session.add(record)
         index.take(partial(LogPosition, number + 1, 1, ""))
     for second in range(120, 290, 7):
         t = BEGIN_NS + second * SECOND

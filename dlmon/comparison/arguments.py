@@ -1,6 +1,6 @@
-"""Which arguments of commands differ. Pure.
+"""The arguments of commands, by name. Pure.
 
-What takes a value is not known of somebody's script. So a word behind an option is taken for its
+It isn't known which options of a script take a value. So a word after an option counts as its
 value, unless the commands themselves show that the option takes none.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
-# Which one it was says its version; where it lies makes no difference.
+# Its path doesn't matter, and its version is compared elsewhere.
 _INTERPRETER = re.compile(r"(?:.*[/\\])?(?:python|pypy)[\d.]*(?:\.exe)?", re.DOTALL)
 
 NOT_GIVEN, GIVEN = "not given", "given"
@@ -22,22 +22,22 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z][^=\s]*")
 _ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# Wherever one of these stands in a name, and where it is the last word: of a model's options, such
-# as key_dim and num_key_value_heads, many have these as well.
+# These make a name secret anywhere in it; `_SECRETS_LAST` only as the last word, because options of
+# models, such as key_dim and num_key_value_heads, have them too.
 _SECRETS = {
     *("apikey", "apikeys", "accesskey", "authkey", "privatekey", "secretkey", "secret", "secrets"),
     *("apitoken", "accesstoken", "authtoken", "hftoken", "auth", "password", "passwords", "passwd"),
     *("passphrase", "pwd", "credential", "credentials"),
 }
 _SECRETS_LAST = {"key", "keys", "token", "pass"}
-# Before these, a key or a token is no secret: those of a tokenizer, and what is sorted by.
+# After these words, a key or token isn't secret: pad_token, sort_key.
 _OF_DATA = {"pad", "eos", "bos", "sep", "cls", "unk", "mask", "sort"}
 
 Words = Sequence[str]
 
 
 def is_secret(name: str) -> bool:
-    """Return whether an argument is called as those are whose values are nobody else's business."""
+    """Return whether the name of an argument suggests a secret value."""
     words = [word.lower() for word in _WORD.findall(name)]
     if not words or _SECRETS.intersection(words):
         return bool(words)
@@ -45,14 +45,14 @@ def is_secret(name: str) -> bool:
 
 
 def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[dict[str, str]]:
-    """Return the arguments of each command, by name; options that take no value are `GIVEN`.
+    """Return the arguments of each command, by name; options without a value are `GIVEN`.
 
-    All commands are read together, so that an option is read alike in each of them.
+    All commands are read together, so that an option means the same in each of them.
 
     Args:
         commands: their words, the program first.
-        script: what of a command the positional arguments are counted from, by the end of its path;
-            None counts from the program. It is no argument itself, nor is an interpreter.
+        script: the file name of the script, from which positional arguments are counted; None
+            counts from the program. Neither the script nor an interpreter is an argument.
     """
     switches = {
         word
@@ -60,31 +60,30 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
         for word, following in zip_longest(words, words[1:])
         if _OPTION.fullmatch(word) and (following is None or not _may_be_value(following, word))
     }
-    read = [_read(words, switches) for words in commands]
-    # A word behind an option here, and by itself where that option isn't given, is no value of it.
-    alone = [Counter(positional) for _, positional in read]
-    for (options, _), ours in zip(read, alone, strict=True):
-        for (others, _), theirs in zip(read, alone, strict=True):
+    parsed = [_parse(words, switches) for words in commands]
+    # A word after an option, which stands alone in a command without that option, isn't its value.
+    positionals = [Counter(positional) for _, positional in parsed]
+    for (options, _), ours in zip(parsed, positionals, strict=True):
+        for (their_options, _), theirs in zip(parsed, positionals, strict=True):
             switches |= {
                 name
                 for name, values in options.items()
-                if name not in others and any(theirs[value] > ours[value] for value in values)
+                if name not in their_options and any(theirs[v] > ours[v] for v in values)
             }
-    return [_named(*_read(words, switches), script) for words in commands]
+    return [_named(*_parse(words, switches), script) for words in commands]
 
 
 def _may_be_value(word: str, option: str) -> bool:
-    """Whether a word behind an option is one that it may take.
+    """Return whether a word after an option may be its value.
 
-    What stands behind an option that is called as secrets are is no name to be shown: a key may
-    begin as a short option does, and in base64 it ends as an assignment does.
+    After a secret option nearly any word is: a key may begin with a dash, and end with "=".
     """
     if is_secret(option):
         return not word.startswith("--")
     return _OPTION.fullmatch(word) is None and word != "--" and _ASSIGNED.fullmatch(word) is None
 
 
-def _read(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _parse(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Return the values of each option, and the positional arguments."""
     options: dict[str, list[str]] = {}
     positional: list[str] = []
@@ -108,7 +107,7 @@ def _read(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[
 def _named(
     options: dict[str, list[str]], positional: list[str], script: str | None
 ) -> dict[str, str]:
-    found = {name: ", ".join(values) or GIVEN for name, values in options.items()}
+    arguments = {name: ", ".join(values) or GIVEN for name, values in options.items()}
     ends = (
         number
         for number, word in enumerate(positional)
@@ -124,5 +123,5 @@ def _named(
             name = PROGRAM
         else:
             name = f"argument {place}" if place > 0 else f"word {number} before the script"
-        found[name] = word
-    return found
+        arguments[name] = word
+    return arguments

@@ -1,4 +1,4 @@
-"""One run as it is compared: what it did, how it was made, and what it came to."""
+"""One run as it is compared: its work, its settings and its figures."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from dlmon.statistics.ratios import Error
 from dlmon.statistics.series import Series
 
 BACKEND = "backend"
-"""What Keras runs on; of a script what it was seen to run on, where the log says it."""
-# Where the log is kept and how a run is watched changes nothing of it.
+"""The backend of Keras; for a script the one that was observed, if logged."""
+# Options that don't change a run.
 _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
 
 _LOWER_IS_BETTER = {
@@ -44,13 +44,13 @@ _HIGHER_IS_BETTER = {
     "accuracy", "acc", "auc", "auroc", "precision", "recall", "f1", "iou", "miou", "dice", "bleu",
     "rouge", "map", "r2", "psnr", "ssim", "ndcg", "mrr",
 }  # fmt: skip
-# Of these, such as neg_log_loss or loss_scale, the rest of the name says nothing.
+# With these, as in neg_log_loss or loss_scale, the rest of the name doesn't tell.
 _TELLS_NOTHING = {"neg", "negative", "scale", "weight", "norm"}
 _WORDS = re.compile(r"[^\W_]+")
 
 
 def lower_is_better(name: str) -> bool | None:
-    """Return whether less of a metric is better; None where its name doesn't tell."""
+    """Return whether a lower value of a metric is better; None if its name doesn't tell."""
     words = {word.lower() for word in _WORDS.findall(name)}
     if words & _TELLS_NOTHING:
         return None
@@ -62,10 +62,10 @@ def lower_is_better(name: str) -> bool | None:
 
 @record(frozen=True)
 class SteadyFigure:
-    """What a run is compared by in its steady state, with its band where that is known.
+    """The steady-state figure that a run is compared by, with its band if known.
 
-    It is the mean time of a batch, as published times of a batch are means, or the throughput, by
-    which scripts without epochs are compared.
+    It is the mean time of a batch (published times are means too), or for scripts without epochs
+    the throughput.
     """
 
     value: float
@@ -80,16 +80,16 @@ Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 RATE_UNITS = {
     key: BY_KEY[key].unit for key in (SAMPLES_PER_SECOND, STEPS_PER_SECOND, TOKENS_PER_SECOND)
 }
-"""The metrics of which more is faster."""
+"""The metrics for which more is faster."""
 
 
 def pace_of(timing: Timing) -> float:
-    """Return how long a run takes for what it is compared by: less is faster."""
+    """Return a timing as a time: less is faster."""
     return 1 / timing.value if getattr(timing, "unit", "s").endswith("/s") else timing.value
 
 
-def _throughput_of(metric: str, figures: Figures) -> SteadyFigure | None:
-    """Return a throughput; that in steps also where samples were counted."""
+def _throughput_of(metric: str, figures: SpeedFigures) -> SteadyFigure | None:
+    """Return a throughput; in steps also if samples were counted."""
     unit, is_in_tokens = RATE_UNITS[metric], metric == TOKENS_PER_SECOND
     rate = figures.tokens_per_second if is_in_tokens else figures.samples_per_second
     if is_in_tokens or bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
@@ -106,10 +106,10 @@ def _throughput_of(metric: str, figures: Figures) -> SteadyFigure | None:
 
 
 def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> SteadyFigure | None:
-    """Return the time of a batch as it is compared, None before there is one.
+    """Return the mean time of a batch; None before there is one.
 
-    A log without the mean step has the throughput's mean and median: of batches of
-    one size, their ratio is that of the steps.
+    If a log lacks the mean, it follows from the median and from the ratio of the throughput's
+    median to its mean, which is the same for batches of one size.
     """
     if step is None:
         return None
@@ -124,8 +124,8 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Stea
     return SteadyFigure(value, value / (1 + share), value / (1 - share))
 
 
-class Figures(Throughputs, Protocol):
-    """What is known of a run, as it goes on or as it ended."""
+class SpeedFigures(Throughputs, Protocol):
+    """The figures of a run, while it goes on or after its end."""
 
     @property
     def seconds_per_epoch(self) -> SecondsPerEpoch | None: ...
@@ -137,22 +137,22 @@ class Figures(Throughputs, Protocol):
     def step_ms(self) -> StepTime | None: ...
 
 
-def metric_of_script(figures: Figures) -> str:
-    """Return what a script is compared by: its epochs, else tokens, else samples, else steps."""
+def metric_of_script(figures: SpeedFigures) -> str:
+    """Return the metric that a script is compared by: epochs, else tokens, samples or steps."""
     if figures.seconds_per_epoch is not None or figures.samples_per_second is None:
         return "seconds_per_epoch"
     return rate_of_script(figures)
 
 
-def rate_of_script(figures: Figures) -> str:
+def rate_of_script(figures: SpeedFigures) -> str:
     """Return the throughput that a script without epochs is compared by."""
     if figures.tokens_per_second is not None:
         return TOKENS_PER_SECOND
     return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
 
 
-def timing_by(metric: str, figures: Figures) -> Timing | None:
-    """Return the time, or the throughput, that a run is compared by, where it has it."""
+def timing_by(metric: str, figures: SpeedFigures) -> Timing | None:
+    """Return the time or throughput of a run by a metric; None if it has none."""
     if metric in RATE_UNITS:
         return _throughput_of(metric, figures)
     if metric == STEP_MS:
@@ -163,23 +163,26 @@ def timing_by(metric: str, figures: Figures) -> Timing | None:
     }.get(metric)
 
 
-def timings_of(figures: Figures | None) -> dict[str, Timing]:
-    """Return all times that a run could be compared by, by their metrics."""
+def timings_of(figures: SpeedFigures | None) -> dict[str, Timing]:
+    """Return all times and throughputs of a run, by metric."""
+    if figures is None:
+        return {}
     metrics = ("seconds_per_epoch", "run_seconds", STEP_MS, *RATE_UNITS)
-    found = {} if figures is None else {each: timing_by(each, figures) for each in metrics}
-    return {metric: timing for metric, timing in found.items() if timing is not None}
+    return {
+        metric: timing for metric in metrics if (timing := timing_by(metric, figures)) is not None
+    }
 
 
 def is_time(value: float) -> bool:
-    """Return whether a number can be how long something took."""
+    """Return whether a number can be a duration."""
     return 0 < value < math.inf
 
 
 def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
-    """Return how many CPUs a run may use: by `--cpus`, else all that the scheduler gives it."""
-    asked = options.get("cpus")
-    if type(asked) is int and asked > 0:
-        return asked
+    """Return the number of CPUs that a run may use: `--cpus`, else all that are available."""
+    cpus = options.get("cpus")
+    if type(cpus) is int and cpus > 0:
+        return cpus
     return machine.cores if machine else None
 
 
@@ -189,13 +192,13 @@ class Curve:
 
     Attributes:
         series: its values.
-        start_ns: when the run's own time begins.
+        start_ns: the start of the run's own time.
         unit: of its values.
-        factor: by what those of the series are multiplied.
-        validations: of a metric, when each validation ended and what it came to.
-        newest: its last value, where the series has but a mean.
-        why: what that is where it is no number: NaN or infinite.
-        why_validation: the same of the newest validation.
+        factor: the factor for the values of the series.
+        validations: for a metric, the end and the value of each validation.
+        newest: its last value, if the series has only a mean.
+        why: the reason if that is None: NaN or infinite.
+        why_validation: the reason if the newest validation is None.
     """
 
     series: Series
@@ -209,38 +212,38 @@ class Curve:
 
     @property
     def end_ns(self) -> int:
-        """When its last value, or its last validation, ended."""
+        """The end of its last value or validation."""
         ends = (self.series.end_ns or 0, *(t for t, _ in self.validations))
         return int(max(self.start_ns, *ends))
 
 
 @record(frozen=True, kw_only=True)
 class RunFigures(Conditions):
-    """What one run gives for comparing, and the conditions of its times.
+    """The figures of one run, and the conditions of its times.
 
     Attributes:
-        name: what a person called it.
-        script: which script that was; None of a workload.
-        script_sha256: what its file was; None where it isn't known.
+        name: the name that the user gave it.
+        script: its script; None for a workload.
+        script_sha256: of the script's file; None if not known.
         log: the path of its log.
-        wall: when it began.
-        device: what it ran on: cpu, or gpu:N.
-        backend: what Keras ran on.
-        compiles: whether its first batch compiles, as far as that is known.
-        batches: how many it trained on.
-        counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
+        wall: its begin.
+        device: cpu, or gpu:N.
+        backend: the backend of Keras.
+        compiles: whether its first batch compiles, as far as known.
+        batches: the number of batches that it trained on.
+        counts_steps: whether its throughput is in steps, because the batch size of a script isn't
             known.
-        timings: what it can be compared by beside other runs, by their metrics.
-        values: its figures by their names, those of `FIGURES`, of metrics and of the account.
-        not_numbers: metrics whose last value is no number, with what it is.
-        read_once: metrics whose last value is no epoch's: it is of some steps alone.
-        throughput_error: how unsure its throughput is by how that varied.
-        curve: its throughput over time; None where only its result was read.
+        timings: its times and throughputs, by metric.
+        values: its figures by name: those of `FIGURES`, metrics and the time breakdown.
+        not_numbers: metrics whose last value isn't a number, with NaN or infinite.
+        read_once: metrics whose last value covers some steps, not an epoch.
+        throughput_error: the error of its throughput, from its variation.
+        curve: its throughput over time; None if only its result was read.
         is_projected: whether its seconds per epoch are a projection.
-        lacking: the reasons for what wasn't measured.
-        error: why it failed, of one that did.
-        valid: whether its figures can be relied on; None where that wasn't judged.
-        against: sentences against them, by the doubt.
+        lacking: the reasons for figures that weren't measured.
+        error: the reason of a failed run.
+        valid: whether its figures are reliable; None if that wasn't judged.
+        warnings: sentences about unreliable figures, by kind.
     """
 
     session: str
@@ -270,28 +273,28 @@ class RunFigures(Conditions):
     lacking: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     valid: bool | None = None
-    against: Mapping[str, str] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def work(self) -> tuple[Hashable, ...]:
-        """The machine, what was trained there, and what was asked for."""
+        """The host and device, the options, and the workload or script."""
         options = options_with_effect(self.options)
-        asked = repr({name: value for name, value in options.items() if name != "price"})
-        # Of a script its samples may depend on more than its arguments.
+        options_text = repr({name: value for name, value in options.items() if name != "price"})
+        # The samples of a script may depend on more than its arguments.
         samples = None if self.command is None else self.samples
         place = self.script.place if self.script else None
-        trained = (self.workload, place, repr(self.command), self.counts_steps, samples)
-        return self.host, self.device, asked, *trained
+        program = (self.workload, place, repr(self.command), self.counts_steps, samples)
+        return self.host, self.device, options_text, *program
 
     @property
     def settings(self) -> tuple[Hashable, ...]:
-        """How it was made: its work, and the versions of the software and of a script's code."""
+        """Its work, with the versions of the software and of a script's code."""
         commit = self.script.git_commit if self.script else None
         return *self.work, repr((self.versions, self.script_sha256, commit))
 
     @property
     def framework(self) -> str | None:
-        """What it trained with, as the published numbers name it; None where that isn't known."""
+        """The framework, as published numbers name it; None if not known."""
         if not self.backend:
             return None
         version, name = self.versions.get("backend_version"), TITLES.get(self.backend, self.backend)
@@ -299,7 +302,7 @@ class RunFigures(Conditions):
 
 
 def options_with_effect(options: Mapping[str, Any]) -> dict[str, object]:
-    """Return the options that were given, but for those that change nothing of a run."""
+    """Return the given options, without those that don't change a run."""
     return {
         name: value
         for name, value in sorted(options.items())

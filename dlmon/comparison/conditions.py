@@ -1,4 +1,4 @@
-"""The work behind a time, and how that of two times differs."""
+"""The work behind a time, and the differences between the work of two times."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from dlmon.records.record import record
 
-# Who watches a machine needs no header.
+# Not imported at run time: a screen of a machine needs no header.
 if TYPE_CHECKING:
     from dlmon.records import MachineFacts, SessionHeader
 
-# Their vocabulary, and so their size, follows from the training text.
+# The vocabulary, and so the network's size, follows from the training text.
 SIZED_BY_DATA = frozenset({"imdb-fasttext"})
 VOCABULARY_ESTIMATED = "vocabulary estimated"
 
@@ -31,11 +31,11 @@ class Conditions:
         samples: training samples of a whole epoch, before any cap.
         epochs: of the whole run; only `run_seconds` depends on it.
         data: "real" or "synthetic". Synthetic data has the real shapes, so it
-            matters only where the network's size follows from the data.
+            matters only if the network's size follows from the data.
         steps_cap: `--steps`; here None means that there is no cap.
-        devices: how many devices share each batch.
-        command: the words of a script's command; None of a workload. What is not known of two
-            scripts is taken to be alike: one was seen to do the same the last time.
+        devices: the number of devices that share each batch.
+        command: the words of a script's command; None for a workload. A field that is unknown
+            for two scripts counts as equal.
     """
 
     workload: str
@@ -51,10 +51,9 @@ class Conditions:
 
 
 def with_defaults(conditions: Conditions, defaults: Conditions) -> Conditions:
-    """Return conditions with the workload's own for what a run doesn't say.
+    """Return conditions with the workload's defaults for fields that are None.
 
-    The samples are those of the data that it read; an older log has them only for synthetic data,
-    which are always whole.
+    Samples have no default for real data: the run may have read only some of it.
     """
     names = ["batch_size", "epochs", "precision", "mode"]
     names += [] if conditions.data == "real" else ["samples"]
@@ -63,31 +62,31 @@ def with_defaults(conditions: Conditions, defaults: Conditions) -> Conditions:
 
 
 def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | None:
-    """Say in words what else kept a machine busy before a run, None when nothing did.
+    """Describe the load of a machine before a run; None if it was idle.
 
-    The load average counts only where utilisation was not measured. Processes
-    on a GPU don't disturb a run on the CPU.
+    The load average counts only if utilization was not measured. Processes on a GPU don't disturb
+    a run on the CPU.
     """
-    found = []
+    causes = []
     if (machine.cpu_pct or 0) >= BUSY_CPU_PCT:
-        found.append(f"CPU {machine.cpu_pct:.0f} %")
+        causes.append(f"CPU {machine.cpu_pct:.0f} %")
     load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
     if machine.cores and machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
-        found.append(f"load {machine.load_1m:.1f} on {cores(machine.cores)}")
-    others = machine.foreign_gpu_processes
-    if others and device != "cpu":
-        found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
-    return f"machine was busy at the start: {', '.join(found)}" if found else None
+        causes.append(f"load {machine.load_1m:.1f} on {cores(machine.cores)}")
+    processes = machine.foreign_gpu_processes
+    if processes and device != "cpu":
+        causes.append(f"{processes} other GPU process{'es' if processes > 1 else ''}")
+    return f"machine was busy at the start: {', '.join(causes)}" if causes else None
 
 
 def cores(count: float) -> str:
-    """Write how many cores there are, or may be used: 1 core, 1.5 cores, 16 cores."""
+    """Write a number of cores: 1 core, 1.5 cores, 16 cores."""
     text = f"{count:,.0f}" if count >= 99.95 else f"{count:.3g}"
     return f"{text} core{'' if text == '1' else 's'}"
 
 
 def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:
-    """Say in words why a time taken under `theirs` doesn't compare with one under `ours`."""
+    """Return the reasons why a time under `theirs` doesn't compare with one under `ours`."""
 
     def differs(field: str, wording: str) -> str | None:
         values = getattr(theirs, field), getattr(ours, field)
@@ -97,31 +96,33 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
             return f"{field.replace('_', ' ')} not known"
         return wording.format(*values) if values[0] != values[1] else None
 
-    found = [
+    differences = [
         differs("batch_size", "batch {}, not {}"),
         differs("precision", "{}, not {}"),
         differs("mode", "mode {}, not {}"),
     ]
     if theirs.devices != ours.devices:
         devices = "device" if theirs.devices == 1 else "devices"
-        found.append(f"{theirs.devices or 'unknown'} {devices}, not {ours.devices or 'unknown'}")
+        differences.append(
+            f"{theirs.devices or 'unknown'} {devices}, not {ours.devices or 'unknown'}"
+        )
     if metric in ("seconds_per_epoch", "run_seconds"):
         if not _same_samples(theirs, ours):
-            found.append(differs("samples", "{:,} samples, not {:,}"))
+            differences.append(differs("samples", "{:,} samples, not {:,}"))
         if theirs.steps_cap != ours.steps_cap:
             steps, our_steps = theirs.steps_cap or "all", ours.steps_cap or "all"
-            found.append(f"{steps} steps per epoch, not {our_steps}")
+            differences.append(f"{steps} steps per epoch, not {our_steps}")
     if metric == "run_seconds":
         epochs = "epoch" if theirs.epochs == 1 else "epochs"
-        found.append(differs("epochs", f"{{}} {epochs}, not {{}}"))
+        differences.append(differs("epochs", f"{{}} {epochs}, not {{}}"))
     if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
         vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
-        found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
-    return tuple(difference for difference in found if difference)
+        differences.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
+    return tuple(difference for difference in differences if difference)
 
 
 def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
-    """Return whether epochs are as long: a dropped short last batch makes no difference."""
+    """Return whether epochs are equally long; a dropped short last batch makes no difference."""
     if theirs.samples is None or ours.samples is None:
         return False
     batch_size = max(theirs.batch_size or 1, ours.batch_size or 1)
@@ -129,7 +130,7 @@ def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
 
 
 def is_capped(conditions: Conditions) -> bool:
-    """Return whether `--steps` cuts an epoch short; one beyond its length doesn't."""
+    """Return whether `--steps` is less than an epoch."""
     if conditions.steps_cap is None:
         return False
     if conditions.batch_size is None or conditions.samples is None:
@@ -139,26 +140,26 @@ def is_capped(conditions: Conditions) -> bool:
 
 # ---- whether the first batch compiles ----
 
-# PyTorch computes step by step unless a script asks for more, trees are not compiled, and what
-# reports its steps itself may be anything.
-_NOT_KNOWN_TO = ("torch", "xgboost", "lightgbm", "dlmon")
+# PyTorch doesn't compile by default, tree libraries never do, and a script that reports its steps
+# itself may use anything.
+_WITHOUT_COMPILATION = ("torch", "xgboost", "lightgbm", "dlmon")
 
 
 def compiles(frameworks: Iterable[str], backend: object, jit: object) -> bool:
-    """Return whether a first batch compiles, as far as that is known.
+    """Return whether a first batch compiles, as far as known.
 
     Args:
-        frameworks: what counts the batches of a script.
-        backend: what Keras runs on.
-        jit: whether its step is compiled as a whole.
+        frameworks: the frameworks that a script's batches were counted in.
+        backend: the backend of Keras.
+        jit: whether Keras compiles the whole step.
     """
-    if any(framework in _NOT_KNOWN_TO for framework in frameworks):
+    if any(framework in _WITHOUT_COMPILATION for framework in frameworks):
         return False
     return backend != "torch" or jit in (True, "on")
 
 
 def compiled_by(header: SessionHeader) -> bool:
-    """Return the same of a recorded run, by its header: a script's framework is not in that."""
+    """Return whether the first batch of a recorded workload compiled; False for a script."""
     return not header.is_script and compiles(
         (), header.versions.get("backend"), header.options.get("jit")
     )

@@ -1,9 +1,8 @@
 """The matmul peak of this machine's devices: measured by a child process, kept in a file.
 
-A run's operations per second say little until they stand beside what the same
-device reaches at its best. `dlmon doctor --calibrate` measures that; the file
-is read for every result. What it holds is foreign, like any log: it is checked
-and cleaned on its way in.
+A run's operations per second mean something beside the most that the device can do.
+`dlmon doctor --calibrate` measures that; the file is read for every result. Its content is
+untrusted, like any log: it is checked and cleaned.
 """
 
 from __future__ import annotations
@@ -27,32 +26,32 @@ SCHEMA = 1
 COMMAND = "dlmon doctor --calibrate"
 _LARGEST_FILE = 1_000_000
 _LONGEST_TEXT = 200
-_LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
-# Keras's dtype policies, and the precision that most of their products are computed in.
+_LAST_WALL = 2**37  # the year 6325; calendars can't represent much later ones
 FLOAT32, TF32 = "float32", "tf32"
 WITH_TF32, WITHOUT_TF32 = "TF32 where the GPU has it", "without TF32"
-"""How products of float32 were computed on a GPU, in the note of a peak."""
+"""The note of a peak: how products of float32 were computed on a GPU."""
 MEASURED = "measured"
+# Keras's dtype policies, with the precision of most of their products.
 _PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
 class CalibrationError(Exception):
-    """No calibration can be read or made; the message is a sentence that says what to do."""
+    """No calibration can be read or made; the message is a sentence with the remedy."""
 
 
 @record(frozen=True)
 class Peak:
-    """The most floating-point operations per second seen of one device in one precision.
+    """The most floating-point operations per second of one device in one precision.
 
     Attributes:
         device: "cpu" or "gpu".
         device_name: the CPU's model, or the GPU's name.
         precision: "float32", "bfloat16" or "float16".
         flop_s: 2 n³ operations over the median time of a product of n × n matrices.
-        size: that n, the best one.
-        wall: when it was measured, in Unix seconds.
-        versions: of what measured it.
-        note: what more to know, such as that TF32 stood in for float32.
+        size: the n with the best result.
+        wall: the time of the measurement, in Unix seconds.
+        versions: of the software that measured it.
+        note: a remark, such as that TF32 was used for float32.
     """
 
     device: str
@@ -69,22 +68,22 @@ class Peak:
         return _key(self.device, self.device_name, self.precision)
 
     def is_of(self, device: str, device_name: str) -> bool:
-        """Return whether it was measured on a device: "cpu" or "gpu", and its name."""
+        """Return whether it was measured on this device ("cpu" or "gpu") of this name."""
         return self.key == _key(device, device_name, self.precision)
 
 
 def calibration_path() -> Path:
-    """Return where this user's calibration is kept."""
+    """Return the path of this user's calibration."""
     import platformdirs  # costs more than reading the file
 
     return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "calibration.json"
 
 
 def read_peaks(path: Path) -> tuple[Peak, ...]:
-    """Return the peaks that a file holds; none where there is no file.
+    """Return the peaks in a file; none if there is no file.
 
     Raises:
-        CalibrationError: it can't be read, or is no calibration.
+        CalibrationError: it can't be read, or isn't a calibration.
     """
     try:
         text = read_regular(path, _LARGEST_FILE)
@@ -103,7 +102,7 @@ def read_peaks(path: Path) -> tuple[Peak, ...]:
 
 
 def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
-    """Write a file whole or not at all; of peaks with the same key the last one stands.
+    """Write peaks atomically; of peaks with the same key the last one is kept.
 
     Raises:
         CalibrationError: it can't be written.
@@ -121,7 +120,7 @@ def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
 def find_peak(
     peaks: Sequence[Peak], device: str, device_name: str | None, precision: str
 ) -> Peak | None:
-    """Return the peak that a run on a device compares with, None where there is none.
+    """Return the peak that a run on a device compares with; None if there is none.
 
     Args:
         peaks: from `read_peaks`.
@@ -133,33 +132,34 @@ def find_peak(
     name = device_name or ("CPU" if kind == "cpu" else "")
     precision = _PRECISION_OF_POLICY.get(precision, precision)
     key = _key(kind, name, FLOAT32 if precision == TF32 else precision)
-    found = next((peak for peak in peaks if peak.key == key), None)
-    if found is not None and kind == "gpu":
-        # Of a peak that was measured with the other one of the two, the share would be wrong.
-        other = {TF32: WITHOUT_TF32, FLOAT32: WITH_TF32}.get(precision)
-        if other is not None and other in (found.note or ""):
+    peak = next((peak for peak in peaks if peak.key == key), None)
+    if peak is not None and kind == "gpu":
+        # TF32 and float32 have the same key, but not the same peak.
+        wrong_note = {TF32: WITHOUT_TF32, FLOAT32: WITH_TF32}.get(precision)
+        if wrong_note is not None and wrong_note in (peak.note or ""):
             return None
-    return found
+    return peak
 
 
 def precision_of(model: Model) -> str | None:
-    """Return what a run's products are computed in, TF32 where its framework takes that."""
+    """Return the precision of a run's products: TF32 if its framework uses it for float32."""
     if model.compute_precision is not None:
         return model.compute_precision
     precision = _PRECISION_OF_POLICY.get(model.precision or "", model.precision)
-    # PyTorch takes float32 unless the script says otherwise.
+    # PyTorch doesn't use TF32 unless the script asks for it.
     is_tf32 = precision == FLOAT32 and model.backend in ("tensorflow", "jax")
     return TF32 if is_tf32 and model.device != "cpu" else precision
 
 
 def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> Model:
-    """Return what runs with the most operations per second of one of its devices.
+    """Return a model with the peak operations per second of one of its devices.
 
-    That is the measured one, else the maker's figure for dense matrices; else `why` says why not.
+    The peak is the measured one, else the maker's figure for dense matrices; `why` holds the
+    reason if there is none.
 
     Args:
-        model: what runs.
-        machine: where.
+        model: the model that runs.
+        machine: the machine that it runs on.
         some_cpus: whether it may use only some of the machine's CPUs.
     """
     precision = precision_of(model)
@@ -171,13 +171,13 @@ def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> M
             why = model.why.get("device", "its device is not known")
         return replace(model, why={**model.why, "peak_flop_s": why})
     if model.device == "cpu":
-        name, known = model.device_name or machine.cpu_model, None
+        name, device = model.device_name or machine.cpu_model, None
     else:
         names = {gpu.index: gpu.name for gpu in machine.gpus or ()}
         name = model.device_name or next((names.get(number) for number in model.gpus), None)
-        known = find_device(name or "")
-    if precision == TF32 and known is not None and known.tflop_s_tf32 is None:
-        # It came with Ampere.
+        device = find_device(name or "")
+    if precision == TF32 and device is not None and device.tflop_s_tf32 is None:
+        # GPUs before Ampere have no TF32.
         precision = FLOAT32
     peak: float | None = None
     reason = "the peak was measured on all CPUs, and this run had only some of them"
@@ -190,17 +190,17 @@ def with_peak(model: Model, machine: MachineFacts, some_cpus: bool = False) -> M
             reason = str(error)
         except RuntimeError:
             reason = "there is no home directory, so no calibration is kept"
-    said_by, printed = MEASURED, None if known is None else known.peak_tflop_s(precision)
-    if peak is None and known is not None and printed is not None:
-        peak, said_by = printed * 1e12, "AMD" if known.name.startswith("AMD") else "NVIDIA"
-    found = replace(model, compute_precision=precision, peak_flop_s=peak)
+    peak_from, tflop_s = MEASURED, None if device is None else device.peak_tflop_s(precision)
+    if peak is None and device is not None and tflop_s is not None:
+        peak, peak_from = tflop_s * 1e12, "AMD" if device.name.startswith("AMD") else "NVIDIA"
+    model = replace(model, compute_precision=precision, peak_flop_s=peak)
     if peak is None:
-        return replace(found, why={**model.why, "peak_flop_s": reason})
-    return replace(found, peak_from=said_by)
+        return replace(model, why={**model.why, "peak_flop_s": reason})
+    return replace(model, peak_from=peak_from)
 
 
 def flop_s_text(flop_s: float) -> str:
-    """Write operations per second as people do: 186 GFLOP/s, 1.25 TFLOP/s."""
+    """Write operations per second: 186 GFLOP/s, 1.25 TFLOP/s."""
     for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9)):
         if flop_s >= size:
             return f"{flop_s / size:.3g} {unit}FLOP/s"
@@ -225,14 +225,14 @@ def read_peak(fields: Any) -> Peak:
 
 
 def checked_text(value: Any) -> str:
-    """Return a text that came from outside, cleaned; raise TypeError where it is none."""
+    """Return an untrusted text, cleaned; raise TypeError if it isn't a text."""
     if not isinstance(value, str):
         raise TypeError("a text was expected")
     return clean(value, _LONGEST_TEXT)
 
 
 def checked_texts(value: Any) -> dict[str, str]:
-    """Return named texts that came from outside, cleaned; raise TypeError where they are none."""
+    """Return untrusted named texts, cleaned; raise TypeError if they aren't texts."""
     if not isinstance(value, dict) or len(value) > 20:
         raise TypeError("names with texts were expected")
     return {checked_text(name): checked_text(text) for name, text in value.items()}

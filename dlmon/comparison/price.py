@@ -1,4 +1,4 @@
-"""What a machine costs by the hour, as a person types it, and of which year a figure is. Pure."""
+"""The price of a machine per hour, and the year of a figure. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dlmon.records.sanitize import quoted
 
 @record(frozen=True)
 class Price:
-    """US dollars per hour: of the whole machine, or of each CPU that a run may use."""
+    """US dollars per hour, for the whole machine or for each CPU that a run may use."""
 
     usd_per_hour: float
     per_cpu: bool = False
 
     def cost_usd(self, wall_s: float, cpus: int | None) -> float | None:
-        """Return what `wall_s` seconds cost.
+        """Return the cost of `wall_s` seconds.
 
-        None where the price is per CPU and their number is not known, or where the time is
-        negative or infinite.
+        None if the price is per CPU and their number is unknown, or if the time is negative or
+        infinite.
         """
         if not 0 <= wall_s < math.inf:
             return None
@@ -34,10 +34,10 @@ class Price:
 
 
 def parse_price(text: str) -> Price:
-    """Return the price that `text` names: "0.5" for the machine, "0.00795/cpu" for each CPU.
+    """Return the price in a text: "0.5" for the machine, "0.00795/cpu" for each CPU.
 
     Raises:
-        ValueError: it is no price; the message is a sentence that says what one looks like.
+        ValueError: it isn't a price; the message is a sentence with examples.
     """
     amount, slash, unit = text.partition("/")
     try:
@@ -45,8 +45,8 @@ def parse_price(text: str) -> Price:
         usd_per_hour = decimal_number(amount.rstrip() if slash else amount)
     except ValueError:
         usd_per_hour = 0.0
-    known_unit = not slash or unit.lstrip().lower() == "cpu"
-    if not known_unit or not 0 < usd_per_hour <= 1e9:
+    is_known_unit = not slash or unit.lstrip().lower() == "cpu"
+    if not is_known_unit or not 0 < usd_per_hour <= 1e9:
         raise ValueError(
             f"{quoted(text)} is not a price: give US dollars per hour, such as 0.5, "
             "or per hour of each CPU, such as 0.00795/cpu"
@@ -55,10 +55,7 @@ def parse_price(text: str) -> Price:
 
 
 def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | None:
-    """Return what `--price` makes of an hour of a run, None without a price or the CPUs it counts.
-
-    An option that is no price (a log is foreign) is none.
-    """
+    """Return the price of an hour of a run; None without a valid `--price` or the CPUs it needs."""
     price = options.get("price")
     if not isinstance(price, str):
         return None
@@ -69,7 +66,7 @@ def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | Non
 
 
 def year_of(wall: float | None) -> int | None:
-    """Return the year of a time, None where it is not known or beyond the calendar."""
+    """Return the year of a time; None if it is unknown or beyond the calendar."""
     if wall is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Add the time of a run to a person's own reference figures."""
+"""Add the time of a run to the user's own reference figures."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from dlmon.system.private_files import FILE_MODE, make_private_folder
 def write_published_row(
     run: RunFigures, name: str, path: Path | None = None, epochs: int | None = None
 ) -> Path:
-    """Add the time of a run to a person's own reference figures; return their file.
+    """Add the time of a run to the user's own reference figures; return their file.
 
     Args:
-        run: that is over.
-        name: what to call its device.
-        path: the file; without it, the usual one.
-        epochs: how many a whole run of its workload has, where that is known.
+        run: a run that is over.
+        name: the name for its device.
+        path: the file; the usual one if None.
+        epochs: the epochs of a whole run of its workload, if known.
 
     Raises:
-        PublishedError: it has no time, or that of another run than the published ones, or stands
-            there already, or the file that is there is wrong or can't be written.
+        PublishedError: the run has no time, has another length than published runs, or is in the
+            file already; or the file is wrong or can't be written.
     """
     try:
         path = path or own_published_path()
@@ -58,15 +58,15 @@ def write_published_row(
                     raise PublishedError(f"{row.device} has the time of this session already")
             before = read_regular(path, LARGEST_FILE).decode("utf-8-sig")
         names = next(csv.reader(io.StringIO(before, newline="")), None) or COLUMNS
-        added = "" if before else _line(dict(zip(COLUMNS, COLUMNS, strict=True)), COLUMNS)
-        added += "\n" if before and not before.endswith("\n") else ""
+        header = "" if before else _line(dict(zip(COLUMNS, COLUMNS, strict=True)), COLUMNS)
+        newline = "\n" if before and not before.endswith("\n") else ""
         make_private_folder(path.parent)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, FILE_MODE), "ab") as file:
-            file.write((added + _line(cells, names)).encode())
+            file.write((header + newline + _line(cells, names)).encode())
     except OSError as error:
-        shown = clean(str(path), SHOWN_PATH_LENGTH)
-        raise PublishedError(f"{shown} can't be written: {error.strerror}") from None
+        path_text = clean(str(path), SHOWN_PATH_LENGTH)
+        raise PublishedError(f"{path_text} can't be written: {error.strerror}") from None
     return path
 
 
@@ -81,7 +81,7 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
     if "evaluation" in (missing_part(timing, run.lacking) or ""):
         raise PublishedError(f"{run.session} was not evaluated, so its time is not of a whole run")
     if metric == "run_seconds" and epochs is not None and run.epochs not in (None, epochs):
-        # No column says how many it had.
+        # The file has no column for the number of epochs.
         raise PublishedError(
             f"{run.session} has another length than the published runs: make one with "
             f"--epochs {epochs}"
@@ -102,18 +102,18 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
         "vcpus": "" if cpus is None else cpus,
         "price_usd_per_hour": "" if price is None else price,
         "source": f"session {run.session}",
-        "note": "; ".join([*(["projected"] if timing.projected else []), *run.against.values()]),
+        "note": "; ".join([*(["projected"] if timing.projected else []), *run.warnings.values()]),
     }
 
 
 def _metrics_of(run: RunFigures) -> tuple[str | None, str]:
-    """Return the metric by which a run's workload was published, and that of its own beside it."""
+    """Return the published metric of a run's workload, and the run's own metric beside it."""
     mode = run.mode or "train"
-    known = {row.metric for row in published(run.workload) if not row.own}
-    if mode != "train" or "train_step_ms" in known:
+    metrics = {row.metric for row in published(run.workload) if not row.own}
+    if mode != "train" or "train_step_ms" in metrics:
         alike = (name for name, badges in OF_A_STEP.get(mode, {}).items() if not badges)
         return next(alike, None), STEP_MS
-    metric = "run_seconds" if "run_seconds" in known else "seconds_per_epoch"
+    metric = "run_seconds" if "run_seconds" in metrics else "seconds_per_epoch"
     return metric, metric
 
 

@@ -1,4 +1,4 @@
-"""The published times and a person's own, and which of them stand beside which of ours."""
+"""The published times and the user's own, and the metrics that they compare with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEWER_OPERATIONS = "over its peak: fast convolutions (Winograd, FFT) do fewer th
 _T = TypeVar("_T")
 
 WEIGHT_UPDATE = "this run's time includes the weight update"
-# Which published metrics the time of a batch stands beside, by mode, and what differs from each.
+# The published metrics that the time of a batch compares with, by mode, and their differences.
 OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"train_step_ms": (), "forward_backward_ms": (WEIGHT_UPDATE,)},
     "gradients": {"forward_backward_ms": ()},
@@ -31,13 +31,13 @@ OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
 _MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
 
 MIXED = ("mixed_float16", "mixed_bfloat16")
-# What a framework's name may hold; of two in one name the first is meant.
+# The precisions in a framework's name; of two in one name the first counts.
 PRECISIONS = (*MIXED, "bfloat16", "tf32")
 
 NO_PRECISION = "precision not stated"
 
-# The ResNets of jcjohnson and timm stride in the 3×3 convolutions: so many % more operations than
-# ours do.
+# The ResNets of jcjohnson and timm have the stride in the 3×3 convolutions, so they have more
+# operations than ours.
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
 
 
@@ -58,13 +58,13 @@ class Published:
     source: str
     note: str
     own: bool = False
-    """Whether it is one of the person's own reference figures."""
+    """True for the user's own reference figures."""
     differs: str | None = None
-    """What of its work is otherwise or not known, so that it compares with none of ours."""
+    """A difference in its work, or something unknown, that prevents a comparison."""
 
     @property
     def precision(self) -> str | None:
-        """The precision of the arithmetic, read from the framework's name; None not stated."""
+        """The precision of the arithmetic, from the framework's name; None if not stated."""
         if NO_PRECISION in self.framework:
             return None
         for precision in PRECISIONS:
@@ -74,12 +74,12 @@ class Published:
 
     @property
     def mode(self) -> str:
-        """What was timed, as `--mode` names it."""
+        """Its mode, as for `--mode`."""
         return _MODE_OF_METRIC.get(self.metric, "train")
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What keeps the number from standing for this workload on this device."""
+        """The reasons why the number doesn't stand for this workload on this device."""
         if "CuDNNLSTM" in self.framework:
             return ("fused LSTM kernel",)
         if self.differs:
@@ -88,39 +88,38 @@ class Published:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know of the number, which still compares."""
+        """Remarks about the number that don't prevent a comparison."""
         by_timm = "pytorch-image-models" in self.source
-        how = tuple(self.note.split("; ")) if by_timm else ()
+        notes = tuple(self.note.split("; ")) if by_timm else ()
         if not self.more_operations_pct:
-            return how
+            return notes
         more = f"{self.more_operations_pct} % more operations (stride in the 3×3)"
         if self.metric == "forward_ms" and not by_timm:
             return (more, "forward in training mode")
-        return (more, *how)
+        return (more, *notes)
 
     @property
     def more_operations_pct(self) -> int:
-        """How many per cent more operations its network has than ours of that name."""
+        """The additional operations of its network, in per cent of ours."""
         v1_5 = "jcjohnson" in self.source or "pytorch-image-models" in self.source
         return MORE_OPERATIONS_PCT.get(self.workload, 0) if v1_5 else 0
 
 
 def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, ...]]:
-    """Return the metrics of `published.csv` that stand beside one of ours, with what differs.
+    """Return the metrics of `published.csv` that compare with one of ours, and their differences.
 
-    The time of a batch is a forward pass in inference, with the backward pass where
-    gradients are computed, and a whole training step in training; while the mode isn't
-    known, it may be any.
+    The time of a batch is a forward pass in inference, with the backward pass in gradients mode,
+    and a whole step in training; in an unknown mode it may be any.
     """
     if metric != STEP_MS:
         return {metric: ()}
     if mode in OF_A_STEP:
         return OF_A_STEP[mode]
-    return {name: badges for each in OF_A_STEP.values() for name, badges in each.items()}
+    return {name: badges for metrics in OF_A_STEP.values() for name, badges in metrics.items()}
 
 
 def published(workload: str) -> tuple[Published, ...]:
-    """Return the published times of a workload, of every metric, and the person's own."""
+    """Return the published times of a workload in all metrics, and the user's own."""
     rows = (*read_table("published.csv", Published), *own_published()[0])
     return tuple(row for row in rows if row.workload == workload)
 
@@ -129,18 +128,18 @@ def published(workload: str) -> tuple[Published, ...]:
 def read_table(file: str, kind: type[_T]) -> tuple[_T, ...]:
     """Return the rows of a CSV file of this package; its columns are the fields of `kind`.
 
-    What is empty becomes None.
+    An empty cell becomes None.
     """
     table = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    reads = {"str": str, "int": int, "float": float}
+    parsers = {"str": str, "int": int, "float": float}
     types = {name: hint.removesuffix(" | None") for name, hint in kind.__annotations__.items()}
     return tuple(
-        kind(**{name: reads[types[name]](text) if text else None for name, text in row.items()})
+        kind(**{name: parsers[types[name]](text) if text else None for name, text in row.items()})
         for row in csv.DictReader(table.splitlines())
     )
 
 
-# ---- a person's own reference figures ----
+# ---- the user's own reference figures ----
 
 COLUMNS = tuple(spec.name for spec in fields(Published) if spec.name != "own")
 _REQUIRED = ("workload", "device", "metric", "value", "batch_size")
@@ -148,24 +147,24 @@ _OF_STEPS = sorted({metric for metrics in OF_A_STEP.values() for metric in metri
 _METRICS = ("seconds_per_epoch", "run_seconds", *_OF_STEPS)
 LONGEST_TEXT = 200
 LARGEST_FILE = MIB
-# What a spreadsheet would take for a formula; a quote before it makes it text there.
+# The first characters of a formula in a spreadsheet; a quote before them makes it text.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 QUOTE = "'"
 
 
 class PublishedError(ValueError):
-    """Own reference figures can't be read or made; the message is a sentence for a person."""
+    """Own reference figures can't be read or made; the message is a sentence for the user."""
 
 
 def own_published_path() -> Path:
-    """Return where own reference figures are: DLMON_PUBLISHED, else beside `config.toml`.
+    """Return the file of own reference figures: DLMON_PUBLISHED, else beside `config.toml`.
 
     Raises:
         RuntimeError: there is no home directory.
     """
-    chosen, config = os.environ.get("DLMON_PUBLISHED"), os.environ.get("DLMON_CONFIG")
-    if chosen:
-        return Path(chosen)
+    path, config = os.environ.get("DLMON_PUBLISHED"), os.environ.get("DLMON_CONFIG")
+    if path:
+        return Path(path)
     if config:
         return Path(config).with_name("published.csv")
     import platformdirs
@@ -174,9 +173,9 @@ def own_published_path() -> Path:
 
 
 def own_published() -> tuple[tuple[Published, ...], str | None]:
-    """Return the person's own reference figures as they are now, and what is wrong with the file.
+    """Return the user's current reference figures, and the error if the file is wrong.
 
-    With a wrong row none of them counts, so that none is missed in silence.
+    A wrong row invalidates all, so that none is missing without a word.
     """
     try:
         path = own_published_path()
@@ -193,13 +192,13 @@ def read_own_published(path: Path) -> tuple[Published, ...]:
     Raises:
         PublishedError: it can't be read, or a row is wrong; the sentence names file and line.
     """
-    shown = clean(str(path), SHOWN_PATH_LENGTH)
+    path_text = clean(str(path), SHOWN_PATH_LENGTH)
     try:
         text = read_regular(path, LARGEST_FILE).decode("utf-8-sig")
     except OSError as error:
-        raise PublishedError(f"{shown} can't be read: {error.strerror}") from None
+        raise PublishedError(f"{path_text} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise PublishedError(f"{shown} can't be read: it is not UTF-8 text") from None
+        raise PublishedError(f"{path_text} can't be read: it is not UTF-8 text") from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         names = next(rows, [])
@@ -212,7 +211,7 @@ def read_own_published(path: Path) -> tuple[Published, ...]:
         return tuple(_own_row(names, cells) for cells in rows if any(cells))
     except (ValueError, csv.Error) as error:
         line = max(1, rows.line_num)
-        raise PublishedError(f"{shown}, line {line}: {error}") from None
+        raise PublishedError(f"{path_text}, line {line}: {error}") from None
 
 
 def _own_row(names: list[str], cells: list[str]) -> Published:
@@ -234,7 +233,7 @@ def _read_text(cell: str) -> str:
 
 
 def is_formula(text: str) -> bool:
-    """Return whether a spreadsheet would take a text for a formula."""
+    """Return whether a spreadsheet would read a text as a formula."""
     return text.lstrip(" ").startswith(_FORMULA)
 
 
@@ -248,7 +247,7 @@ _NUMBERS: dict[str, Callable[[str], float]] = {
 
 
 def _number(name: str, text: str | None) -> float | None:
-    """Return the number of a cell; of an empty one, what its column has where nothing is known."""
+    """Return the number in a cell; for an empty one 0 in `year`, else None."""
     if not text:
         return 0 if name == "year" else None
     try:
@@ -263,17 +262,17 @@ def _number(name: str, text: str | None) -> float | None:
 
 @record(frozen=True)
 class PublishedDevice:
-    """One device; what its source doesn't state, or where it was sold in two kinds, is None.
+    """One device; a field that its source doesn't state, or that depends on the model, is None.
 
     Attributes:
         boost_mhz: a GPU's boost clock, a processor's maximum turbo clock.
-        tflop_s_float32: the most operations at that clock, in 10¹² a second: of float32 outside
-            Tensor Cores, and of dense matrices (without sparsity) in TF32 and half precision.
-        measured_tflop_s_bfloat16: the most that somebody published of a product of matrices.
-        printed_tflop_s: what the article of its numbers prints for that.
-        price_usd: then, in US dollars.
-        source: where the figures stand.
-        note: what more a person should know.
+        tflop_s_float32: the peak at that clock, in 10¹² operations a second: for float32 outside
+            Tensor Cores, and for dense matrices (without sparsity) in TF32 and half precision.
+        measured_tflop_s_bfloat16: the highest published measurement of a matrix product.
+        printed_tflop_s: the peak in the article of that measurement.
+        price_usd: the price at launch.
+        source: the source of the figures.
+        note: a remark.
     """
 
     name: str
@@ -294,9 +293,9 @@ class PublishedDevice:
     note: str | None
 
     def peak_share(self, flop_s: float, precision: str | None) -> tuple[float | None, str | None]:
-        """Return operations a second as a share of the peak, or None and why it is unknown.
+        """Return operations per second as a share of the peak, or None and the reason.
 
-        Operations are those of direct convolutions. A library that has faster ones (cuDNN from
+        Operations are those of direct convolutions. A library with faster algorithms (cuDNN from
         version 4 on, Nervana's neon) can therefore exceed the device's peak.
         """
         if self.tflop_s_float32 is None:
@@ -310,14 +309,14 @@ class PublishedDevice:
         return (share, None) if share <= 1 else (None, FEWER_OPERATIONS)
 
     def peak_tflop_s(self, precision: str) -> float | None:
-        """Return the maker's peak in a precision of `--precision`, or in `tf32`; None unknown."""
+        """Return the maker's peak in a precision of `--precision` or `tf32`; None if unknown."""
         peak: float | None = getattr(self, f"tflop_s_{precision.removeprefix('mixed_')}", None)
         return peak
 
 
 def find_device(name: str) -> PublishedDevice | None:
-    """Return what is known of a device by its name in `published.csv`, or by its driver's."""
-    # Older drivers leave the maker out.
+    """Return a device by its name in `published.csv` or in the driver; None if unknown."""
+    # Older drivers omit the maker.
     return _devices().get(name) or _devices().get(f"NVIDIA {name}")
 
 

@@ -1,11 +1,11 @@
-"""Put a run beside published numbers and earlier runs: like with like.
+"""The comparison of a run with published numbers and earlier runs of the same work.
 
-What is compared is a time, of which less is faster, or the throughput of a script that has no
-epochs. It compares with another only where the work behind both is the same; where it is not, its
-row stands after those that do, says in badges what differs, and yields no factor. Hardware, backend
-and threads are what a person compares, so they are never a difference.
+The compared figure is a time, or the throughput of a script without epochs. Two figures compare
+only if the work behind both is the same; otherwise the row comes after those that compare, names
+the differences in badges, and has no factor. Hardware, backend and threads never count as a
+difference: they are what the user compares.
 
-Pure, but for reading published and own reference figures.
+Pure, except that it reads published and own reference figures.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of
 
-# The intervals of single times say nothing of their degrees of freedom: as of many.
+# The degrees of freedom of an interval of a single time are unknown: count them as many.
 _MANY = 1e6
 
 KINDS = ("this", "earlier", "published")
 
 Reference = tuple[str | None, Published | None]
-"""What a person compares with: a session, by its id, or a published time."""
+"""The reference of a comparison: the id of a session, or a published time."""
 
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
-    """Return what a projection leaves out, as it was never measured; None where it is whole.
+    """Return the parts that a projection lacks because they were not measured; None if none.
 
     Args:
         timing: the time.
-        why: the reasons of the snapshot or the result that it is from.
+        why: the reasons in its snapshot or result.
     """
     if timing is None or not timing.projected:
         return None
@@ -66,14 +66,14 @@ class ComparisonRow:
     Attributes:
         label: the device.
         kind: one of `KINDS`.
-        low, high: the band of `value`; None for a published one, and where it isn't known.
+        low, high: the band of `value`; None if published or not known.
         projected: the value stands for an epoch or a run that has not ended.
-        missing: what the projection leaves out; such a row is ranked among no others.
-        comparable: the work is the same as this run's, so that a factor means something.
-        badges: what a person should know about the value, in words.
-        usd_per_hour: what an hour of the machine cost, where that is known.
+        missing: the parts that the projection lacks; such a row has no rank.
+        comparable: the work is the same as this run's, so a factor is meaningful.
+        badges: remarks about the value.
+        usd_per_hour: the price of an hour of the machine, if known.
         session: the id of the run.
-        published: what a published row was read from.
+        published: the source of a published row.
     """
 
     label: str
@@ -111,9 +111,9 @@ class ComparisonRow:
 
     @property
     def cost_usd(self) -> float | None:
-        """What `value` cost: an epoch, a run or a batch, as the metric says; None without a price.
+        """The cost of the epoch, run or batch of `value`; None without a price.
 
-        For published times that is the price of their day. A throughput has no cost.
+        For published times the price is of their day. A throughput has no cost.
         """
         if self.usd_per_hour is None or self.is_rate:
             return None
@@ -130,19 +130,17 @@ def compare(
 ) -> tuple[ComparisonRow, ...]:
     """Return this run, earlier ones and published times as rows.
 
-    Those of the same work come first, then those of other work; each fastest first. A projection
-    that leaves out a part has no rank, so it comes last of its kind.
-    A value that is no time (zero, negative, infinite) has no row.
+    Rows of the same work come first, then others, each sorted by speed. A projection that lacks a
+    part comes last of its kind. A value that is zero, negative or infinite has no row.
 
     Args:
-        metric: what a workload is compared by: a metric of `published.csv`, or
-            `step_ms`, the time of a batch, beside which those of its mode stand; of a script
-            what `metric_of_script` says.
+        metric: a metric of `published.csv`, or `step_ms`, which compares with the batch times of
+            its mode; for a script the one of `metric_of_script`.
         this: the run; without a value it has no row.
         ours: its conditions.
-        defaults: the workload's own: what its published numbers were taken with.
-        earlier: runs of this machine; those of another workload, those that
-            failed, those without a value and this run itself are left out.
+        defaults: the conditions of the workload's published numbers.
+        earlier: runs of this machine; failed ones, those of another workload or without a value,
+            and this run itself are left out.
     """
     own = _row("this", metric, this, ours)
     ours_timed = _work_timed(ours, projected=own is None or own.projected)
@@ -158,16 +156,16 @@ def compare(
             unlike = (*unlike, *_cut_short(run, row))
             badges = tuple(dict.fromkeys((*unlike, *row.badges)))
             rows.append(replace(row, comparable=row.comparable and not unlike, badges=badges))
-    beside = published_metrics(metric, ours.mode)
-    for one in published(ours.workload):
-        if one.metric in beside:
-            rows.append(_published_row(one, metric, beside[one.metric], ours_timed, defaults))
+    metrics = published_metrics(metric, ours.mode)
+    for time in published(ours.workload):
+        if time.metric in metrics:
+            rows.append(_published_row(time, metric, metrics[time.metric], ours_timed, defaults))
     rows = [row for row in rows if is_time(row.value)]
     return tuple(sorted(rows, key=_rank))
 
 
 def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> ComparisonRow | None:
-    """Return the row of a run, with what a person should know of its time; None without one."""
+    """Return the row of a run, with remarks about its time; None without a time."""
     timing = run.timings.get(metric)
     if timing is None:
         return None
@@ -192,7 +190,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         projected=timing.projected,
         missing=missing,
         comparable=not missing,
-        badges=(*badges, *run.against.values()),
+        badges=(*badges, *run.warnings.values()),
         year=None if is_this else year_of(run.wall),
         framework=run.framework,
         usd_per_hour=usd_per_hour_of(run.options, cpus_of(run.options, run.machine)),
@@ -201,7 +199,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
 
 
 def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
-    """Put what doesn't compare last, this run before the others where it is such."""
+    """Return a sort key: comparable rows first, then this run before others."""
     incomplete, unlike = row.missing is not None, not row.comparable
     group = (unlike, unlike and row.kind != "this", incomplete)
     return (*group, row.pace, KINDS.index(row.kind), row.label)
@@ -210,19 +208,19 @@ def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
 def published_differences(
     row: Published, ours: Conditions, defaults: Conditions, of_metric: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Say in words why a published time doesn't compare with one under `ours`.
+    """Return the reasons why a published time doesn't compare with one under `ours`.
 
     Args:
         row: the published time.
         ours: the conditions of a run.
-        defaults: the workload's own: what its published numbers were taken with.
-        of_metric: what `published_metrics` names as different of the row's metric.
+        defaults: the conditions of the workload's published numbers.
+        of_metric: the differences of the row's metric, by `published_metrics`.
     """
     theirs = replace(
         defaults,
         batch_size=row.batch_size,
         precision=row.precision,
-        # Where modes differ and the times still stand side by side, `of_metric` says how.
+        # `of_metric` names the difference of modes that still compare.
         mode=ours.mode if of_metric else row.mode,
         data="real",
         steps_cap=None,
@@ -231,14 +229,14 @@ def published_differences(
 
 
 def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
-    """Drop a cap of steps from a projected time, which stands for the whole epoch."""
+    """Drop the cap of steps of a projected time, which stands for the whole epoch."""
     if is_capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)
 
 
 def _cut_short(run: RunFigures, row: ComparisonRow) -> tuple[str, ...]:
-    """Say where a recorded run ended too soon for its value to be compared."""
+    """Return the reason if a recorded run ended too soon to be compared."""
     if row.projected:
         return () if "step_ms.median" in run.values else ("ended before it was steady",)
     stopped = row.metric == "run_seconds" and run.status == Status.STOPPED
@@ -261,7 +259,7 @@ def _published_row(
         comparable=not unlike,
         badges=(*unlike, *row.remarks),
         year=row.year,
-        # The conditions that differ say it.
+        # The badges name it.
         framework=row.framework.removesuffix(f", {NO_PRECISION}"),
         usd_per_hour=row.price_usd_per_hour,
         published=row,
@@ -269,13 +267,12 @@ def _published_row(
 
 
 def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ratio | str:
-    """Return how many times as fast as `other` this run is, or why that can't be said.
+    """Return the speed of this run as a multiple of `other`, or the reason why it is unknown.
 
-    A projection that leaves out a part doesn't compare, nor does one of a run that is not yet
-    `steady`; a steady projection counts, and so does a whole epoch that was measured.
+    A projection that lacks a part doesn't compare, nor one of a run that isn't `steady` yet.
 
-    The interval allows only for how each of the two varied by itself (see `Ratio.basis`). A
-    published figure counts as exact.
+    The interval allows only for the variation within each run (see `Ratio.basis`). A published
+    figure counts as exact.
     """
     if not other.comparable:
         return "; ".join(other.badges)
@@ -289,9 +286,9 @@ def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ra
 
 
 def _error_of(row: ComparisonRow) -> Error | None:
-    """Return the error of a time by its own band; None where that isn't known.
+    """Return the error of a time from its band; None if it isn't known.
 
-    A band of no width is none: logs of earlier versions have it where nothing was known.
+    A band of width 0 is an unknown one: earlier versions logged it so.
     """
     low, high = row.low, row.high
     if low is None or high is None or low >= high or (row.is_rate and low <= 0):
@@ -302,33 +299,33 @@ def _error_of(row: ComparisonRow) -> Error | None:
     return Error(half / row.pace / student_95_of(_MANY), _MANY)
 
 
-# ---- what would have to be changed ----
+# ---- changes that make a run comparable ----
 
 Changes = tuple[tuple[str, int | str], ...]
-"""Options of `run` with the values that they would need: (("batch_size", 128), ...)."""
+"""Options of `run` with their new values: (("batch_size", 128), ...)."""
 
 
 @record(frozen=True)
 class Match:
-    """How many published times are comparable once these options are changed, if any have to be."""
+    """The number of published times that are comparable after these changes."""
 
     count: int
     changes: Changes = ()
 
 
-# A training run stays one where it can, and else keeps its backward pass.
+# In the order of preference: a training run stays one if it can, or keeps its backward pass.
 _MODES = ("train", "gradients", "inference")
 
 
 def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
-    """Return the fewest options to change for some published time to be comparable.
+    """Return the fewest changes of options that make a published time comparable.
 
-    The changes are empty where one is comparable already; None where no options would do.
-    Keeping the mode is preferred, then fewer changes, then more times that become comparable.
+    They are empty if one is comparable already; None if no options help. Keeping the mode comes
+    first, then fewer changes, then more comparable times.
 
     Args:
         conditions: of the run.
-        defaults: the workload's own: what its published numbers were taken with.
+        defaults: the conditions of the workload's published numbers.
     """
     ways: Counter[Changes] = Counter()
     for row in published(conditions.workload):
@@ -337,7 +334,7 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
             conditions,
             batch_size=row.batch_size,
             mode=row.mode,
-            # No option asks for float16 alone or TF32, so a row of these is never comparable.
+            # No option sets pure float16 or TF32, so such a row is never comparable.
             precision=row.precision if row.precision in MIXED else "float32",
             epochs=defaults.epochs if metric == "run_seconds" else conditions.epochs,
             data="real" if row.workload in SIZED_BY_DATA else conditions.data,
@@ -345,8 +342,7 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
             steps_cap=None,
             devices=1,
         )
-        beside = published_metrics(metric, row.mode)
-        of_metric = beside.get(row.metric, ("another metric",))
+        of_metric = published_metrics(metric, row.mode).get(row.metric, ("another metric",))
         if not published_differences(row, wanted, defaults, of_metric):
             ways[_changes(conditions, wanted)] += 1
     if not ways:

@@ -1,4 +1,4 @@
-"""Which runs are of the same script: a name alone, such as train.py, many scripts have. Pure."""
+"""The identity of a script: many have the same name, such as train.py. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from dlmon.script_name import named_script
 
 @record(frozen=True)
 class Script:
-    """What tells a script from others.
+    """The identity of a script.
 
     Attributes:
-        name: its file's name, or that of its module.
-        path: of its file; None where that isn't known, as of a module that is installed.
-        directory: where it ran.
+        name: of its file or module.
+        path: of its file; None if not known, as for an installed module.
+        directory: the working directory of the run.
         words: the program, and the code that it was given in place of a file.
-        git_repository, git_path: as in `SessionHeader`.
-        git_commit: the same.
+        git_repository, git_path, git_commit: as in `SessionHeader`.
     """
 
     name: str
@@ -32,11 +31,11 @@ class Script:
 
     @property
     def place(self) -> str:
-        """Where it lies, or else ran: what tells it from others of its name on one machine."""
+        """Its path or else its working directory, which tells it from others of its name."""
         return self.path or self.directory or ""
 
     def is_same(self, other: Script) -> bool:
-        """Return whether another run was of this script, be it in a copy of its repository."""
+        """Return whether another run was of this script, or of a copy in another clone."""
         if self.name != other.name:
             return False
         if self.path is None or other.path is None:
@@ -45,10 +44,14 @@ class Script:
             return True
         if self.git_path is None or self.git_path != other.git_path:
             return False
-        # A copy without an origin has a path of its own, and the commit that it was copied at.
-        repositories = {self.git_repository, other.git_repository}
-        commits = {self.git_commit, other.git_commit}
-        return any(len(each) == 1 and None not in each for each in (repositories, commits))
+        # A clone without an origin has another repository path, but the same commit.
+        return any(
+            ours == theirs is not None
+            for ours, theirs in (
+                (self.git_repository, other.git_repository),
+                (self.git_commit, other.git_commit),
+            )
+        )
 
 
 def is_same_work(ours: SessionHeader, theirs: SessionHeader) -> bool:
@@ -60,7 +63,7 @@ def is_same_work(ours: SessionHeader, theirs: SessionHeader) -> bool:
 
 
 def script_of(header: SessionHeader) -> Script | None:
-    """Return which script a session ran; None of a workload."""
+    """Return the script that a session ran; None for a workload."""
     command = header.command
     if command is None:
         return None
@@ -68,11 +71,10 @@ def script_of(header: SessionHeader) -> Script | None:
     words: tuple[str, ...] = ()
     named = named_script(command)
     if path is None and named is not None and not named.is_module and header.directory is not None:
-        # Older logs have the words alone.
+        # Older logs have only the words.
         path = os.path.normpath(os.path.join(header.directory, named.word))  # noqa: PTH118
     if named is None:
-        given = command.index("-c") + 2 if "-c" in command else 1
-        words = command[:given]
+        words = command[: command.index("-c") + 2 if "-c" in command else 1]
     return Script(
         name=header.workload,
         path=path,

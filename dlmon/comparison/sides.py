@@ -1,7 +1,7 @@
-"""Put two sides of runs beside each other: what each took, how sure the difference is. Pure.
+"""The comparison of two sides, each of one run or several, figure by figure. Pure.
 
-A side is one run or several. Unlike runs don't compare: `SidesComparison.unlike` says what
-differs in their work. What differs in how they computed is what a person compares: it is named.
+Runs of different work don't compare: `RunComparison.unlike` names the differences. Differences in
+options, environment and code are named too: they are what the user compares.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dlmon.statistics.ratios import (
 
 THROUGHPUT = SAMPLES_PER_SECOND
 ACCOUNT = "account."
-"""What the name of a part of the account begins with."""
+"""The prefix of the parts of the time breakdown."""
 METRIC = "metric."
-"""What the name of a metric's last value begins with."""
-# Of a run without it, it may not have been measured.
+"""The prefix of the last values of metrics."""
+# Unlike other parts, it may not have been measured if a run lacks it.
 _DATA_WAIT = f"{ACCOUNT}{TimePart.DATA_WAIT}"
-# However many batches follow, these take as long.
+# Parts that don't depend on the number of batches.
 _ONCE = frozenset(
     f"{ACCOUNT}{part}"
     for part in (
@@ -48,7 +48,7 @@ _ONCE = frozenset(
 )
 
 FIGURES = tuple(quantity.key for quantity in QUANTITIES if quantity.is_compared)
-"""What is compared, in this order. Metrics and the parts of the account follow."""
+"""The compared figures in their order. Metrics and the parts of the time breakdown follow."""
 
 NOTICEABLE_CORES = 0.5
 NOTICEABLE_DISAGREEMENT = 0.01
@@ -58,10 +58,7 @@ _LONGEST_ERROR = 160
 
 
 def quantity_of(key: str) -> Quantity:
-    """Return the quantity that a figure is of: one of the table, a part of the account, a metric.
-
-    What each of these is called depends on the runs.
-    """
+    """Return the quantity of a figure: of the table, a part of the time breakdown, or a metric."""
     if key.startswith(ACCOUNT):
         return Quantity(key, unit="s", per="" if key in _ONCE else "run")
     if key.startswith(METRIC):
@@ -73,15 +70,15 @@ def quantity_of(key: str) -> Quantity:
 
 
 @record(frozen=True)
-class SidesFigure:
+class ComparedFigure:
     """One figure of both sides.
 
     Attributes:
-        base, new: the geometric mean of each side; None where no run has it, or its runs have it
+        base, new: the geometric mean of each side; None if no run has it, or if its runs have it
             in different units.
-        ratio: new over base; None where it can't be compared.
-        runs: how many runs of each side have it.
-        why: why it isn't compared though both sides have it.
+        ratio: new over base; None if it can't be compared.
+        runs: the number of runs with the figure, by side.
+        why: the reason why it isn't compared although both sides have it.
     """
 
     name: str
@@ -93,7 +90,7 @@ class SidesFigure:
 
     @property
     def is_better(self) -> bool | None:
-        """Whether new is the better side; None where that is unclear, or neither would be."""
+        """True if new is the better side; None if that is unclear, or neither is better."""
         claim = Claim.UNKNOWN if self.ratio is None else self.ratio.claim
         less_is_better = quantity_of(self.name).less_is_better
         if claim not in (Claim.FASTER, Claim.SLOWER) or less_is_better is None:
@@ -103,7 +100,7 @@ class SidesFigure:
 
 @record(frozen=True)
 class Difference:
-    """What both sides have otherwise: its name, and what each has."""
+    """One difference between the sides: its name, and the values of both."""
 
     name: str
     base: str
@@ -111,19 +108,19 @@ class Difference:
 
 
 @record(frozen=True)
-class SidesComparison:
-    """Two sides, figure by figure.
+class RunComparison:
+    """Two sides of runs, figure by figure.
 
     Attributes:
-        unlike: what differs in their work, so that they don't compare.
-        options, environment: what differs in how they computed, and on what.
-        arguments: what differs in the commands of scripts.
-        left_out: runs that have no throughput, with the reason.
+        unlike: differences in their work, which prevent a comparison.
+        options, environment, arguments: differences in options, in software and hardware, and in
+            the commands of scripts.
+        left_out: runs without a throughput.
     """
 
     base: tuple[RunFigures, ...]
     new: tuple[RunFigures, ...]
-    figures: tuple[SidesFigure, ...]
+    figures: tuple[ComparedFigure, ...]
     unlike: tuple[str, ...] = ()
     options: tuple[Difference, ...] = ()
     environment: tuple[Difference, ...] = ()
@@ -131,17 +128,17 @@ class SidesComparison:
     arguments: tuple[Difference, ...] = ()
 
     @property
-    def throughput(self) -> SidesFigure:
+    def throughput(self) -> ComparedFigure:
         return self.figures[0]
 
-    def _figure(self, name: str) -> SidesFigure | None:
+    def _figure(self, name: str) -> ComparedFigure | None:
         return next((figure for figure in self.figures if figure.name == name), None)
 
     @property
     def others_took_more(self) -> float | None:
-        """How many cores more other programs took beside new than beside base; less is negative.
+        """The cores that other programs used during new beyond those during base.
 
-        None where that isn't known, and where it is too little to matter.
+        Negative if they used fewer; None if that isn't known, or too little to matter.
         """
         cores = self._figure(OTHER_CORES)
         if cores is None or cores.base is None or cores.new is None:
@@ -151,9 +148,9 @@ class SidesComparison:
 
     @property
     def epoch_time_against_throughput(self) -> float | None:
-        """New's seconds per epoch over base's, where these speak for the other side; else None.
+        """The ratio of seconds per epoch, if it favours the other side than the throughput does.
 
-        Nor is that said of what may be chance, where it is known how runs differ.
+        None if they agree, or if either ratio may be chance.
         """
         epoch = self._figure("seconds_per_epoch")
         if epoch is None or epoch.ratio is None or self.throughput.ratio is None:
@@ -167,13 +164,13 @@ class SidesComparison:
 
     @property
     def claim(self) -> Claim:
-        """What may be said of the new side beside the base; only its interval decides."""
+        """The verdict on new against base; only the interval decides."""
         ratio = self.throughput.ratio
         return Claim.UNKNOWN if ratio is None else ratio.claim
 
 
 class NotComparable(Exception):
-    """Two sides can't be compared at all; the message is a sentence for a person."""
+    """Two sides can't be compared at all; the message is a sentence for the user."""
 
 
 class NoThroughput(NotComparable):
@@ -186,35 +183,35 @@ class NoThroughput(NotComparable):
 
 def compare_sides(
     base: Sequence[RunFigures], new: Sequence[RunFigures], earlier: Sequence[RunFigures] = ()
-) -> SidesComparison:
-    """Return two sides beside each other.
+) -> RunComparison:
+    """Compare two sides of runs.
 
     Args:
         base: the runs of one side.
-        new: those of the other.
-        earlier: other runs; those of the same conditions on the same machine say how far runs
-            differ, where a side has one run only.
+        new: the runs of the other.
+        earlier: other runs; if a side has only one run, those under the same conditions on the
+            same machine show how much runs differ.
 
     Raises:
-        NotComparable: a run stands on both sides, or a side has none with a throughput.
+        NotComparable: a run is on both sides, or no run of a side has a throughput.
     """
-    both = {run.session for run in base} & {run.session for run in new}
-    if both:
-        raise NotComparable(f"{min(both)} is on both sides: a run can't be compared with itself")
+    common = {run.session for run in base} & {run.session for run in new}
+    if common:
+        raise NotComparable(f"{min(common)} is on both sides: a run can't be compared with itself")
     left_out = tuple(run for run in (*base, *new) if THROUGHPUT not in run.values)
     base, new = _measured(base, "base"), _measured(new, "new")
-    repeats = _repeats((*base, *new), earlier)
-    of_both = (*base, *new)
-    # Of scripts it was not always recorded what their Keras runs on.
-    is_known = all(run.command is None or BACKEND in run.options for run in of_both)
+    runs = (*base, *new)
+    repeats = _repeats(runs, earlier)
+    # Older logs lack the Keras backend of scripts.
+    is_known = all(run.command is None or BACKEND in run.options for run in runs)
 
     def options_of(run: RunFigures) -> dict[str, object]:
         options = options_with_effect(run.options)
         return options if is_known else {n: v for n, v in options.items() if n != BACKEND}
 
-    names = [*FIGURES, *_names_of(of_both, METRIC), *_names_of(of_both, ACCOUNT)]
+    names = [*FIGURES, *_names_of(runs, METRIC), *_names_of(runs, ACCOUNT)]
     figures = (_figure(name, base, new, repeats) for name in names)
-    return SidesComparison(
+    return RunComparison(
         base=tuple(base),
         new=tuple(new),
         figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
@@ -226,8 +223,8 @@ def compare_sides(
     )
 
 
-def is_slower_by(comparison: SidesComparison, share: float) -> bool:
-    """Return whether the new side is slower by more than a share (0 to 1) beyond its interval."""
+def is_slower_by(comparison: RunComparison, share: float) -> bool:
+    """Return whether all of the interval shows the new side slower by more than `share`."""
     ratio = comparison.throughput.ratio
     if ratio is None or ratio.high is None or not ratio.is_significant:
         return False
@@ -244,7 +241,7 @@ def _measured(side: Sequence[RunFigures], side_is: str) -> list[RunFigures]:
 
 
 def without_throughput(run: RunFigures) -> str:
-    """Say why a run has no throughput to compare: bad failed (out of memory) before it had one."""
+    """Return a sentence with the reason why a run has no throughput to compare."""
     name = run.name or run.session
     if run.status == Status.FAILED:
         return f"{name} {failed_text(run)} before it had a throughput to compare"
@@ -253,7 +250,7 @@ def without_throughput(run: RunFigures) -> str:
 
 
 def failed_text(run: RunFigures) -> str:
-    """Say that a run failed, and shortly why: failed (out of memory)."""
+    """Return that a run failed, and shortly why: failed (out of memory)."""
     return f"failed ({clean(run.error, _LONGEST_ERROR)})" if run.error else "failed"
 
 
@@ -262,13 +259,13 @@ def _figure(
     base: Sequence[RunFigures],
     new: Sequence[RunFigures],
     repeats: Sequence[Sequence[RunFigures]],
-) -> SidesFigure:
+) -> ComparedFigure:
     ours, theirs = _values(name, base), _values(name, new)
     why = _why_unlike(name, base, new) if ours and theirs else None
     has_ratio = quantity_of(name).has_ratio
     ratio = _ratio(name, base, new, repeats) if why is None and has_ratio else None
     mixed = [name == THROUGHPUT and len(_counts_steps(side)) > 1 for side in (base, new)]
-    return SidesFigure(
+    return ComparedFigure(
         name=name,
         base=None if mixed[0] else _center(ours, has_ratio),
         new=None if mixed[1] else _center(theirs, has_ratio),
@@ -301,10 +298,13 @@ def throughput_ratio(
 
 
 def _values(name: str, runs: Iterable[RunFigures]) -> list[float]:
-    """Return a figure of the runs that have it; a part of an account that took no time is 0."""
+    """Return a figure of the runs that have it; a part missing in a time breakdown took 0 s."""
     if name.startswith(ACCOUNT) and name != _DATA_WAIT:
-        accounts = (run.values for run in runs if any(of.startswith(ACCOUNT) for of in run.values))
-        return [account.get(name, 0.0) for account in accounts]
+        return [
+            run.values.get(name, 0.0)
+            for run in runs
+            if any(key.startswith(ACCOUNT) for key in run.values)
+        ]
     return [run.values[name] for run in runs if name in run.values]
 
 
@@ -322,12 +322,12 @@ def _names_of(runs: Iterable[RunFigures], prefix: str) -> list[str]:
 
 
 def _counts_steps(runs: Iterable[RunFigures]) -> set[bool]:
-    """Return whether the throughputs of runs are of steps: both where they differ in that."""
+    """Return whether the throughputs of runs are in steps; both values if they differ."""
     return {run.counts_steps for run in runs}
 
 
 def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]) -> str | None:
-    """Say why a figure doesn't compare though the work is alike."""
+    """Return the reason why a figure doesn't compare although the work is the same."""
     runs = (*base, *new)
     if name == THROUGHPUT and len(_counts_steps(runs)) > 1:
         return "one side counts steps, the other samples"
@@ -348,94 +348,99 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
 
 
 def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[list[RunFigures]]:
-    """Return earlier runs of the same work as the sides' in groups that were made alike.
+    """Return earlier runs of the same work as these, in groups of repeats.
 
-    The versions may be others than theirs.
+    Their versions may differ from these runs'.
     """
     sessions, works = {run.session for run in runs}, {run.work for run in runs}
-    others = (run for run in earlier if run.session not in sessions and THROUGHPUT in run.values)
-    return like_groups(run for run in others if run.work in works)
+    return like_groups(
+        run
+        for run in earlier
+        if run.session not in sessions and THROUGHPUT in run.values and run.work in works
+    )
 
 
 def like_groups(runs: Iterable[RunFigures]) -> list[list[RunFigures]]:
-    """Return runs in groups that were made alike, as repeats are; as they come otherwise."""
+    """Group runs of the same settings, as repeats have; the order is kept."""
     groups: dict[Hashable, list[RunFigures]] = defaultdict(list)
     for run in runs:
         groups[run.settings].append(run)
     return list(groups.values())
 
 
-# ---- what differs ----
+# ---- differences ----
 
 
 def _unlike(base: Sequence[RunFigures], new: Sequence[RunFigures]) -> tuple[str, ...]:
-    """Say what differs in the work of any two of the runs."""
-    scripts = [run.command is not None for run in (*base, *new)]
-    trained = "script" if all(scripts) else "what is trained" if any(scripts) else "network"
+    """Return the differences in the work of any two of the runs."""
+    are_scripts = [run.command is not None for run in (*base, *new)]
+    program = "network"
+    if any(are_scripts):
+        program = "script" if all(are_scripts) else "what is trained"
     work: dict[str, Callable[[RunFigures], object]] = {
-        trained: lambda run: run.workload,
+        program: lambda run: run.workload,
         "batch size": lambda run: run.batch_size,
         "precision": lambda run: run.precision,
         "mode": lambda run: run.mode,
         "devices": lambda run: run.devices,
         "data": lambda run: run.data,
     }
-    found = []
-    scripts_of_all = [run.script for run in (*base, *new) if run.script is not None]
+    scripts = [run.script for run in (*base, *new) if run.script is not None]
     if len({run.workload for run in (*base, *new)}) == 1 and not all(
-        script.is_same(scripts_of_all[0]) for script in scripts_of_all
+        script.is_same(scripts[0]) for script in scripts
     ):
-        # They are called alike, but lie in different places.
-        work[trained] = lambda run: run.script and run.script.place
+        # They have one name, but different places.
+        work[program] = lambda run: run.script and run.script.place
+    differences = []
     for name, value_of in work.items():
         ours, theirs = ({value_of(run): None for run in side} for side in (base, new))
         if len({**ours, **theirs}) > 1:
-            found.append(f"{name} {_listed(ours)}, not {_listed(theirs)}")
-    return tuple(found)
+            differences.append(f"{name} {_listed(ours)}, not {_listed(theirs)}")
+    return tuple(differences)
 
 
 def _differences(
     base: Sequence[RunFigures],
     new: Sequence[RunFigures],
-    read: Callable[[RunFigures], Mapping[str, object]],
+    values_of: Callable[[RunFigures], Mapping[str, object]],
 ) -> tuple[Difference, ...]:
-    sides = [[read(run) for run in side] for side in (base, new)]
-    names = dict.fromkeys(name for side in sides for of_run in side for name in of_run)
-    found = []
+    sides = [[values_of(run) for run in side] for side in (base, new)]
+    names = dict.fromkeys(name for side in sides for values in side for name in values)
+    differences = []
     for name in names:
-        texts = [_listed([of_run.get(name) for of_run in side]) for side in sides]
+        texts = [_listed([values.get(name) for values in side]) for side in sides]
         if texts[0] != texts[1]:
-            found.append(Difference(clean(name, SHOWN_LENGTH), *texts))
-    return tuple(found)
+            differences.append(Difference(clean(name, SHOWN_LENGTH), *texts))
+    return tuple(differences)
 
 
 def argument_differences(
     base: Sequence[RunFigures], new: Sequence[RunFigures]
 ) -> tuple[Difference, ...]:
-    """Return the arguments of scripts that differ, each in full."""
+    """Return the differing arguments of scripts, each in full."""
     runs = [*base, *new]
     commands = [run.command for run in runs if run.command is not None]
     if len(commands) < len(runs):
         return ()
     scripts = {run.workload for run in runs}
-    read = arguments_of(commands, scripts.pop() if len(scripts) == 1 else None)
-    by_run = {run.session: arguments for run, arguments in zip(runs, read, strict=True)}
-    absent = {name: NOT_GIVEN for arguments in read for name in arguments}
+    arguments = arguments_of(commands, scripts.pop() if len(scripts) == 1 else None)
+    by_run = {run.session: values for run, values in zip(runs, arguments, strict=True)}
+    absent = {name: NOT_GIVEN for values in arguments for name in values}
     return _differences(base, new, lambda run: absent | by_run[run.session])
 
 
 def code_differences(
     base: Sequence[RunFigures], new: Sequence[RunFigures]
 ) -> tuple[Difference, ...]:
-    """Return what differs in the code of scripts, as far as it is known of all: older logs lack it.
+    """Return the differences in the code of scripts, as far as known for all: older logs lack it.
 
-    Of a commit and a hash the first digits tell them apart.
+    Commits and hashes are cut to their first digits.
     """
     runs = [*base, *new]
     names = {run.workload for run in runs}
     script = names.pop() if len(names) == 1 else "the script"
 
-    def read(run: RunFigures) -> dict[str, str | None]:
+    def code_of(run: RunFigures) -> dict[str, str | None]:
         path, commit = (run.script.path, run.script.git_commit) if run.script else (None, None)
         return {
             f"path of {script}": path,
@@ -443,8 +448,8 @@ def code_differences(
             "git commit": (commit or "")[:_SHOWN_DIGITS],
         }
 
-    known = [name for name in read(runs[0]) if all(read(run)[name] for run in runs)]
-    return _differences(base, new, lambda run: {name: read(run)[name] for name in known})
+    fields = [name for name in code_of(runs[0]) if all(code_of(run)[name] for run in runs)]
+    return _differences(base, new, lambda run: {name: code_of(run)[name] for name in fields})
 
 
 def _environment_of(run: RunFigures) -> dict[str, object]:
@@ -464,10 +469,10 @@ def _environment_of(run: RunFigures) -> dict[str, object]:
 
 
 def _listed(values: Iterable[object]) -> str:
-    """Write what the runs of a side have: one value, or all that there are."""
+    """Write the different values of a side."""
     texts = sorted({_text(value) for value in values})
-    shown = ", ".join(texts[:_LONGEST_LIST])
-    return f"{shown}, …" if len(texts) > _LONGEST_LIST else shown
+    text = ", ".join(texts[:_LONGEST_LIST])
+    return f"{text}, …" if len(texts) > _LONGEST_LIST else text
 
 
 def _text(value: object) -> str:

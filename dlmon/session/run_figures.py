@@ -1,4 +1,4 @@
-"""What logs give for comparing: each session's figures, and two sides of them."""
+"""The figures of sessions for comparisons, read from their logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dlmon.comparison.sides import (
     THROUGHPUT,
     NotComparable,
     NoThroughput,
-    SidesComparison,
+    RunComparison,
     compare_sides,
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
@@ -39,17 +39,17 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.ratios import throughput_error
 
 OnRead = Callable[[float], object]
-"""Called again and again with how much is read, 0 to 1; what it raises ends the reading."""
+"""Called repeatedly with the share of logs that is read; an exception ends the reading."""
 
 
 def ignore(share: float) -> None:
-    """Do nothing with how much is read."""
+    """Ignore the progress."""
 
 
 def compare_logs(
     base: Sequence[Path], new: Sequence[Path], on_read: OnRead = ignore
-) -> SidesComparison:
-    """Return the sessions of two sides beside each other, by their logs.
+) -> RunComparison:
+    """Compare the sessions of two sides by their logs.
 
     Raises:
         LogError: a log can't be read.
@@ -76,41 +76,41 @@ def compare_logs(
 def _newest_before(
     run: RunFigures, earlier: Sequence[RunFigures], compared: Sequence[RunFigures]
 ) -> str | None:
-    """Return the newest run of the same workload before one that has a throughput."""
-    sessions = {each.session for each in compared}
+    """Return the newest run with a throughput, of the same workload, before a run."""
+    sessions = {run.session for run in compared}
     return next(
         (
-            each.session
-            for each in reversed(earlier)
-            if each.wall < run.wall and each.workload == run.workload
-            if THROUGHPUT in each.values and each.session not in sessions
+            candidate.session
+            for candidate in reversed(earlier)
+            if candidate.wall < run.wall and candidate.workload == run.workload
+            if THROUGHPUT in candidate.values and candidate.session not in sessions
         ),
         None,
     )
 
 
 def earlier_runs(logs: Iterable[Path]) -> list[RunFigures]:
-    """Return the sessions in the log directories of these: they say how far runs differ."""
+    """Return all runs in the log directories of these logs, which show how much runs differ."""
     directories = dict.fromkeys(map(log_directory_of, logs))
     return runs_that_ended(e for directory in directories for e in list_sessions(directory))
 
 
 def runs_that_ended(entries: Iterable[SessionEntry]) -> list[RunFigures]:
-    """Return what those sessions give for comparing that completed or were stopped."""
-    ended = (entry for entry in entries if entry.status in (Status.COMPLETED, Status.STOPPED))
-    return [figures_of_entry(entry) for entry in ended]
+    """Return the figures of the sessions that completed or were stopped."""
+    statuses = (Status.COMPLETED, Status.STOPPED)
+    return [figures_of_entry(entry) for entry in entries if entry.status in statuses]
 
 
 def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
-    """Read a log to its end, by its index where it has one, and return what it gives for comparing.
+    """Read a log to its end, from its index if it has one, and return its figures.
 
     Raises:
         LogError: it can't be read.
     """
     entry = read_entry(log)
     session = read_session(log, on_read)
-    over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
-    snapshot, result = session.snapshot(is_over=over), session.result
+    is_over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
+    snapshot, result = session.snapshot(is_over=is_over), session.result
     values = {} if result is None else _values_of(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
     curve = None
@@ -122,7 +122,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
 
 
 def read_session(log: Path, on_read: OnRead = ignore) -> Session:
-    """Read a log to its end as it is now, by its index where it has one.
+    """Read a log to its current end, from its index if it has one.
 
     Raises:
         LogError: it can't be read.
@@ -137,13 +137,13 @@ def read_session(log: Path, on_read: OnRead = ignore) -> Session:
 
 
 def figures_of_entry(entry: SessionEntry) -> RunFigures:
-    """Return what the result of a session gives for comparing, without reading its log."""
+    """Return the figures in the result of a session, without reading its log."""
     values = {} if entry.result is None else _values_of(entry.result)
     return _of_entry(_figures(entry.header, entry.status, entry.result, values), entry)
 
 
 def figures_of_snapshot(snapshot: Snapshot, status: Status = Status.RUNNING) -> RunFigures:
-    """Return what a session gives for comparing as it stands."""
+    """Return the current figures of a session."""
     return _figures(snapshot.header, status, snapshot.result, _values_of(snapshot), snapshot)
 
 
@@ -173,35 +173,35 @@ def _figures(
     snapshot: Snapshot | None = None,
     metrics: Sequence[MetricFigure] = (),
 ) -> RunFigures:
-    """Return what is known of a run: as its model says, else its result or what it was asked."""
-    options, seen = header.options, {} if result is None else result.options
-    # What was not asked for is known once it is over.
-    asked = {**options, **{name: value for name, value in seen.items() if value is not None}}
+    """Return the figures of a run; its settings are those of its model, result or options."""
+    result_options = {} if result is None else result.options
+    # The result has the values of options that were not given.
+    options = header.options | {n: v for n, v in result_options.items() if v is not None}
     model = None if snapshot is None else snapshot.measured_model
     figures = snapshot or result
     epoch = None if figures is None else figures.seconds_per_epoch
-    price = usd_per_hour_of(options, cpus_of(options, header.machine))
+    price = usd_per_hour_of(header.options, cpus_of(header.options, header.machine))
     if price is not None and epoch is not None:
         values["cost_usd_per_epoch"] = price * epoch.value / 3600
     account = getattr(snapshot, "time_breakdown", None) or getattr(result, "account", None) or {}
     values |= {f"{ACCOUNT}{part}": seconds for part, seconds in account.items()}
     validity = getattr(snapshot, "validity", None) or result
     valid = getattr(validity, "is_valid", getattr(validity, "valid", None))
-    against = getattr(validity, "warnings", getattr(validity, "against", None)) or {}
+    warnings = getattr(validity, "warnings", getattr(validity, "against", None)) or {}
     if snapshot is None and result is not None and result.against is None:
-        # An older log says it of its beginning alone.
+        # An older log only tells whether the machine was busy at the start.
         busy = busy_at_start(header.machine, result.device)
-        against = {} if busy is None else {Doubt.BUSY_AT_START: busy}
-    # What a script doesn't say is not known of its result.
+        warnings = {} if busy is None else {Doubt.BUSY_AT_START: busy}
+    # The precision and mode of a script without a model are unknown.
     usual = (None, None) if header.is_script and model is None else ("float32", "train")
-    made_of = model or result
-    device = made_of.device if made_of else None
-    data = made_of.data if made_of else None
+    settings = model or result
+    device = settings.device if settings else None
+    data = settings.data if settings else None
     values = {name: value for name, value in values.items() if 0 <= value < math.inf}
     if data == "synthetic":
-        # What is learned of samples that are drawn at random says nothing.
+        # Metrics on random samples are meaningless.
         metrics = ()
-    values |= {f"{METRIC}{one.name}": one.final for one in metrics if one.final is not None}
+    values |= {f"{METRIC}{m.name}": m.final for m in metrics if m.final is not None}
     return RunFigures(
         session=header.id,
         host=header.host,
@@ -215,52 +215,53 @@ def _figures(
         versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,
         device=device,
-        device_name=(made_of.device_name if made_of else None)
+        device_name=(settings.device_name if settings else None)
         or (header.machine.cpu_model if device == "cpu" else None),
-        backend=model.backend if model else _word(seen, "backend", None),
+        backend=model.backend if model else _word(result_options, "backend", None),
         compiles=compiled_by(header) if snapshot is None else snapshot.compiles,
-        batch_size=model.batch_size if model else _whole(asked.get("batch_size")),
-        precision=(model.precision if model else None) or _word(asked, "precision", usual[0]),
-        mode=(model.mode if model else None) or _word(asked, "mode", usual[1]),
+        batch_size=model.batch_size if model else _whole(options.get("batch_size")),
+        precision=(model.precision if model else None) or _word(options, "precision", usual[0]),
+        mode=(model.mode if model else None) or _word(options, "mode", usual[1]),
         data=data,
-        samples=made_of.samples_per_epoch if made_of else None,
-        epochs=model.epochs if model else _whole(asked.get("epochs")),
-        steps_cap=_whole(asked.get("steps")),
-        devices=(made_of.devices if made_of else _whole(asked.get("devices"))) or 1,
+        samples=settings.samples_per_epoch if settings else None,
+        epochs=model.epochs if model else _whole(options.get("epochs")),
+        steps_cap=_whole(options.get("steps")),
+        devices=(settings.devices if settings else _whole(options.get("devices"))) or 1,
         batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
         timings=timings_of(figures),
         values=values,
-        not_numbers={one.name: one.why for one in metrics if one.final is None and one.why},
-        read_once=frozenset(one.name for one in metrics if one.last_epoch is None),
+        not_numbers={m.name: m.why for m in metrics if m.final is None and m.why},
+        read_once=frozenset(m.name for m in metrics if m.last_epoch is None),
         throughput_error=None if figures is None else throughput_error(figures.samples_per_second),
         is_projected=None if epoch is None else epoch.projected,
         lacking={} if figures is None else figures.why,
         error=None if result is None else result.error,
         valid=valid,
-        against={str(doubt): sentence for doubt, sentence in against.items()},
+        warnings={str(doubt): sentence for doubt, sentence in warnings.items()},
     )
 
 
 def _framework_of(snapshot: Snapshot | None) -> dict[str, Any]:
-    """Return the versions of what counts a script's batches, and of what its Keras runs on."""
+    """Return the versions of a script's frameworks, and of its Keras backend."""
     if snapshot is None:
         return {}
-    found = {one.trainer.framework: one.trainer.framework_version for one in snapshot.trainers}
+    trainers = [rate.trainer for rate in snapshot.trainers]
+    versions = {trainer.framework: trainer.framework_version for trainer in trainers}
     model = snapshot.model
     if snapshot.header.is_script and model is not None and model.backend is not None:
-        found[model.backend] = model.backend_version
-    return found
+        versions[model.backend] = model.backend_version
+    return versions
 
 
 def _options_of(
     header: SessionHeader, model: Model | None, result: Result | None
 ) -> dict[str, Any]:
-    """Return what a run was asked for; of a script also what its Keras was seen to run on."""
+    """Return the options of a run; for a script with its observed Keras backend."""
     if not header.is_script:
         return header.options
-    seen = model.backend if model is not None else result and result.options.get("backend")
-    return header.options if seen is None else {**header.options, "backend": seen}
+    backend = model.backend if model is not None else result and result.options.get("backend")
+    return header.options if backend is None else {**header.options, "backend": backend}
 
 
 def _whole(value: object) -> int | None:

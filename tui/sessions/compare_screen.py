@@ -10,7 +10,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.comparison.sides import NotComparable, SidesComparison
+from dlmon.comparison.sides import NotComparable, RunComparison
 from dlmon.figures.comparison.side_rows import describe_sides
 from dlmon.figures.report.sections import Note
 from dlmon.log.folder import LogError
@@ -24,7 +24,7 @@ from tui.screens.export import EXPORT, ExportControls
 from tui.screens.starting import read_in_thread
 from tui.widgets.tables import SectionLines
 
-Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
+Read = Callable[[Sequence[Path], Sequence[Path], OnRead], RunComparison]
 
 _BASE, _NEW = 1, 0
 """The line style of each side: the base is dashed."""
@@ -68,7 +68,7 @@ class CompareScreen(ExportControls):
     ) -> None:
         super().__init__()
         self._base, self._new, self._read_sides = base, new, read
-        self._comparison: SidesComparison | None = None
+        self._comparison: RunComparison | None = None
         self._anyway = False
         self._chart = CurveChart(id="curves")
         self._table = SectionLines(id="sides", classes="panel")
@@ -110,7 +110,7 @@ class CompareScreen(ExportControls):
     def _show_sentence(self, sentence: str) -> None:
         self._table.show(Note((sentence,), "list"))
 
-    def _show(self, comparison: SidesComparison) -> None:
+    def _show(self, comparison: RunComparison) -> None:
         how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
         self._table.show(*describe_sides(comparison, self._anyway), *how_to)
         self._chart.display = True

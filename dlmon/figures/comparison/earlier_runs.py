@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compared_run import (
     RATE_UNITS,
-    Figures,
     RunFigures,
+    SpeedFigures,
     Timing,
     metric_of_script,
     rate_of_script,
@@ -97,7 +97,7 @@ def mode_of(options: Mapping[str, Any]) -> str:
     return mode if isinstance(mode, str) else "train"
 
 
-def compared_metric(workload: str, mode: str, figures: Figures) -> str:
+def compared_metric(workload: str, mode: str, figures: SpeedFigures) -> str:
     """Return what runs are compared by: a batch's time in a mode that has no epochs.
 
     What a script is compared by depends on the `figures` that it has.

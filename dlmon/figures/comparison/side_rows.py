@@ -13,10 +13,10 @@ from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
     THROUGHPUT,
+    ComparedFigure,
     Difference,
     NotComparable,
-    SidesComparison,
-    SidesFigure,
+    RunComparison,
     compare_sides,
     failed_text,
     quantity_of,
@@ -65,7 +65,7 @@ _SHOWN_BEFORE = 8
 _LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
 
 
-def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section]:
+def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     """Yield two sides beside each other: what may be said of them, their figures, what differs.
 
     The figures of unlike runs are shown only `anyway`.
@@ -100,7 +100,7 @@ def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section
     yield from (section for section in of_others if section.rows)
 
 
-def figure_table(comparison: SidesComparison) -> Table:
+def figure_table(comparison: RunComparison) -> Table:
     """Return the figures of both sides; of a row in which new is better or worse, its level."""
     names = _names_of(comparison)
     rows = tuple(_row(figure, names(figure.name)) for figure in comparison.figures)
@@ -109,7 +109,7 @@ def figure_table(comparison: SidesComparison) -> Table:
     return Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
 
 
-def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
+def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     """Return what names a figure, with its unit; some have other names where all are scripts."""
     runs = (*comparison.base, *comparison.new)
     compiled = all(run.compiles for run in runs)
@@ -129,7 +129,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     return name
 
 
-def _row(figure: SidesFigure, name: str) -> tuple[str, ...]:
+def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
     ratio = figure.ratio
     base, new = (
         UNKNOWN if value is None else number_of(quantity_of(figure.name), value, other)
@@ -178,7 +178,7 @@ def side_name(runs: Sequence[RunFigures]) -> str:
     return f"{first} and {second if len(runs) == 2 else f'{len(runs) - 1} more'}"
 
 
-def verdict(comparison: SidesComparison) -> str:
+def verdict(comparison: RunComparison) -> str:
     """Say what may be said of the new side's throughput beside the base's."""
     throughput = comparison.throughput
     found = throughput.ratio or throughput.why or "a side has no throughput"
@@ -196,7 +196,7 @@ def verdict(comparison: SidesComparison) -> str:
     return said if fewest > 1 else f"{said}; {_advice(comparison)}"
 
 
-def _advice(comparison: SidesComparison) -> str:
+def _advice(comparison: RunComparison) -> str:
     """Return what to do, with the command, so that it is known how much runs differ."""
     workload = comparison.new[0].workload
     command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
@@ -209,7 +209,7 @@ def legends(table: Table) -> list[str]:
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
 
 
-def doubts(comparison: SidesComparison) -> list[str]:
+def doubts(comparison: RunComparison) -> list[str]:
     """Say what speaks against comparing these runs by these figures."""
     said = [f"not comparable: {difference}" for difference in comparison.unlike]
     more = comparison.others_took_more
@@ -222,7 +222,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
         share = verdicts.pct(abs(epoch - 1))
         said.append(f"an epoch took {share} % {direction} time in new even so")
     runs = (*comparison.base, *comparison.new)
-    of_all = doubts_of_all([run.against if run.valid is False else {} for run in runs])
+    of_all = doubts_of_all([run.warnings if run.valid is False else {} for run in runs])
     every = "both" if len(runs) == 2 else f"all {len(runs)}"
     said.extend(f"{every} runs: {text}" for text in of_all.values())
     for run in runs:
@@ -233,8 +233,8 @@ def doubts(comparison: SidesComparison) -> list[str]:
             said.append(f"{name} is still running: its figures are those so far")
         if run.status == Status.UNKNOWN:
             said.append(f"whether {name} still runs on {run.host} can't be seen from here")
-        if run.valid is False and (not run.against or run.against.keys() - of_all.keys()):
-            own = (text for doubt, text in run.against.items() if doubt not in of_all)
+        if run.valid is False and (not run.warnings or run.warnings.keys() - of_all.keys()):
+            own = (text for doubt, text in run.warnings.items() if doubt not in of_all)
             reasons = "; ".join(own) or "its figures may be off"
             said.append(f"{name}: {reasons}")
         for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
@@ -243,7 +243,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
     return said
 
 
-def notes(comparison: SidesComparison) -> list[str]:
+def notes(comparison: RunComparison) -> list[str]:
     """Say what the figures rest on, and which are not compared beside the throughput."""
     name = _names_of(comparison)
     unlike: dict[str, list[str]] = {}
@@ -279,12 +279,12 @@ def changed_text(difference: Difference) -> str:
     return " → ".join(clean(text, SHOWN_LENGTH) for text in texts)
 
 
-def why_unlike(comparison: SidesComparison) -> str:
+def why_unlike(comparison: RunComparison) -> str:
     """Say why two sides don't compare."""
     return f"these runs do not compare: {'; '.join(comparison.unlike)}"
 
 
-def sides_json(comparison: SidesComparison) -> dict[str, Any]:
+def sides_json(comparison: RunComparison) -> dict[str, Any]:
     """Return a comparison as `compare --json` prints it."""
     return {
         "verdict": str(comparison.claim),
@@ -300,7 +300,7 @@ def sides_json(comparison: SidesComparison) -> dict[str, Any]:
     }
 
 
-def _figure_json(figure: SidesFigure) -> dict[str, Any]:
+def _figure_json(figure: ComparedFigure) -> dict[str, Any]:
     ratio = figure.ratio
     return {
         "base": figure.base,
@@ -331,7 +331,7 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
         "figures": dict(run.values),
         "counts_steps": run.counts_steps,
         "valid": run.valid,
-        "against": dict(run.against),
+        "against": dict(run.warnings),
     }
 
 
@@ -369,7 +369,7 @@ def compared(
         sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
     # What speaks against a run stands with it, from records without other people's programs.
     base_runs, new_runs = (
-        tuple(replace(one, valid=None, against={}, log=one.log if full else None) for one in side)
+        tuple(replace(one, valid=None, warnings={}, log=one.log if full else None) for one in side)
         for side in (sides.base, sides.new)
     )
     sides = replace(sides, base=base_runs, new=new_runs)

@@ -100,7 +100,7 @@ def test_what_speaks_against_every_run_is_said_once(against, said):
     (name, text), (a, c) = *against.items(), (side("a", 1.0), side("c", 2.0))
     each = [re.sub(r"\{(.*), (.*)\}", rf"\{n}", text) for n in (1, 2)]
     doubted = [
-        [replace(one, valid=False, against={name: why})]
+        [replace(one, valid=False, warnings={name: why})]
         for (one,), why in zip((a, c), each, strict=True)
     ]
     assert doubts(compare_sides(*doubted)) == said

@@ -242,10 +242,10 @@ class DlmonApp(BaseApp):
             self.leave_all_running()
             return FAILED
         # Sessions that were not detached stop.
-        starting = [] if self.starting is None else [self.starting.launch]
-        for launch in (*starting, *(session.launch for session in self.shown_sessions)):
-            if launch is not None:
-                launch.release()
+        starting = [] if self.starting is None else [self.starting.supervisor]
+        for supervisor in (*starting, *(session.supervisor for session in self.shown_sessions)):
+            if supervisor is not None:
+                supervisor.release()
         if self.refused is not None:
             print(f"dlmon: {clean(self.refused)}", file=sys.stderr)
         for session in self.shown_sessions:
@@ -257,12 +257,12 @@ class DlmonApp(BaseApp):
         from dlmon.render.summary import leave_running
 
         if self.starting is not None:
-            self.starting.launch.send("detach")
-            self.starting.launch.release()
+            self.starting.supervisor.send("detach")
+            self.starting.supervisor.release()
             print("dlmon: the session still starts; dlmon attach shows it", file=sys.stderr)
         for session in self.shown_sessions:
-            if session.launch is not None and session.needs_us:
-                leave_running(session.follower, session.launch, self.usual_directory)
+            if session.supervisor is not None and session.needs_us:
+                leave_running(session.follower, session.supervisor, self.usual_directory)
                 session.screen.detached = True
 
 
@@ -272,7 +272,7 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
         from dlmon.log.directory import read_entry
 
         # Read only the header and the result, to show them while the reader is imported.
-        follow = partial(app.sources.follow, start.log, launch=start.started)
+        follow = partial(app.sources.follow, start.log, supervisor=start.started)
         entry = read_entry(start.log)
         return partial(flows.sessions.reading_screen, app, entry, follow, start.started)
     if len(start.replayed) == 1:
@@ -300,8 +300,8 @@ def _report_closed_terminal(app: DlmonApp) -> None:
     for run in app.sweeps:
         run.stop()
     for session in app.shown_sessions:
-        if session.launch is not None and session.needs_us:
-            session.launch.send(TERMINAL_CLOSED)
+        if session.supervisor is not None and session.needs_us:
+            session.supervisor.send(TERMINAL_CLOSED)
 
 
 def _leave_terminal(app: DlmonApp, stop: bool) -> None:

@@ -22,7 +22,7 @@ class ShownSession:
     """A session on the stack of screens, with its supervisor process if we started it."""
 
     follower: SessionFollower
-    launch: SupervisorProcess | None
+    supervisor: SupervisorProcess | None
     screen: LiveScreen | RecordingScreen
     connection: Connection | None = None
     log_dir: str | None = None
@@ -38,7 +38,7 @@ class ShownSession:
     @property
     def needs_us(self) -> bool:
         """Return whether the session would stop if dlmon quit."""
-        return self.launch is not None and self.follower.running and not self.screen.detached
+        return self.supervisor is not None and self.follower.running and not self.screen.detached
 
     @property
     def exit_code(self) -> int:
@@ -46,7 +46,7 @@ class ShownSession:
         from dlmon.records import Status
 
         is_script = self.follower.session.header.is_script
-        if self.launch is not None and is_script and not self.follower.running:
+        if self.supervisor is not None and is_script and not self.follower.running:
             return self.follower.script_exit_code
         if self.screen.stop_requested:
             return INTERRUPTED_BY_USER
@@ -61,14 +61,14 @@ class Starting:
     """A launch that its supervisor has not answered yet.
 
     Attributes:
-        launch: the supervisor process.
+        supervisor: the supervisor process.
         detach: let the session go on without dlmon.
         replaces: the session whose place it takes on the screen.
         turn: its number in a series of runs, such as "run 2 of 3".
         over: set once the launch is answered or abandoned.
     """
 
-    launch: SupervisorProcess
+    supervisor: SupervisorProcess
     detach: bool = False
     replaces: ShownSession | None = None
     turn: str = ""

@@ -64,11 +64,11 @@ LINE_EVERY_S = 10.0
 
 
 def follow(
-    path: Path, launch: SupervisorProcess | None, as_json: bool = False, desktop: bool = False
+    path: Path, supervisor: SupervisorProcess | None, as_json: bool = False, desktop: bool = False
 ) -> int:
     """Follow the session of a log to its end as `follow_to_end` does, and return the exit code."""
-    follower = SessionFollower(path, launch=launch)
-    return asyncio.run(follow_to_end(follower, launch, as_json, desktop))
+    follower = SessionFollower(path, supervisor=supervisor)
+    return asyncio.run(follow_to_end(follower, supervisor, as_json, desktop))
 
 
 async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
@@ -120,22 +120,22 @@ def goes_on_there(over: SessionFollower) -> bool:
 
 async def follow_to_end(
     follower: SessionFollower,
-    launch: SupervisorProcess | None,
+    supervisor: SupervisorProcess | None,
     as_json: bool,
     desktop: bool,
     goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
     """Print what becomes of a session until it ends, and return the exit code.
 
-    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, whose supervisor is
-    `launch`, is stopped and its result printed; another's is left alone. As JSON, nothing but the
-    result is printed, and none of a session that goes on as another one.
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, one with a `supervisor`,
+    is stopped and its result printed; another's is left alone. As JSON, only the result is printed,
+    and none of a session that goes on as another one.
     """
     try:
-        with leaving_running_on_error(follower, launch):
+        with leaving_running_on_error(follower, supervisor):
             lines = None if as_json else _Lines(follower)
             alerts = DesktopAlerts(desktop, sys.stderr)
-            code_of_signal = await _Following(follower, launch, lines, alerts).run()
+            code_of_signal = await _Following(follower, supervisor, lines, alerts).run()
     finally:
         follower.close()
     is_last = not goes_on(follower)
@@ -146,7 +146,7 @@ async def follow_to_end(
     elif not as_json:
         print_outcome(follower)
     if code_of_signal is not None:
-        if follower.running and launch is not None:
+        if follower.running and supervisor is not None:
             session, log = follower.session.header.id, shown_path(follower.path)
             print_error(f"{session} is still stopping; it is recorded in {log}")
         return code_of_signal
@@ -159,7 +159,7 @@ class _Following:
     """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
     follower: SessionFollower
-    launch: SupervisorProcess | None
+    supervisor: SupervisorProcess | None
     lines: _Lines | None
     alerts: DesktopAlerts
     exit_code: int | None = None
@@ -183,8 +183,8 @@ class _Following:
                 break
             is_behind = self.follower.read_share is not None
             await asyncio.sleep(0 if records or is_behind else POLL_S)
-        if self.launch is not None:
-            self.launch.release()
+        if self.supervisor is not None:
+            self.supervisor.release()
         return self.exit_code
 
     def _end(self, word: str, exit_code: int) -> None:
@@ -193,11 +193,11 @@ class _Following:
         The `word` tells the supervisor who asked.
         """
         again, self.exit_code = self.exit_code is not None, exit_code
-        if self.launch is None or again:
+        if self.supervisor is None or again:
             self.leave_at = time.monotonic()
             return
         self.leave_at = time.monotonic() + STOP_S
-        self.launch.send(word)
+        self.supervisor.send(word)
         if exit_code == INTERRUPTED_BY_USER:
             when = after_the_batch(self.follower.session.header)
             print_error(f"stopping{when}; Ctrl-C again to leave now")

@@ -64,7 +64,7 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     answer = supervisor.answer()
     if isinstance(answer, Refused):
         raise ScriptRefused(answer.reason)
-    follower = SessionFollower(Path(answer.log), launch=supervisor)
+    follower = SessionFollower(Path(answer.log), supervisor=supervisor)
     try:
         with leaving_running_on_error(follower, supervisor):
             cut_by = asyncio.run(_follow(follower, supervisor, streams, DesktopAlerts(desktop)))

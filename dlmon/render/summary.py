@@ -145,21 +145,21 @@ def _how_to_attach(follower: SessionFollower, name: str, usual: Path | None) -> 
 
 
 def leave_running(
-    follower: SessionFollower, launch: SupervisorProcess, usual: Path | None = None
+    follower: SessionFollower, supervisor: SupervisorProcess, usual: Path | None = None
 ) -> None:
     """Let a session of ours go on though an error ends what shows it; say how to come back.
 
     Nothing new is read of it: that may be what the error is about.
     """
-    launch.send("detach")
-    launch.release()
+    supervisor.send("detach")
+    supervisor.release()
     name = follower.session.header.id
     print_error(_how_to_attach(follower, name, usual))
 
 
 @contextmanager
 def leaving_running_on_error(
-    follower: SessionFollower, launch: SupervisorProcess | None
+    follower: SessionFollower, supervisor: SupervisorProcess | None
 ) -> Iterator[None]:
     """Leave a session of ours running where an error of dlmon's own ends what shows it.
 
@@ -168,8 +168,8 @@ def leaving_running_on_error(
     try:
         yield
     except Exception as error:
-        if launch is not None and follower.running and not isinstance(error, OSError):
-            leave_running(follower, launch)
+        if supervisor is not None and follower.running and not isinstance(error, OSError):
+            leave_running(follower, supervisor)
         raise
 
 

@@ -40,7 +40,7 @@ class SessionFollower(SessionSource):
     Args:
         path: the log.
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
-        launch: its supervisor, where it is ours; it sends what its log can't take.
+        supervisor: that of a session of ours; it sends the records that the log can't take.
         by_index: take up a long log shortly before its end, where it has an index: what is older
             was read when that was written. Where it has none, write one for the next reader.
 
@@ -52,12 +52,12 @@ class SessionFollower(SessionSource):
         self,
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
-        launch: SupervisorProcess | None = None,
+        supervisor: SupervisorProcess | None = None,
         by_index: bool = False,
     ) -> None:
         self.log_dir_there: str | None = None
         """Where its host keeps it; None where that is the usual place."""
-        self._supervisor = launch
+        self._supervisor = supervisor
         self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock

@@ -389,11 +389,11 @@ class SlurmFollower(SessionFollower):
         self,
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
-        launch: SupervisorProcess | None = None,
+        supervisor: SupervisorProcess | None = None,
         by_index: bool = False,
         watch: JobWatch | None = None,
     ) -> None:
-        super().__init__(path, clock, launch, by_index)
+        super().__init__(path, clock, supervisor, by_index)
         slurm_job = self.session.header.slurm
         number = None if slurm_job is None else slurm_job.job
         self.session_job = SessionJob(path, watch, number, lambda: clock() / 1e9)
@@ -432,7 +432,7 @@ def stop_signal(script_signal: object, by_command: bool) -> str:
 def follow_session(
     path: Path,
     clock: Callable[[], int] = time.monotonic_ns,
-    launch: SupervisorProcess | None = None,
+    supervisor: SupervisorProcess | None = None,
     by_index: bool = False,
 ) -> SessionFollower:
     """Return a follower for the session of a log, in a Slurm job or not.
@@ -441,7 +441,7 @@ def follow_session(
         LogError: the log can't be read.
     """
     kind = SessionFollower if read_submitted(path) is None else SlurmFollower
-    return kind(path, clock, launch, by_index)
+    return kind(path, clock, supervisor, by_index)
 
 
 def next_session(follower: SessionFollower) -> WaitingSession | None:

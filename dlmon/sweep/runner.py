@@ -84,7 +84,7 @@ class LocalHost:
         return await asyncio.to_thread(started.answer)
 
     async def follow(self, started: Started) -> SessionFollower | Refused:
-        self._follower = SessionFollower(Path(started.log), launch=self._supervisor)
+        self._follower = SessionFollower(Path(started.log), supervisor=self._supervisor)
         return self._follower
 
     def poll(self) -> None:

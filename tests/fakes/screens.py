@@ -98,7 +98,7 @@ class GrowingLog:
         return -self._holder.wait(10) == BY_OTHER_SCREEN
 
 
-class FakeLaunch:
+class FakeSupervisor:
     """A supervisor that notes what was sent to it; the answer comes once `may_answer` is set."""
 
     def __init__(self, answer: Started | Refused | None = None, job: Job = A_JOB) -> None:
@@ -124,11 +124,11 @@ class FakeLaunch:
         self.may_answer.set()
 
 
-def refused_launch(job: Job) -> FakeLaunch:
+def refused_launch(job: Job) -> FakeSupervisor:
     """Return a supervisor that starts nothing."""
-    launch = FakeLaunch(Refused("nothing can be launched here", FAILED), job)
-    launch.may_answer.set()
-    return launch
+    supervisor = FakeSupervisor(Refused("nothing can be launched here", FAILED), job)
+    supervisor.may_answer.set()
+    return supervisor
 
 
 class FakeSensors:

@@ -70,8 +70,8 @@ from .recorded import (
 )
 from .screens import (
     Clock,
-    FakeLaunch,
     FakeSensors,
+    FakeSupervisor,
     GrowingLog,
     fake_machine,
     refused_launch,
@@ -653,7 +653,7 @@ def staged(
             where: dict[str, object] = {"replayed": (log.path,)}
         elif view in _OF_A_SESSION:
             clock.now_ns = folded(state.records).last_t
-            where = {"log": log.path, "started": FakeLaunch() if state.ours else None}
+            where = {"log": log.path, "started": FakeSupervisor() if state.ours else None}
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
         where.update(start or {})

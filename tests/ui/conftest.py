@@ -11,8 +11,8 @@ from fakes import quiet, style_sheets
 from fakes.recorded import BEGIN_NS
 from fakes.screens import (
     Clock,
-    FakeLaunch,
     FakeSensors,
+    FakeSupervisor,
     GrowingLog,
     Shown,
     dlmon_app_with,
@@ -88,10 +88,10 @@ def growing_log(log_dir):
 class ShownSession(Shown):
     """A live screen with what stands around it."""
 
-    def __init__(self, log, follower, launch, repeatable):
+    def __init__(self, log, follower, supervisor, repeatable):
         super().__init__(LiveScreen(follower, repeatable))
         self.log = log
-        self.launch = launch
+        self.supervisor = supervisor
         self.follower = follower
 
     async def begin(self):
@@ -143,9 +143,9 @@ def show_session(growing_log, clock):
 
     @asynccontextmanager
     async def show(records, *, size=(120, 40), ours=True, repeatable=False, follow=SessionFollower):
-        log, launch = growing_log(records), FakeLaunch() if ours else None
-        with closing(follow(log.path, clock, launch)) as follower:
-            shown = ShownSession(log, follower, launch, repeatable)
+        log, supervisor = growing_log(records), FakeSupervisor() if ours else None
+        with closing(follow(log.path, clock, supervisor)) as follower:
+            shown = ShownSession(log, follower, supervisor, repeatable)
             async with shown.on(size):
                 yield shown
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import (
-    FakeLaunch,
+    FakeSupervisor,
     dlmon_app_with,
     fake_machine,
     of_this_boot,
@@ -60,7 +60,7 @@ class Launcher:
         return self.launches
 
     def __call__(self, job):
-        launched = FakeLaunch(self.answer, job)
+        launched = FakeSupervisor(self.answer, job)
         if self.at_once:
             launched.may_answer.set()
         self.launches.append(launched)
@@ -172,7 +172,7 @@ def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_t
     dlmon_app, log_dir, running, capsys, monkeypatch
 ):
     log, result = running
-    supervisor = FakeLaunch()
+    supervisor = FakeSupervisor()
     # One record a tick, as on a busy machine; a worker reads the rest.
     monkeypatch.setattr("tui.live.live_screen.SLICE_S", 0.0)
 
@@ -280,13 +280,13 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
 async def test_a_launch_from_the_shell_that_nobody_wants_to_wait_for_is_given_up(
     dlmon_app, log_dir
 ):
-    launch = FakeLaunch(Started(ID, "never"))
-    app = dlmon_app(log_dir, started=launch)
+    supervisor = FakeSupervisor(Started(ID, "never"))
+    app = dlmon_app(log_dir, started=supervisor)
     async with app.run_test() as pilot:
         await until(pilot, lambda: isinstance(app.screen, StartingScreen))
         await pilot.press("q")
         await pilot.pause()
-        assert launch.released
+        assert supervisor.released
     assert app.return_value == 130
 
 
@@ -348,7 +348,7 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
         of_this_boot(recorded_session("training", session_id="20261120-150600-second"))
     )
     launches = launched(Started("20261120-150600-second", str(second.path)))
-    supervisor = FakeLaunch()
+    supervisor = FakeSupervisor()
     app = dlmon_app(log_dir, log.path, supervisor)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
@@ -434,7 +434,7 @@ async def test_recorded_sessions_are_compared_and_replayed(dlmon_app, log_dir, s
 async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
     dlmon_app, log_dir, running, sensing
 ):
-    supervisor = FakeLaunch()
+    supervisor = FakeSupervisor()
     app = dlmon_app(log_dir, running[0].path, supervisor)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
@@ -457,7 +457,7 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
 def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
     dlmon_app, log_dir, running, sensing, capsys, monkeypatch
 ):
-    supervisor, log = FakeLaunch(), running[0]
+    supervisor, log = FakeSupervisor(), running[0]
     app = dlmon_app(log_dir, log.path, supervisor)
     monkeypatch.setattr(app, "action_help", lambda: 1 / 0)
 
@@ -473,7 +473,7 @@ def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
 
 
 def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys, monkeypatch):
-    supervisor, log = FakeLaunch(), running[0]
+    supervisor, log = FakeSupervisor(), running[0]
     monkeypatch.setattr(dlmon.render.follow._Lines, "show", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         follow(log.path, supervisor)
@@ -580,7 +580,7 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
 ):
     log, result = running
     settings = Settings(bell=wanted, notification=wanted)
-    app = dlmon_app(log_dir, log.path, FakeLaunch(), settings=settings)
+    app = dlmon_app(log_dir, log.path, FakeSupervisor(), settings=settings)
     rung, written = [], []
     monkeypatch.setattr(app, "bell", lambda: rung.append(True))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -620,7 +620,7 @@ async def open_the_other(pilot, app):
 
 async def test_an_end_that_is_waited_for_closes_no_other_session(dlmon_app, log_dir, two_sessions):
     log, result, _ = two_sessions
-    app = dlmon_app(log_dir, log.path, FakeLaunch())
+    app = dlmon_app(log_dir, log.path, FakeSupervisor())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         first = app.screen
@@ -641,7 +641,7 @@ async def test_no_second_run_or_sweep_is_begun_while_one_of_ours_runs(
 ):
     log, _, _ = two_sessions
     launches = launched(Refused("never", 1))
-    supervisor = FakeLaunch()
+    supervisor = FakeSupervisor()
     app = dlmon_app(log_dir, log.path, supervisor)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import FakeLaunch, fake_machine, screen_text
+from fakes.screens import FakeSupervisor, fake_machine, screen_text
 from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
 from textual import events
@@ -131,9 +131,11 @@ async def test_a_status_that_is_none_is_shown_as_unknown(show_session):
 
 
 async def test_a_refusal_is_shown_as_it_is(log_dir, sensing):
-    launch = FakeLaunch(Refused(f"no: {HOSTILE}", 2))
-    launch.may_answer.set()
-    app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: launch)))
+    supervisor = FakeSupervisor(Refused(f"no: {HOSTILE}", 2))
+    supervisor.may_answer.set()
+    app = DlmonApp(
+        Start(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: supervisor))
+    )
     async with app.run_test(size=(200, 50), notifications=True) as pilot:
         await pilot.press("enter")
         for _ in range(200):

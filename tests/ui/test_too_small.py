@@ -4,7 +4,14 @@ from functools import partial
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.screens import FakeLaunch, dlmon_app_with, fake_machine, of_this_boot, screen_text, until
+from fakes.screens import (
+    FakeSupervisor,
+    dlmon_app_with,
+    fake_machine,
+    of_this_boot,
+    screen_text,
+    until,
+)
 from textual import events
 from textual.command import CommandPalette
 
@@ -28,7 +35,7 @@ def dlmon_app(clock, sensing, launches):
 
     def launch(job):
         launches.append(job)
-        return FakeLaunch()
+        return FakeSupervisor()
 
     return dlmon_app_with(Sources(machine=partial(fake_machine, clock=clock), launch=launch))
 
@@ -84,8 +91,8 @@ async def test_whoever_leaves_a_run_is_asked_where_the_question_can_be_seen(
     dlmon_app, log_dir, growing_log
 ):
     log = growing_log(of_this_boot(recorded_session("training")))
-    launch = FakeLaunch()
-    app = dlmon_app(log_dir, log=log.path, started=launch)
+    supervisor = FakeSupervisor()
+    app = dlmon_app(log_dir, log=log.path, started=supervisor)
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: isinstance(app.screen, LiveScreen) and app.screen.is_mounted)
         await pilot.press("s", "d", "enter")
@@ -96,4 +103,4 @@ async def test_whoever_leaves_a_run_is_asked_where_the_question_can_be_seen(
         assert not says_so(app)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        assert launch.words == []
+        assert supervisor.words == []

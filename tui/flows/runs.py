@@ -41,7 +41,7 @@ async def train_again(app: BaseApp, request: TrainAgain) -> None:
     from dlmon.options.jobs import output_size
 
     session = app.shown_sessions[-1]
-    script, again = script_job(session.launch), how_to_repeat(session.follower)
+    script, again = script_job(session.supervisor), how_to_repeat(session.follower)
     if script is not None:
         if not is_busy(app):
             await start_run(app, replace(script, terminal=output_size(*app.size)), session)
@@ -72,9 +72,9 @@ async def _train(
     except (LogError, OSError) as error:
         app.show_error(str(error))
         return
-    if replaces is not None and replaces.launch is not None:
+    if replaces is not None and replaces.supervisor is not None:
         # Alerts go to the same addresses as those of the run before.
-        job = replace(job, alerts=replaces.launch.job.alerts)
+        job = replace(job, alerts=replaces.supervisor.job.alerts)
     await start_run(app, job, replaces, options.detach)
 
 
@@ -128,16 +128,18 @@ async def start_run(
 ) -> ShownSession | None:
     """Start a session and show it, in place of another one; return it, or None if that failed."""
     try:
-        launch = app.sources.launch(job)
+        supervisor = app.sources.launch(job)
     except (LogError, OSError) as error:
         app.show_error(str(error))
         return None
     if replaces is not None:
         app.uncover(replaces.screen)
-    starting = Starting(launch, detach, replaces, turn)
+    starting = Starting(supervisor, detach, replaces, turn)
     app.push_screen(starting_screen(app, starting))
     await starting.over.wait()
-    return next((session for session in app.shown_sessions if session.launch is launch), None)
+    return next(
+        (session for session in app.shown_sessions if session.supervisor is supervisor), None
+    )
 
 
 def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
@@ -147,7 +149,7 @@ def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
     async def wait(waiting: StartingScreen) -> None:
         from dlmon.protocol.job import Refused, Started
 
-        answer = await asyncio.to_thread(starting.launch.answer)
+        answer = await asyncio.to_thread(starting.supervisor.answer)
         app.starting = None
         if isinstance(answer, Started):
             try:
@@ -155,14 +157,14 @@ def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
             except LogError as error:
                 answer = Refused(str(error), FAILED)
         if isinstance(answer, Refused):
-            starting.launch.release()
+            starting.supervisor.release()
             refuse_waiting(app, waiting, answer.reason, answer.exit_code)
         starting.over.set()
 
     def give_up() -> None:
         """Stop waiting, and release the supervisor process, which then starts nothing."""
         app.starting = None
-        starting.launch.release()
+        starting.supervisor.release()
         starting.over.set()
 
     app.starting = starting
@@ -174,11 +176,11 @@ def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
 
 def _show_started(app: BaseApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
     """Show a session that was just launched, in place of the waiting screen."""
-    supervisor = None if starting.detach else starting.launch
-    follower = app.sources.follow(log, launch=supervisor)
+    supervisor = None if starting.detach else starting.supervisor
+    follower = app.sources.follow(log, supervisor=supervisor)
     if starting.detach:
-        starting.launch.send("detach")
-        starting.launch.release()
+        starting.supervisor.send("detach")
+        starting.supervisor.release()
     screen = session_screen(app, follower, supervisor, turn=starting.turn)
     replaced = None if starting.replaces is None else starting.replaces.screen
     replace_waiting(app, waiting, screen, replaced)

@@ -92,7 +92,7 @@ def reading_screen(
     app: BaseApp,
     entry: SessionEntry,
     follow: Callable[[], SessionFollower],
-    launch: SupervisorProcess | None = None,
+    supervisor: SupervisorProcess | None = None,
 ) -> StartingScreen:
     """Return the screen that reads a session's log, which may take a while, then shows it."""
     from tui.screens.starting import StartingScreen
@@ -122,7 +122,7 @@ def reading_screen(
         await read_to_end(
             follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
         )
-        replace_waiting(app, waiting, session_screen(app, follower, launch))
+        replace_waiting(app, waiting, session_screen(app, follower, supervisor))
 
     return StartingScreen(f"reading {name} …", read_log, DONE, details)
 
@@ -182,14 +182,14 @@ async def _cancel(app: BaseApp, log: Path) -> None:
 def session_screen(
     app: BaseApp,
     follower: SessionFollower,
-    launch: SupervisorProcess | None,
+    supervisor: SupervisorProcess | None,
     connection: Connection | None = None,
     turn: str = "",
     log_dir: str | None = None,
 ) -> LiveScreen | RecordingScreen:
     """Return the screen of a session, and note that the session is shown.
 
-    A session that we started has a supervisor process `launch`; one of another host has a
+    A session that we started has a `supervisor` process; one of another host has a
     `connection`, and a `log_dir` there unless that is the default. `turn` is its number in a series
     of runs.
     """
@@ -199,15 +199,15 @@ def session_screen(
 
         screen = RecordingScreen(follower, follower.path.parent)
     else:
-        screen = _live_screen(app, follower, launch, turn)
-    session = ShownSession(follower, launch, screen, connection, log_dir)
+        screen = _live_screen(app, follower, supervisor, turn)
+    session = ShownSession(follower, supervisor, screen, connection, log_dir)
     app.shown_sessions.append(session)
     app.cleanups[screen] = partial(_close_session, app, session)
     return screen
 
 
 def _live_screen(
-    app: BaseApp, follower: SessionFollower, launch: SupervisorProcess | None, turn: str
+    app: BaseApp, follower: SessionFollower, supervisor: SupervisorProcess | None, turn: str
 ) -> LiveScreen:
     from dlmon.comparison.published import own_published
     from dlmon.log.label import read_label
@@ -216,7 +216,7 @@ def _live_screen(
     _, problem = own_published()
     if problem is not None:
         app.call_after_refresh(app.show_error, problem)
-    can_repeat = script_job(launch) is not None or how_to_repeat(follower) is not None
+    can_repeat = script_job(supervisor) is not None or how_to_repeat(follower) is not None
     screen = LiveScreen(
         follower,
         can_repeat and app.running_sweep is None,
@@ -232,8 +232,8 @@ def _close_session(app: BaseApp, session: ShownSession) -> None:
     """Release a session whose screen is closed, and its connection."""
     app.shown_sessions.remove(session)
     session.has_ended.set()
-    if session.launch is not None:
-        session.launch.release()
+    if session.supervisor is not None:
+        session.supervisor.release()
     session.follower.close()
     if session.connection is not None:
         app.run_worker(partial(close_connection, app, session.connection))
@@ -241,12 +241,12 @@ def _close_session(app: BaseApp, session: ShownSession) -> None:
         app.show_notice(f"{session.follower.session.header.id} keeps running without dlmon")
 
 
-def script_job(launch: SupervisorProcess | None) -> Job | None:
+def script_job(supervisor: SupervisorProcess | None) -> Job | None:
     """Return the job of a script that this dlmon started.
 
     A command is never taken from a log, which may come from anybody.
     """
-    return launch.job if launch is not None and launch.job.script else None
+    return supervisor.job if supervisor is not None and supervisor.job.script else None
 
 
 def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import (
-    FakeLaunch,
+    FakeSupervisor,
     fake_machine,
     of_this_boot,
     screen_text,
@@ -34,7 +34,9 @@ def launched(log_dir, sensing):
 
     def launch(job):
         jobs.append(job)
-        supervisor = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1), job)
+        supervisor = FakeSupervisor(
+            answers.pop(0) if answers else Refused("not in this test", 1), job
+        )
         supervisor.may_answer.set()
         return supervisor
 

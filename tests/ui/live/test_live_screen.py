@@ -89,10 +89,10 @@ async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_sessi
 async def test_stop_is_said_once_and_offered_no_more(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("s", "s")
-        assert shown.launch.words == ["stop"]
+        assert shown.supervisor.words == ["stop"]
         assert shown.footer.startswith("l Log  q Quit")
         await shown.press("s", "d")
-        assert shown.launch.words == ["stop"]
+        assert shown.supervisor.words == ["stop"]
         assert shown.left == []
 
 
@@ -108,14 +108,14 @@ async def test_what_ends_a_run_is_asked_first_and_the_harmless_answer_is_the_def
                 assert says in shown.text
                 await shown.press(key)
                 assert shown.app.screen is shown.screen
-        assert shown.launch.words == shown.left == []
+        assert shown.supervisor.words == shown.left == []
         await shown.press("s")
         assert shown.footer == "s Stop it  esc Go on"
         await shown.press("escape", "q")
         assert shown.footer == "s Stop it  d Leave it running  esc Stay"
         await shown.pilot.click("#stay")
         await shown.press("q", "left", "enter")
-        assert shown.launch.words == ["detach"]
+        assert shown.supervisor.words == ["detach"]
         assert shown.left == [False]
 
 
@@ -197,7 +197,7 @@ async def test_after_stop_it_is_left_or_launched_again_when_the_session_has_ende
     running, ended = split_before(recorded_session(status="stopped"), Result)
     async with show_session(running, size=NARROW, repeatable=True) as shown:
         await shown.press(*keys)
-        assert shown.launch.words == ["stop"]
+        assert shown.supervisor.words == ["stop"]
         assert shown.left == []
         shown.log.write(*ended)
         await shown.tick()
@@ -223,7 +223,7 @@ async def test_detach_leaves_it_running_and_nothing_is_read_or_left_twice(show_s
         shown.follower.poll = None
         await shown.tick()
         shown.screen.paint()
-        assert set(shown.launch.words) == {"detach"}
+        assert set(shown.supervisor.words) == {"detach"}
         assert shown.left == [False]
         assert shown.screen.detached
 
@@ -409,7 +409,7 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         await shown.press("escape", "question_mark")
         assert "Stops what runs, once that is confirmed." in shown.text
         assert "current batch" not in shown.text.partition("On this screen")[0]
-        assert shown.launch.words == []
+        assert shown.supervisor.words == []
 
 
 async def test_a_loop_whose_batches_have_no_size_is_in_steps(show_session):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_machine
-from fakes.screens import FakeLaunch, Shown, of_this_boot, until
+from fakes.screens import FakeSupervisor, Shown, of_this_boot, until
 
 from dlmon.records import Notice
 from dlmon.session.follower import SessionFollower
@@ -22,8 +22,8 @@ SECOND = 1_000_000_000
 class ShownRecording(Shown):
     """The screen of a recording, and the log under it."""
 
-    def __init__(self, log, follower, launch):
-        self.log, self.follower, self.launch = log, follower, launch
+    def __init__(self, log, follower, supervisor):
+        self.log, self.follower, self.supervisor = log, follower, supervisor
         super().__init__(RecordingScreen(follower, log.path.parent))
 
     async def begin(self):
@@ -52,9 +52,9 @@ def recording(growing_log, clock):
     async def show(records, *, ours=True):
         records = of_this_boot(records)
         clock.now_ns = records[-1].t
-        log, launch = growing_log(records), FakeLaunch() if ours else None
-        with closing(SessionFollower(log.path, clock, launch)) as follower:
-            shown = ShownRecording(log, follower, launch)
+        log, supervisor = growing_log(records), FakeSupervisor() if ours else None
+        with closing(SessionFollower(log.path, clock, supervisor)) as follower:
+            shown = ShownRecording(log, follower, supervisor)
             async with shown.on():
                 yield shown
 
@@ -128,7 +128,7 @@ async def test_s_asks_and_stops_it(recording):
         await shown.press("s")
         assert "Stop this recording?" in shown.text
         await shown.press("escape", "s", "s")
-        assert shown.launch.words == ["stop"]
+        assert shown.supervisor.words == ["stop"]
         assert "stopping the recording since 14:56:00" in shown.line
         shown.log.write(notice, result)
         await shown.tick()
@@ -139,5 +139,5 @@ async def test_s_asks_and_stops_it(recording):
 async def test_d_leaves_it_running(recording):
     async with recording(recorded_machine(status=None)) as shown:
         await shown.press("d")
-        assert (shown.launch.words, shown.screen.detached) == (["detach"], True)
+        assert (shown.supervisor.words, shown.screen.detached) == (["detach"], True)
         assert shown.left == [True]

@@ -325,16 +325,19 @@ class Said:
 
 
 def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log):
-    launch = Said()
-    follower = SessionFollower(log.path, log.clock, launch)
-    launch.records = [Notice(BEGIN_NS, "the log is on fire; training goes on")]
+    supervisor = Said()
+    follower = SessionFollower(log.path, log.clock, supervisor)
+    supervisor.records = [Notice(BEGIN_NS, "the log is on fire; training goes on")]
     log.clock.passes(60)
     follower.poll()
     assert follower.problem == "the log is on fire; training goes on"
-    launch.records = [Notice(BEGIN_NS, "")]
+    supervisor.records = [Notice(BEGIN_NS, "")]
     follower.poll()
     assert "on fire" not in follower.problem
-    launch.records = [Notice(BEGIN_NS, "the log can't be written: it is on fire"), log.records[-1]]
+    supervisor.records = [
+        Notice(BEGIN_NS, "the log can't be written: it is on fire"),
+        log.records[-1],
+    ]
     log.holder = None
     follower.poll()
     assert (follower.status, follower.result) == ("completed", log.records[-1])

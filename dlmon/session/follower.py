@@ -1,4 +1,4 @@
-"""Follow one session: its log folded, and how it stands, whatever happens to it."""
+"""Follow a session by its log, whatever happens to the log or the session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dlmon.session.source import SessionSource
 from dlmon.system.foreign_processes import is_suspended
 from dlmon.system.this_host import boot_id, host_name
 
-# A screen that only follows pays for nothing that starts a session.
+# Imported for types only: a screen that follows need not load what starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.session.index import Index
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 MIN_FREE_BYTES = 64 * 1024
 LONG_LOG_BYTES = 4 << 20
 AT_ONCE = 128
-"""How many records are folded before the time is looked at: they take a few milliseconds."""
+"""The number of records between two checks of the time: they take a few milliseconds."""
 
 
 class SessionFollower(SessionSource):
-    """A session as seen from its log.
+    """A session that is followed by its log.
 
     Args:
         path: the log.
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
-        supervisor: that of a session of ours; it sends the records that the log can't take.
-        by_index: take up a long log shortly before its end, where it has an index: what is older
-            was read when that was written. Where it has none, write one for the next reader.
+        supervisor: its supervisor if we started it; it sends the records that its log can't take.
+        by_index: resume a long log shortly before its end if it has an index; otherwise write an
+            index for the next reader.
 
     Raises:
         LogError: not a log that can be read.
@@ -56,7 +56,7 @@ class SessionFollower(SessionSource):
         by_index: bool = False,
     ) -> None:
         self.log_dir_there: str | None = None
-        """Where its host keeps it; None where that is the usual place."""
+        """The log directory on its host; None for the default one."""
         self._supervisor = supervisor
         self._by_index = by_index
         self._follower = LogFollower(path)
@@ -64,36 +64,36 @@ class SessionFollower(SessionSource):
         self.path = path
         self.session = Session(self._follower.header)
         header = self._follower.header
-        # Only on the same boot of the same machine do our clocks agree.
+        # Our clocks agree only on the same boot of the same machine.
         self._same_clock = header.host == host_name() and header.boot_id == boot_id()
         self._silence_s = 3.0 * max(1.0, self.session.machine.interval_s)
         self._last_record_at = clock()
         self.status = Status.RUNNING
         self._without_seconds: str | None = None
         self.loss: str | None = None
-        """What happened to the log if it is no longer where it was: was removed, say."""
+        """The damage to the log, such as its removal."""
         self.why_unwritten: str | None = None
-        """Why its log can't be written at present, where it is ours and runs."""
+        """The reason why the log of our running session can't be written at present."""
         self.unreadable: str | None = None
-        """Why the log can't be read any more, where it can't."""
+        """The reason why the log can't be read any more."""
         self._is_closed = False
         self._new_index: Index | None = None
-        """Of a long log that has none, and of which all is recorded, as far as it is read."""
+        """The index that we build for a long, complete log without one."""
 
     def poll(self, max_s: float | None = None) -> list[Record]:
-        """Fold what is new, decide how the session stands, and return the new records.
+        """Read new records, update the status, and return the new records.
+
+        A closed follower returns none, as a screen that is closing may still call it.
 
         Args:
-            max_s: leave what is not folded by then to the next call; `read_share` says so.
-
-        Nothing is new of one that is closed: a screen that is going may still ask.
+            max_s: the longest time to read; the next call reads on, and `read_share` is set.
         """
         if self._is_closed:
             self.read_share = None
             return []
         ending = self.status != Status.RUNNING or self.session.result is not None
         status = Status.RUNNING if ending else self.status_without_result()
-        # The lock was read first: what was written before it was dropped is read now.
+        # The lock was checked first, so all that was written before its release is read now.
         records = self._read(max_s)
         if records:
             self._last_record_at = self._clock()
@@ -109,22 +109,22 @@ class SessionFollower(SessionSource):
         return records
 
     def status_without_result(self) -> Status:
-        """Return how the session stands as long as its log holds no result."""
+        """Return the status of the session while its log has no result."""
         return status_without_result(self._follower)[0]
 
     def _read(self, max_s: float | None) -> list[Record]:
-        """Fold the new records, as many as there is time for, and return them."""
+        """Read new records within the time, and return them."""
         until = None if max_s is None else time.monotonic() + max_s
         records: list[Record] = []
         try:
             if self._by_index:
                 self._take_index()
             new = self._follower.new_records()
-            while some := list(islice(new, AT_ONCE)):
-                self.session.add_all(some)
+            while batch := list(islice(new, AT_ONCE)):
+                self.session.add_all(batch)
                 if self._new_index is not None:
                     self._new_index.take(lambda: self._follower.position)
-                records += some
+                records += batch
                 if until is not None and time.monotonic() >= until:
                     break
             self.read_share = self._follower.read_share
@@ -137,11 +137,11 @@ class SessionFollower(SessionSource):
         return records
 
     def _take_index(self) -> None:
-        """Go to near the end of a long log, by its index."""
+        """Skip to near the end of a long log by its index."""
         self._by_index = False
         if self._follower.size < LONG_LOG_BYTES:
             return
-        # Who follows a short log waits for none of this.
+        # Imported late: the follower of a short log doesn't need it.
         from dlmon.session.index import Index, end_of
 
         index = Index(self.path, self.session)
@@ -155,7 +155,7 @@ class SessionFollower(SessionSource):
             self._follower.go_to(entry.position.offset)
 
     def _read_supervisor(self) -> None:
-        """Take the records that the supervisor sends because its log can't take them."""
+        """Read the records that the supervisor sends because its log can't take them."""
         for record in self._supervisor.new_records() if self._supervisor is not None else ():
             if isinstance(record, Notice):
                 self.why_unwritten = record.text or None
@@ -166,7 +166,7 @@ class SessionFollower(SessionSource):
 
     @property
     def script_exit_code(self) -> int:
-        """The exit code of a script that has ended, as a shell gives it."""
+        """The exit code of a script that has ended, as in a shell."""
         return END_UNKNOWN if self.result is None else code_of_script(self.result.exit_code)
 
     @property
@@ -194,13 +194,13 @@ class SessionFollower(SessionSource):
             self._supervisor.send("detach")
 
     def second(self) -> int:
-        """Return which second of the session it is by our clock, whether it still runs or not."""
+        """Return the current second of the session by our clock, even after its end."""
         return (self._clock() - self.session.header.t) // 1_000_000_000
 
     def now(self) -> int:
         """Return the time on the session's own clock.
 
-        Where that can't be known, or the log is not read to its end, it is the last moment that is.
+        If that is unknown, or the log is not read to its end, return the last moment in it.
         """
         if self._same_clock and self.running and self.read_share is None:
             return self._clock()
@@ -215,11 +215,11 @@ class SessionFollower(SessionSource):
 
     @property
     def lasting_problem(self) -> str | None:
-        """`problem` without its seconds: the same text as long as nothing else is wrong."""
+        """`problem` without its seconds, so that the text doesn't change every second."""
         return self._without_seconds or self.problem
 
     def _find_problem(self) -> str | None:
-        """Say why nothing comes any more from a session that still runs, or what is missing."""
+        """Return the reason why a running session is silent, or what is missing."""
         if self.unreadable is not None:
             return self.unreadable
         if self.why_result_unwritten is not None:
@@ -246,11 +246,11 @@ class SessionFollower(SessionSource):
         silent_s = (self._clock() - self._last_record_at) / 1e9
         if silent_s < self._silence_s:
             return None
-        self._without_seconds = self._explained("no new record")
-        return self._explained(f"no new record for {silent_s:.0f} s")
+        self._without_seconds = self._with_reason("no new record")
+        return self._with_reason(f"no new record for {silent_s:.0f} s")
 
-    def _explained(self, silent: str) -> str:
-        """Return why nothing comes, where `silent` says that nothing does."""
+    def _with_reason(self, silence: str) -> str:
+        """Return a sentence about silence, with its reason."""
         if _free_bytes(self.path) < MIN_FREE_BYTES:
             full = "the disk that holds the log is full: make room on it; "
             if self.session.header.is_machine_recording:
@@ -259,10 +259,10 @@ class SessionFollower(SessionSource):
         pid = self._follower.writer_pid()
         suspended = is_suspended(pid) if pid is not None and self._same_clock else None
         if suspended is None:
-            return f"{silent}: the process that records it may be suspended"
+            return f"{silence}: the process that records it may be suspended"
         if suspended:
-            return f"{silent}: the process that records it is suspended"
-        return f"{silent}: the process that records it may be unable to write"
+            return f"{silence}: the process that records it is suspended"
+        return f"{silence}: the process that records it may be unable to write"
 
 
 def _free_bytes(path: Path) -> int:

@@ -1,8 +1,7 @@
-"""Where the reading of a long log can begin: what its session had come to at times.
+"""The index of a long log: saved states of its session, from which reading can resume.
 
-An entry is a pickle of the session. What it holds that never changes, such as an epoch, and what
-grows all the time, as a series, stands beside the entries once: in the session itself, both are
-numbers.
+An entry is a pickle of the session. Parts that never change, such as an epoch, or only grow, such
+as a series, are stored once beside the entries; the pickle has numbers in their place.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 
 EVERY_NS = 64 * 10**9
-# The log grows by so many times what the entry before takes.
+# The least growth of the log between two entries, in multiples of the earlier entry's size.
 APART = 2
 _BY_TIME = attrgetter("t")
 _GROWING = (EnergyPoints, Marks, Series)
@@ -55,16 +54,16 @@ _APART = frozenset((*_GROWING, *_NEVER_CHANGES))
 
 
 class Entry(NamedTuple):
-    """What a session had come to at a time, and from where its log is to be read on."""
+    """The state of a session at a time, and the position from which its log is read on."""
 
     t: int
     position: LogPosition
     session: bytes
-    """Compressed: a day has over a thousand, and few of them are ever read."""
+    """The compressed pickle: a day has over a thousand, and few are ever read."""
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a session with numbers for its parts, and adds those that are new."""
+    """Pickles a session with numbers for its parts, and adds new parts."""
 
     def __init__(self, file: io.BytesIO, parts: list[Any], numbers: dict[int, int]) -> None:
         super().__init__(file, protocol=5)
@@ -83,7 +82,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the parts of a session in the place of their numbers."""
+    """Unpickles a session with its parts in place of their numbers."""
 
     def __init__(self, data: bytes, parts: list[Any]) -> None:
         super().__init__(io.BytesIO(data))
@@ -101,10 +100,10 @@ class Index:
     """The entries of a log, so that reading it can begin at any of them.
 
     Args:
-        log: where it is.
-        session: what it comes to, as its records are folded.
-        every_ns: an entry comes after so long at least,
-        apart: and after so many times the size of the last one.
+        log: the log.
+        session: its session, which grows as the log is read.
+        every_ns: the least time between two entries.
+        apart: the least growth of the log between them, in multiples of the earlier one's size.
     """
 
     def __init__(
@@ -112,32 +111,35 @@ class Index:
     ) -> None:
         self.session = session
         self._log, self._every_ns, self._apart = log, every_ns, apart
-        # What limits a run is seen in its last samples.
+        # The limit of a run follows from samples before the moment shown.
         self._margin_ns = int(history_s(session.machine.interval_s) * 1e9)
         self._entries: list[Entry] = []
         self._parts: list[Any] = []
         self._numbers: dict[int, int] = {}
-        """Of each part, by its identity."""
+        """The number of each part, by its identity."""
         self._tried_ns, self._saved_bytes = session.last_t, 0
 
     def take(self, position: Callable[[], LogPosition]) -> None:
-        """Take what the session has folded; `position` is where the next record begins."""
+        """Add an entry if one is due; `position` returns the position of the next record."""
         if self.session.last_t - self._tried_ns < self._every_ns:
             return
-        self._tried_ns, here = self.session.last_t, position()
+        self._tried_ns, next_record = self.session.last_t, position()
         last = self._entries[-1] if self._entries else None
-        if last is None or here.offset - last.position.offset >= self._apart * len(last.session):
+        grown = last is None or (
+            next_record.offset - last.position.offset >= self._apart * len(last.session)
+        )
+        if grown:
             file = io.BytesIO()
             _Pickler(file, self._parts, self._numbers).dump(self.session)
             state = zlib.compress(file.getvalue(), level=1)
-            self._entries.append(Entry(self._tried_ns, here, state))
+            self._entries.append(Entry(self._tried_ns, next_record, state))
 
     def load(self, follower: LogFollower) -> bool:
-        """Take what lies beside the log; return whether that is its index."""
+        """Load the index beside the log; return whether it is valid."""
         content = read_index(self._log, self.session.header.id)
         if content is None:
             return False
-        # It is one of ours: a pickle may run anything.
+        # Its signature is ours: a pickle may run any code.
         entries, parts = pickle.loads(content)
         if not entries or not follower.knows(entries[-1].position):
             return False
@@ -145,7 +147,7 @@ class Index:
         return True
 
     def save(self, least_bytes: int = 0) -> None:
-        """Write it beside the log, once that has grown by so much since it was written."""
+        """Write the index if it covers `least_bytes` more of the log than the last one written."""
         end = self._entries[-1].position.offset if self._entries else 0
         if end - self._saved_bytes >= max(1, least_bytes):
             self._saved_bytes = end
@@ -153,7 +155,7 @@ class Index:
             write_index(self._log, self.session.header.id, content)
 
     def go_on(self) -> int | None:
-        """Go on with the session of the last entry; return from where, None without one."""
+        """Restore the session of the last entry; return its offset, or None without entries."""
         if not self._entries:
             return None
         last = self._entries[-1]
@@ -163,12 +165,12 @@ class Index:
         return last.position.offset
 
     def before(self, t: int) -> Entry | None:
-        """Return the last entry from which a moment can be shown in full."""
+        """Return the last entry from which all figures of a moment follow."""
         number = bisect_right(self._entries, t - self._margin_ns, key=_BY_TIME) - 1
         return self._entries[number] if number >= 0 else None
 
     def restored(self, entry: Entry) -> Session:
-        """Return the session as it was at an entry."""
+        """Return the session of an entry."""
         return self._restored(entry)[0]
 
     def _restored(self, entry: Entry) -> tuple[Session, list[Any]]:
@@ -178,10 +180,10 @@ class Index:
 
 
 def end_of(follower: LogFollower) -> int:
-    """Return the last moment that a log records.
+    """Return the last moment in a log.
 
     Raises:
-        OSError: it can't be read any more.
+        OSError: the log can't be read any more.
     """
     last = (time_of(record) for record in follower.last_records())
     return max((t for t in last if t is not None), default=follower.header.t)

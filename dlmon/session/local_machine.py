@@ -1,4 +1,4 @@
-"""The readings of this machine, by a sensors process of our own."""
+"""The readings of this machine, from our own sensors process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LocalMachine(MachineSource):
     """This machine, sampled while it is on.
 
     Args:
-        interval_s: time between samples.
-        pcie: have what crosses the GPUs' PCIe links measured.
+        interval_s: the sampling interval.
+        pcie: measure the traffic of the GPUs' PCIe links.
         make_sensors: makes the sensors process.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
@@ -47,15 +47,15 @@ class LocalMachine(MachineSource):
 
     @property
     def age_s(self) -> float | None:
-        """How old the newest sample is; time in which sampling was off on purpose is none."""
+        """The age of the newest sample; time in which sampling was off doesn't count."""
         latest = self.history.latest
         if latest is None:
             return None
         return (self.now() - max(latest.t, self._on_since_ns)) / 1e9
 
     def start(self) -> None:
-        """Start sampling, unless it is on; call it on the loop, in the main thread."""
-        # Imported after the first paint, which no reading waits for.
+        """Start sampling unless it is on; call this in the event loop of the main thread."""
+        # Imported late, as the first paint doesn't need it.
         from dlmon.launch.sensors_process import SensorsProcess
 
         if self._sensors is None:
@@ -80,10 +80,14 @@ class LocalMachine(MachineSource):
 
     def _take_facts(self, facts: Facts) -> None:
         machine = facts.machine
-        # Sensors that leave a driver alone after it hung don't make its GPUs go away.
+        # Sensors that avoid a hung driver report no GPUs, but the GPUs are still there.
         if not machine.gpus and self.facts.gpus:
-            known = self.facts
+            earlier = self.facts
             machine = replace(
-                machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
+                machine,
+                gpus=earlier.gpus,
+                driver=earlier.driver,
+                cuda=earlier.cuda,
+                why=earlier.why,
             )
         self.facts = machine

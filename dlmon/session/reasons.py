@@ -1,9 +1,9 @@
-"""Why a figure of a session is unknown."""
+"""The reasons why figures of a session are unknown."""
 
 from __future__ import annotations
 
 STEADY_TAKES = "10 batches and 3 seconds of training are needed"
-"""The batches and the second of the warm-up, and the two seconds that a band takes."""
+"""The batches and the second of the warm-up, plus the two seconds that a band needs."""
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "too short to measure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"

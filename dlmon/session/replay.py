@@ -19,9 +19,9 @@ from dlmon.session.marks import Mark
 from dlmon.session.session import Session, time_of
 from dlmon.session.source import Player, SessionSource
 
-# How long one call may play: a fast one has hundreds of seconds to fold.
+# The longest time of one call while playing: at high speed it reads hundreds of seconds.
 PLAYING_S = 0.06
-# How long a seek keeps a key waiting; what is left of it follows by and by.
+# The longest time that a seek blocks a key; later calls read the rest.
 SEEKING_S = 0.025
 WORTH_A_JUMP_BYTES = 256 << 10
 WORTH_AN_INDEX_BYTES = 8 << 20
@@ -33,7 +33,7 @@ class ReplaySource(Player, SessionSource):
     """A session as it was at the moment that its own clock shows.
 
     Args:
-        path: the log, be it finished or still written.
+        path: the log, complete or still growing.
         clock: CLOCK_MONOTONIC in nanoseconds.
 
     Raises:
@@ -43,7 +43,7 @@ class ReplaySource(Player, SessionSource):
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.path = path
         self._follower, self._ahead = LogFollower(path), LogFollower(path)
-        # All of the log is gone through beside what is shown, for its end, its marks and entries.
+        # A second reader searches the whole log for its end, its marks and index entries.
         self._index = Index(path, Session(self._ahead.header))
         self._is_loaded: bool | None = None
         self._ahead_share: float | None = 0.0
@@ -77,16 +77,16 @@ class ReplaySource(Player, SessionSource):
 
     @property
     def marks(self) -> list[Mark]:
-        """All that were found so far, in the order of time."""
+        """The marks found so far, in the order of time."""
         return self._index.session.marks
 
     @property
     def ahead_share(self) -> float | None:
-        """How much of the log was gone through for its marks; None once that is all."""
+        """The share of the log that was searched for marks; None once all was searched."""
         return self._ahead_share
 
     def _find_status(self) -> Status:
-        """Return how the session stood: it runs until its end is shown."""
+        """Return the status at the shown moment: running until the end is shown."""
         if not self.at_end or self.read_share is not None:
             return Status.RUNNING
         if self.session.result is not None:
@@ -98,7 +98,7 @@ class ReplaySource(Player, SessionSource):
 
         Args:
             t: the moment.
-            max_s: leave what is not read by then to `poll`; `read_share` says so.
+            max_s: the longest time to read; `poll` reads on, and `read_share` is set.
         """
         t = min(max(t, self.start_ns), self.end_ns)
         try:
@@ -107,10 +107,10 @@ class ReplaySource(Player, SessionSource):
             self._take_error(error)
         self.position_ns = t
         self.go_on()
-        self._fold(max_s)
+        self._read(max_s)
 
     def seek_mark(self, forward: bool, max_s: float | None = None) -> Mark | None:
-        """Show the next mark, or the one before, and return it; `max_s` as for `seek`."""
+        """Show the next or previous mark, and return it; `max_s` is that of `seek`."""
         mark = self.mark_beside(self.position_ns, forward)
         if mark is not None:
             self.seek(mark.t, max_s)
@@ -123,13 +123,13 @@ class ReplaySource(Player, SessionSource):
         return next(reversed(self.marks[: bisect_left(self.marks, t, key=_BY_TIME)]), None)
 
     def read_ahead(self, max_s: float) -> None:
-        """Go through more of the log for its marks, for so long."""
+        """Search more of the log for marks, for at most `max_s`."""
         until = time.monotonic() + max_s
         try:
             self._load_index()
             new = self._ahead.new_records()
-            while some := list(islice(new, AT_ONCE)):
-                self._index.session.add_all(some)
+            while batch := list(islice(new, AT_ONCE)):
+                self._index.session.add_all(batch)
                 self._index.take(lambda: self._ahead.position)
                 if time.monotonic() >= until:
                     break
@@ -145,7 +145,7 @@ class ReplaySource(Player, SessionSource):
             self.problem = f"the log {loss}: what is shown was read from the old one"
 
     def _load_index(self) -> None:
-        """Take what is beside the log, and go on to read the log where that ends."""
+        """Load the index beside the log, and read the log from its last entry on."""
         if self._is_loaded is None:
             self._is_loaded = self._index.load(self._ahead)
             self._ahead.go_to(self._index.go_on())
@@ -153,22 +153,22 @@ class ReplaySource(Player, SessionSource):
     def poll(self, max_s: float | None = None) -> None:
         if self.read_share is None:
             self.position_ns = self._moved_ns()
-            if not self._fold(PLAYING_S, seeking=False):
-                # What can't be read as fast is played as fast as it is read.
+            if not self._read(PLAYING_S, seeking=False):
+                # Playback is no faster than reading.
                 self.position_ns = min(self.position_ns, self.session.last_t)
         else:
-            # In a few pieces: each has another one wait for the screen.
-            self._fold(None if max_s is None else max(max_s, SEEKING_S))
+            # Read in a few large slices, as the screen delays each of them.
+            self._read(None if max_s is None else max(max_s, SEEKING_S))
             self.go_on()
 
     def move_to(self, t: int) -> None:
-        """Read on to a later moment, which a clock of somebody else's has come to."""
+        """Read on to a later moment of another player's clock."""
         self.position_ns = min(max(t, self.position_ns), self.end_ns)
-        self._fold(None, seeking=False)
+        self._read(None, seeking=False)
 
     def _begin_near(self, t: int) -> None:
-        """Take up the session somewhere before a moment, where that is less to read."""
-        # Of a seek that was not finished, what is shown lies further back than the position.
+        """Resume the session at an index entry before a moment, if that saves reading."""
+        # During an unfinished seek, the session lies before the position.
         goes_back = t < self.position_ns
         self._load_index()
         entry = self._index.before(t)
@@ -182,8 +182,8 @@ class ReplaySource(Player, SessionSource):
         header = self._follower.header
         self.session = Session(header) if entry is None else self._index.restored(entry)
 
-    def _fold(self, max_s: float | None, seeking: bool = True) -> bool:
-        """Fold what was recorded until the moment that is shown; return whether that is all."""
+    def _read(self, max_s: float | None, seeking: bool = True) -> bool:
+        """Read up to the shown moment; return whether that was reached."""
         until = None if max_s is None else time.monotonic() + max_s
         begin_ns, reached = self.session.last_t, True
         try:
@@ -201,7 +201,7 @@ class ReplaySource(Player, SessionSource):
         return reached
 
     def _take_next(self) -> bool:
-        """Fold the next record unless it was written later than what is shown."""
+        """Add the next record unless it is later than the shown moment; return whether it was."""
         if self._next is None:
             self._next = next(self._follower.new_records(_CHUNK_BYTES), None)
         if self._next is None:
@@ -217,7 +217,7 @@ class ReplaySource(Player, SessionSource):
         self.problem = f"the log can't be read any more: {error.strerror}"
 
     def now(self) -> int:
-        """Return the moment that is shown; while it is read for, the last that was read."""
+        """Return the shown moment; until it is read, the last one that was."""
         return self.position_ns if self.read_share is None else self.session.last_t
 
     def close(self) -> None:

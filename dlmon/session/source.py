@@ -1,4 +1,4 @@
-"""What a screen shows, wherever it comes from: a session, or the readings of one machine."""
+"""The sources of what a screen shows: a session, or the readings of one machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-# Who waits for the first screen waits for none of these.
+# Imported for types only: the first paint needs none of these.
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
 
-# How long reading keeps the event loop from everything else before it is left to that.
+# The longest time that reading blocks the event loop.
 SLICE_S = 0.015
-# A key goes through several queues before it is answered, so it needs more than one turn of the
-# event loop.
+# A key press goes through several queues, so it needs more than one turn of the event loop.
 PAUSE_S = 0.004
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-# After a suspension of the machine, play goes on where it stood.
+# After the machine slept, play resumes at its old position.
 MOST_AT_ONCE_NS = 2 * 10**9
 
 
@@ -29,23 +28,23 @@ class SessionSource:
     """One session, live or recorded."""
 
     session: Session
-    """What was folded so far."""
+    """The session as read so far."""
     path: Path
-    """Its log, of another machine's session as it is copied here."""
+    """Its log, or the local copy of a remote session's log."""
     status: Status
-    """How it stands: running, completed, ..."""
+    """Its status: running, completed, ..."""
     host: str | None = None
-    """The machine that it is on, as ssh knows it; None for this one."""
+    """The host's name for ssh; None for this machine."""
     problem: str | None = None
-    """Why nothing comes any more though it runs, or what is missing; as of the last `poll`."""
+    """The reason why a running session is silent, or what is missing; as of the last `poll`."""
     read_share: float | None = None
-    """How much of it is read, 0 to 1, while there is more; else None."""
+    """The share of the log that is read, 0 to 1; None once all is read."""
     why_result_unwritten: str | None = None
-    """Why the log has no result, where the supervisor has said it to us alone."""
+    """The reason why the log lacks a result that the supervisor sent only to us."""
 
     @property
     def running(self) -> bool:
-        """Whether more may come."""
+        """True if more records may come."""
         return self.status == "running"
 
     @property
@@ -54,16 +53,16 @@ class SessionSource:
 
     @property
     def directory(self) -> Path:
-        """Where its log is among others."""
+        """The log directory."""
         return self.path.parent.parent
 
     @property
     def is_ours(self) -> bool:
-        """Whether it stops with us, unless it is detached."""
+        """True if this process started it: it stops with us unless it is detached."""
         return False
 
     def poll(self, max_s: float | None = None) -> object:
-        """Fold what is new; leave what is not folded within `max_s` to the next call."""
+        """Read new records for at most `max_s`; the next call reads on."""
         raise NotImplementedError
 
     def snapshot(self) -> Snapshot:
@@ -75,28 +74,28 @@ class SessionSource:
         raise NotImplementedError
 
     def second(self) -> int:
-        """Return which second it is: a screen reads and paints once in each."""
+        """Return the current second: a screen reads and paints once in each."""
         raise NotImplementedError
 
     def stop(self) -> bool:
-        """Stop it after the current batch; return whether that can be."""
+        """Stop the session after the current batch; return whether that is possible."""
         return False
 
     @property
     def why_not_stopped(self) -> str | None:
-        """Why it was not stopped after all, where that was asked for."""
+        """The reason why a requested stop failed."""
         return None
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
-        """Return what its supervisor answers to a request; what was recorded where none runs.
+        """Return the supervisor's answer to a request, or earlier answers if none runs.
 
         Raises:
-            NotControlled: it refuses, or can't be asked.
+            NotControlled: the supervisor refuses, or can't be reached.
         """
         return (*self.session.stacks.of_processes, *self.session.profiles)
 
     def detach(self) -> None:
-        """Let it go on without us."""
+        """Let the session go on without us."""
 
     async def pause(self) -> None:
         """Let other tasks run before more is read."""
@@ -104,29 +103,29 @@ class SessionSource:
 
 
 class MachineSource:
-    """The readings of one machine, by its own sensors or from elsewhere."""
+    """The readings of one machine, from its own sensors or from elsewhere."""
 
     host: str | None = None
-    """The machine, as ssh knows it; None for this one."""
+    """The host's name for ssh; None for this machine."""
     interval_s: float
-    """The time between two readings."""
+    """The sampling interval."""
     history: MachineHistory
-    """The readings, folded."""
+    """The readings over time."""
     facts: MachineFacts
-    """What the machine is, as far as is known."""
+    """The facts of the machine."""
     start_ns = 0
-    """When it began, on the clock of the readings."""
+    """The start, on the clock of the readings."""
     goes_on = True
-    """Whether more readings may come; false of a recording that is over."""
+    """True if more readings may come; False for a recording that is over."""
     is_on = False
-    """Whether sampling is on."""
+    """True while sampling."""
     status = ""
     """The sensors' last notice, such as why they are lost."""
     _unread_notices: tuple[str, ...] = ()
 
     @property
     def age_s(self) -> float | None:
-        """How old the newest reading is; time in which the source was off on purpose is none."""
+        """The age of the newest reading; time in which the source was off doesn't count."""
         raise NotImplementedError
 
     def now(self) -> int:
@@ -154,10 +153,10 @@ class MachineSource:
 class RecordedMachine(MachineSource):
     """The machine of a session, as far as its log is read.
 
-    To start and stop it is to read on, or not: who records goes on either way.
+    `start` and `stop` control the reading; the recording goes on either way.
 
     Args:
-        session: where the readings come from.
+        session: the source of the readings.
     """
 
     def __init__(self, session: SessionSource) -> None:
@@ -168,14 +167,14 @@ class RecordedMachine(MachineSource):
         self._take()
 
     def _take(self) -> None:
-        """Take what is read by now: a replay that goes back in time folds another session."""
+        """Refer to the current session: a replay that goes back in time makes another one."""
         session = self._source.session
         self.history, self.facts, self.start_ns = session.machine, session.facts, session.header.t
         self.interval_s, self.goes_on = session.machine.interval_s, self._source.running
 
     @property
     def age_s(self) -> float | None:
-        """How old the newest sample is, or was at the end."""
+        """The age of the newest sample now, or at the end."""
         latest = self.history.latest
         return None if latest is None else max(0, self.now() - latest.t) / 1e9
 
@@ -183,31 +182,31 @@ class RecordedMachine(MachineSource):
         return self._source.now()
 
     def poll(self) -> list[str]:
-        """Read on; return the notices that came since the last call."""
+        """Read on; return the new notices since the last call."""
         self._source.poll(SLICE_S)
         self._take()
         notices = self._source.snapshot().notices
-        # A notice may be read after a sample of the same moment, or of a later one.
+        # A notice may be read after a sample of the same or a later moment.
         new = [n.text for n in notices if n not in self._noticed and n.t >= self._since_t]
         self._noticed = frozenset(notices)
         return list(dict.fromkeys(new))
 
 
 class Player:
-    """What is recorded, shown as it was at a moment that a person chooses.
+    """Playback of a recording from any moment of it.
 
     Args:
-        clock: CLOCK_MONOTONIC in nanoseconds, which plays it.
+        clock: CLOCK_MONOTONIC in nanoseconds, which moves the playback on.
     """
 
     speed = 1.0
-    """How many seconds pass in one."""
+    """The seconds of the recording that pass in one second."""
     is_playing = True
-    """Whether they pass."""
+    """False while paused."""
     position_ns: int
-    """The moment that is shown, or read for."""
+    """The moment that is shown, or will be once it is read."""
     read_share: float | None = None
-    """How much is read for the moment that was gone to, 0 to 1; None once that is all."""
+    """The share that is read of the way to a new position, 0 to 1; None once all is read."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock, self._clock_ns = clock, clock()
@@ -224,12 +223,12 @@ class Player:
 
     @property
     def is_growing(self) -> bool:
-        """Whether more may be recorded."""
+        """True if more may be recorded."""
         raise NotImplementedError
 
     @property
     def ahead_share(self) -> float | None:
-        """How much was gone through for its marks; None once that is all."""
+        """The share of the log that was searched for marks; None once all was searched."""
         raise NotImplementedError
 
     def now(self) -> int:
@@ -237,7 +236,7 @@ class Player:
         return self.position_ns
 
     def seek(self, t: int, max_s: float | None = None) -> None:
-        """Show another moment; leave what is not read within `max_s` to later."""
+        """Show another moment; read for at most `max_s`, and leave the rest to `poll`."""
         raise NotImplementedError
 
     @property
@@ -246,11 +245,11 @@ class Player:
 
     @property
     def is_over(self) -> bool:
-        """Whether all was shown, and no more comes."""
+        """True if all was shown and no more comes."""
         return self.at_end and not self.is_growing
 
     def play(self) -> None:
-        """Go on; from the start where the end was reached."""
+        """Resume, from the start if the end was reached."""
         if self.is_over:
             self.seek(self.start_ns)
         self.go_on()
@@ -261,22 +260,22 @@ class Player:
         self.is_playing = False
 
     def change_speed(self, steps: int) -> None:
-        """Play faster, or slower, by steps of `SPEEDS`."""
+        """Play faster or slower by this many steps of `SPEEDS`."""
         self.position_ns = self._moved_ns()
-        place = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
-        self.speed = SPEEDS[place]
+        index = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
+        self.speed = SPEEDS[index]
 
     def go_on(self) -> None:
-        """Have its clock go on from what is shown."""
+        """Restart the clock at the current position."""
         self._clock_ns = self._clock()
 
     def second(self) -> int:
-        """Return a number that changes as often as a screen should be painted."""
+        """Return a number that changes whenever a screen should paint."""
         per_second = 1 if self.speed <= 1 else 4
         return self._clock() * per_second // 10**9
 
     def _moved_ns(self) -> int:
-        """Return where what is shown has come to since the clock went on, and have it go on."""
+        """Return the position to which the clock has moved, and restart the clock there."""
         passed_ns = min(self._clock() - self._clock_ns, MOST_AT_ONCE_NS) if self.is_playing else 0
         self.go_on()
         return min(self.position_ns + int(passed_ns * self.speed), self.end_ns)
@@ -285,7 +284,7 @@ class Player:
 async def read_to_end(
     source: SessionSource, show: Callable[[float], None] = lambda share: None
 ) -> None:
-    """Read all that there is of a session, and show how much that is; other tasks run meanwhile."""
+    """Read a session to its end and show the share that is read, while other tasks run."""
     while source.read_share is not None:
         show(source.read_share)
         await source.pause()

@@ -94,13 +94,13 @@ class RegularGaps:
         self._begin = number
 
     def keep_of_warm_up(self, step: LongStep) -> None:
-        """Keep a step of the warm-up: it is regular if it fits a series that is found later.
+        """Keep a long step of the warm-up, which is regular if a later series fits it.
 
-        By itself it makes none: what warms up takes long at many distances.
+        It can't begin a series: steps of the warm-up are long at many distances.
         """
         self._kept_of_warm_up.append((step, step.number - self._begin))
         if len(self._kept_of_warm_up) >= 2 * _MOST_OF_WARM_UP:
-            by_time = sorted(self._kept_of_warm_up, key=lambda kept: kept[0].took_us)
+            by_time = sorted(self._kept_of_warm_up, key=lambda entry: entry[0].took_us)
             self._kept_of_warm_up = sorted(by_time[-_MOST_OF_WARM_UP:])
 
     def add(self, number: int, took_us: int, batches: int = 1) -> None:
@@ -138,8 +138,8 @@ class RegularGaps:
         self._add_of_warm_up(every)
 
     def _add_of_warm_up(self, every: int) -> None:
-        """Add the steps of the warm-up that fit the series that was found."""
-        left, most_us = [], _TOO_LONG * self._mean_us
+        """Add the steps of the warm-up that fit the newest series."""
+        remaining, most_us = [], _TOO_LONG * self._mean_us
         least_us = self._mean_us / _TOO_LONG
         for step, place in self._kept_of_warm_up:
             took_us = step.took_us * step.batches
@@ -147,8 +147,8 @@ class RegularGaps:
                 self._series.append((step.number, every, step.number))
                 self.of_warm_up.add(Counter({step.took_us: step.batches}))
             else:
-                left.append((step, place))
-        self._kept_of_warm_up = left
+                remaining.append((step, place))
+        self._kept_of_warm_up = remaining
         self._series.sort()
 
     def add_summary(self, first: int, count: int, stalls: int, stalled_us: int) -> int:

@@ -139,12 +139,12 @@ def _steps_of(
     some_us: Sequence[int], number: int, dt_us: Sequence[int], per_execution: int
 ) -> Iterator[LongStep]:
     """Yield the steps whose batches are some of those from `number` on."""
-    left = Counter(some_us)
+    remaining = Counter(some_us)
     for at in range(0, len(dt_us) if some_us else 0, per_execution):
         took_us = dt_us[at]
-        if left[took_us] > 0:
+        if remaining[took_us] > 0:
             together = min(per_execution, len(dt_us) - at)
-            left[took_us] -= together
+            remaining[took_us] -= together
             yield LongStep(number + at, took_us, together)
 
 

@@ -15,6 +15,7 @@ from dlmon.figures.session.tokens import UNIT
 from dlmon.quantities import rate_unit
 from dlmon.records.record import record
 from dlmon.session.limits.ranks import straggler_of
+from dlmon.statistics.totals import total
 
 if TYPE_CHECKING:
     from dlmon.session.machine_history import MachineHistory
@@ -69,7 +70,7 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
         return ()
     in_tokens = rank_unit(snapshot) == UNIT
     rates = [rank.tokens_per_second if in_tokens else rank.samples_per_second for rank in ranks]
-    total = sum(rate for rate in rates if rate is not None) if None not in rates else None
+    rate_of_all = total(rates)
     straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
     machines: dict[str | None, MachineHistory] = {None: session.machine}
     machines |= {host: node.history for host, node in session.nodes.items()}
@@ -84,7 +85,7 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
             wait_ms=None if rank.wait is None else rank.wait.mean_ms,
             work_ms=None if rank.work is None else rank.work.mean_ms,
             memory_mib=_memory_mib(machines.get(rank.trainer.host), rank.gpus),
-            share=rate / total if rate is not None and total else None,
+            share=rate / rate_of_all if rate is not None and rate_of_all else None,
             holds_up=straggler is not None and straggler.rank is rank,
         )
         for rank, rate in zip(ranks, rates, strict=True)
@@ -111,8 +112,7 @@ def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> flo
     """Return the memory in use on GPUs of a host; None if any is unknown."""
     gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
     used = {gpu.index: gpu.memory_used_mib for gpu in gpus or ()}
-    memory_mib = [used.get(number) for number in numbers]
-    return sum(mib or 0 for mib in memory_mib) if memory_mib and None not in memory_mib else None
+    return total(used.get(number) for number in numbers)
 
 
 def _measured(

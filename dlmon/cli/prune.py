@@ -80,10 +80,10 @@ def _removable(
 
 def _row(recording: Recorded, size: int) -> str:
     from dlmon.figures import units
-    from dlmon.figures.session.session_list import called, workload_of
+    from dlmon.figures.session.session_list import id_with_name, workload_of
 
     when = units.day_and_time(recording.header.wall)
-    name = called(id_of(recording.path), recording.label)
+    name = id_with_name(id_of(recording.path), recording.label)
     status, workload = recording.status, workload_of(recording)
     return clean(f"{name}  {when}  {workload}  {status}  {units.size(size)}")
 

@@ -74,14 +74,14 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
-    from dlmon.figures.session.session_list import after_the_batch
+    from dlmon.figures.session.session_list import stop_delay_text
     from dlmon.log.directory import read_entry, stop_session
 
     if host is not None:
         from dlmon.remote.host_requests import stop_remote
 
         header, text = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
-        print(f"{header.id} of {host} {text or f'is stopping{after_the_batch(header)}'}")
+        print(f"{header.id} of {host} {text or f'is stopping{stop_delay_text(header)}'}")
         return
     entry = read_entry(shared.log_of(session, log_dir))
     if is_of_slurm(entry.path):
@@ -93,7 +93,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
             return
     else:
         stop_session(entry)
-    print(f"{entry.header.id} is stopping{after_the_batch(entry.header)}")
+    print(f"{entry.header.id} is stopping{stop_delay_text(entry.header)}")
 
 
 @click.command(short_help="Give a session a name, and a note.")

@@ -21,7 +21,7 @@ from dlmon.figures.comparison.earlier_runs import epoch_text, epoch_word
 from dlmon.figures.machine.readings import busy_texts, identity, machine_line
 from dlmon.figures.session.phases import doing_text, overdue_text, phase_text, reading_text
 from dlmon.figures.session.progress import job_end_text
-from dlmon.figures.session.session_list import after_the_batch, called
+from dlmon.figures.session.session_list import id_with_name, stop_delay_text
 from dlmon.figures.session.stack_lines import stack_text
 from dlmon.figures.session.tokens import now_text
 from dlmon.launch.supervisor_process import SupervisorProcess
@@ -199,7 +199,7 @@ class _Following:
         self.leave_at = time.monotonic() + STOP_S
         self.supervisor.send(word)
         if exit_code == INTERRUPTED_BY_USER:
-            when = after_the_batch(self.follower.session.header)
+            when = stop_delay_text(self.follower.session.header)
             print_error(f"stopping{when}; Ctrl-C again to leave now")
 
     def _report_problem(self) -> None:
@@ -229,7 +229,7 @@ class _Lines:
         """Until when it compiled, which has a line of its own: a pause before that has none."""
         self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
-        self._print(f"session {called(self._header.id, read_label(follower.path))}")
+        self._print(f"session {id_with_name(self._header.id, read_label(follower.path))}")
         self._print(f"log {shown_path(follower.path)}")
         if self._header.is_machine_recording:
             self._print(_facts_line(self._header))

@@ -13,8 +13,8 @@ from rich.text import Text
 from dlmon.comparison.published import own_published
 from dlmon.figures import units
 from dlmon.figures.report.sections import with_texts
-from dlmon.figures.session.session_list import called
-from dlmon.figures.session.summary import Outcome, describe_outcome
+from dlmon.figures.session.session_list import id_with_name
+from dlmon.figures.session.summary import SessionOutcome, describe_outcome
 from dlmon.figures.sweeps import findings, problems_of, resumed_by
 from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.directory import list_sessions
@@ -52,7 +52,7 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
     _print_summary(errors, follower, snapshot)
     if follower.loss is None and follower.why_result_unwritten is None:
         session = follower.session.header.id
-        name = called(session, read_label(follower.path))
+        name = id_with_name(session, read_label(follower.path))
         errors.print(Text(f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}"))
         errors.print(Text(f"dlmon attach{location_options(log_dir)} {session} shows it again"))
     for notice in snapshot.notices:
@@ -95,7 +95,7 @@ def result_json(follower: SessionFollower) -> str:
 
 def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     label, entries = read_label(follower.path), list_sessions(follower.directory)
-    outcome = Outcome(follower.session, snapshot, follower.status, label)
+    outcome = SessionOutcome(follower.session, snapshot, follower.status, label)
     sections = tuple(describe_outcome(outcome, entries))
     console.print()
     print_sections(console, with_texts(sections, lambda text: clean(text, LONGEST_TEXT)))
@@ -119,7 +119,7 @@ def print_exit_message(
     """
     follower.poll()
     session, path = follower.session.header.id, shown_path(follower.path)
-    name = called(session, read_label(follower.path))
+    name = id_with_name(session, read_label(follower.path))
     if follower.why_result_unwritten is not None:
         print_error(unrecorded_result(follower))
     elif follower.running and stops:
@@ -176,7 +176,7 @@ def leaving_running_on_error(
 def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
     sweep, left = run.writer.header.id, len(run.sweep.remaining())
-    name = called(sweep, read_label(run.writer.path))
+    name = id_with_name(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
     for problem in problems_of(run):

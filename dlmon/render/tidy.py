@@ -19,7 +19,7 @@ from typing import Any
 from dlmon.comparison.published import is_formula
 from dlmon.figures.report.redact import Redaction
 from dlmon.figures.report.session_report import records_of
-from dlmon.figures.session.summary import Cell, Outcome, summary_numbers
+from dlmon.figures.session.summary import Cell, SessionOutcome, summary_numbers
 from dlmon.figures.sweeps import sweep_report
 from dlmon.log.directory import read_entry
 from dlmon.log.log_follower import LogFollower
@@ -157,7 +157,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
         model = snapshot.model
         options = header.options | _settings_seen(session, model)
         cpu = header.machine.cpu_model if model and model.device == "cpu" else None
-        numbers = summary_numbers(Outcome(session, snapshot, entry.status, entry.label))
+        numbers = summary_numbers(SessionOutcome(session, snapshot, entry.status, entry.label))
         cells: dict[str, Any] = {
             "session": header.id,
             "name": entry.label.name,

@@ -74,7 +74,7 @@ def compare(app: BaseApp, request: Compare) -> None:
 
 def show_metrics(app: BaseApp, request: ShowMetrics) -> None:
     """Show every metric of recorded or running sessions over each other."""
-    from dlmon.figures.session.session_list import called
+    from dlmon.figures.session.session_list import id_with_name
     from dlmon.log.label import read_label
     from tui.metrics.metrics_screen import MetricsScreen
 
@@ -87,7 +87,8 @@ def show_metrics(app: BaseApp, request: ShowMetrics) -> None:
         _close_all(followers)
         return
     names = [
-        called(follower.session.header.id, read_label(follower.path)) for follower in followers
+        id_with_name(follower.session.header.id, read_label(follower.path))
+        for follower in followers
     ]
     screen = MetricsScreen(followers, names, reads=True)
     app.cleanups[screen] = partial(_close_all, followers)

@@ -19,7 +19,7 @@ from dlmon.figures.comparison.earlier_runs import epoch_word, timing_of
 from dlmon.figures.comparison.run_rows import SessionComparison
 from dlmon.figures.session.phases import reading_text
 from dlmon.figures.session.ranks import why_no_ranks
-from dlmon.figures.session.session_list import called
+from dlmon.figures.session.session_list import id_with_name
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -579,7 +579,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def action_metrics(self) -> None:
         from tui.metrics.metrics_screen import MetricsScreen
 
-        name = called(self._source.session.header.id, self._read_label())
+        name = id_with_name(self._source.session.header.id, self._read_label())
         self.app.push_screen(MetricsScreen([self._source], [name]))
 
     def action_stacks(self) -> None:

@@ -30,7 +30,7 @@ from dlmon.figures.session.progress import (
     waiting_texts,
     why_nothing_trained,
 )
-from dlmon.figures.session.session_list import after_the_batch, ended_text
+from dlmon.figures.session.session_list import ended_text, stop_delay_text
 from dlmon.figures.session.time_breakdown import (
     PartRow,
     breakdown_rows,
@@ -259,7 +259,7 @@ class ProgressLine(GrowingLines):
             style = BAD if result.status == Status.FAILED else PLAIN
             return [((ended_text(result), style),)]
         if stopping:
-            return [((f"stopping{after_the_batch(snapshot.header)} …", STRONG),)]
+            return [((f"stopping{stop_delay_text(snapshot.header)} …", STRONG),)]
         times = times_left(snapshot, width >= _WIDE)
         row = _progress_row(snapshot, times, width)
         notice = wrapped(pause_text(snapshot) or recent_notice(snapshot), width, max(1, height - 1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dlmon.figures.session.session_list import (
     Recorded,
     RunOfSweep,
-    called,
     can_be_resumed,
     done_text,
+    id_with_name,
     outcome,
     settings_text,
     speed_text,
@@ -61,7 +61,7 @@ class SessionDetails(Lines):
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         done = f"{done_text(entry)} combinations done{without_result_text(entry.sweep)}"
         return [
-            ((called(entry.header.id, entry.label), STRONG),),
+            ((id_with_name(entry.header.id, entry.label), STRONG),),
             *_note(entry),
             ((plan_text(entry.plan), PLAIN),),
             ((f"{done}; {self._next_step(entry)}", PLAIN),),
@@ -86,7 +86,7 @@ class SessionDetails(Lines):
         if run is not None:
             of_sweep = ((f"  {run.text}, a run of {run.sweep.header.id}", MUTED),)
         return [
-            ((called(entry.header.id, entry.label), STRONG), *of_sweep),
+            ((id_with_name(entry.header.id, entry.label), STRONG), *of_sweep),
             *_note(entry),
             ((settings_text(entry), PLAIN),),
             *self._outcome_rows(entry, width, height - 2 - len(_note(entry))),

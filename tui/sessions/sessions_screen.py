@@ -14,7 +14,12 @@ from textual.widgets import OptionList
 
 from dlmon.figures import units
 from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
-from dlmon.figures.session.session_list import Recorded, called, can_be_resumed, sides_of
+from dlmon.figures.session.session_list import (
+    Recorded,
+    can_be_resumed,
+    id_with_name,
+    split_for_comparison,
+)
 from dlmon.log import label
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -246,7 +251,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         elif entry is not None and can_be_resumed(entry):
             request = ShowSweep(entry.path)
             question = f"Train what is left: {units.counted(len(entry.sweep.remaining()), 'run')}?"
-            name = clean(called(entry.header.id, entry.label), _LONGEST_QUESTION)
+            name = clean(id_with_name(entry.header.id, entry.label), _LONGEST_QUESTION)
 
             def take(answer: str) -> None:
                 if answer == "resume":
@@ -263,7 +268,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._list.clear_marks()
 
     def action_compare(self) -> None:
-        sides = sides_of(_sessions(self._list.marked))
+        sides = split_for_comparison(_sessions(self._list.marked))
         if sides is None:
             self.notify("mark two sessions or more with Space; then c compares them")
             return
@@ -358,7 +363,7 @@ def _why_it_stays(entry: Recorded) -> str | None:
 def _counted(entries: list[Recorded]) -> str:
     """Name a single recording, or count several."""
     if len(entries) == 1:
-        return clean(called(entries[0].header.id, entries[0].label), _LONGEST_QUESTION)
+        return clean(id_with_name(entries[0].header.id, entries[0].label), _LONGEST_QUESTION)
     sessions = len(_sessions(entries))
     numbers = {"session": sessions, "sweep": len(entries) - sessions}
     return " and ".join(units.counted(count, noun) for noun, count in numbers.items() if count)
@@ -368,7 +373,7 @@ def _listed(entries: list[Recorded]) -> list[tuple[str, str]]:
     """Name several recordings, as marked ones may be out of view; return nothing for one."""
     if len(entries) == 1:
         return []
-    names = [clean(called(e.header.id, e.label), _LONGEST_QUESTION) for e in entries]
+    names = [clean(id_with_name(e.header.id, e.label), _LONGEST_QUESTION) for e in entries]
     if len(names) > _MOST_NAMED:
         more = len(names) - _MOST_NAMED + 1
         names = [*names[: _MOST_NAMED - 1], f"and {more} more: all that are marked in the list"]

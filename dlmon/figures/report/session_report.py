@@ -46,7 +46,7 @@ from dlmon.figures.session.summary import (
     IN_DOUBT,
     METRICS,
     VALID,
-    Outcome,
+    SessionOutcome,
     breakdown_section,
     step_section,
     summary_numbers,
@@ -151,7 +151,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     if snapshot.header.is_machine_recording:
         # Nothing ran whose time or whose figures there is anything to say of.
         snapshot = replace(snapshot, time_breakdown={}, validity=None)
-    it = Outcome(session, snapshot, status, read_label(path))
+    it = SessionOutcome(session, snapshot, status, read_label(path))
     header, text = snapshot.header, redaction.text
     entries = list_sessions(log_directory_of(path))
     earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
@@ -229,11 +229,11 @@ def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Reco
         raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
 
 
-def _at_s(t: int, it: Outcome) -> float:
+def _at_s(t: int, it: SessionOutcome) -> float:
     return (t - it.session.header.t) / 1e9
 
 
-def _heading(it: Outcome) -> Heading:
+def _heading(it: SessionOutcome) -> Heading:
     header = it.snapshot.header
     workload = WORKLOADS.get(header.workload)
     ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
@@ -286,7 +286,7 @@ def _command(snapshot: Snapshot) -> str | None:
     return options.command_line(workload)
 
 
-def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
+def _json(it: SessionOutcome, comparison: Comparison, full: bool) -> dict[str, Any]:
     session, snapshot, label = it.session, it.snapshot, it.label
     header, result, validity = snapshot.header, snapshot.result, snapshot.validity
     evaluation = snapshot.evaluation
@@ -349,13 +349,13 @@ def _step_json(snapshot: Snapshot) -> dict[str, Any]:
     return {"step_parts": {"batches": snapshot.step_parts.steps, **parts}}
 
 
-def _profile_json(profile: Profile, it: Outcome) -> dict[str, Any]:
+def _profile_json(profile: Profile, it: SessionOutcome) -> dict[str, Any]:
     hidden = ("t", "request", "begin", "end")
     known = {name: value for name, value in to_json(profile).items() if name not in hidden}
     return {"at_s": _at_s(profile.begin or profile.t, it), **known}
 
 
-def _epoch_json(epoch: Epoch, it: Outcome) -> dict[str, Any]:
+def _epoch_json(epoch: Epoch, it: SessionOutcome) -> dict[str, Any]:
     return {
         "epoch": epoch.epoch + 1,
         "begin_s": _at_s(epoch.begin, it),

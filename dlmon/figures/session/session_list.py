@@ -1,4 +1,4 @@
-"""What came of recorded sessions and sweeps, in words, as sections and as JSON. Pure."""
+"""The lists of recorded sessions and sweeps, as text, as sections and as JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dlmon.remote.session_follower import ListedSweep
     from dlmon.session.snapshot import Snapshot
 
-# The whole reason stands in the details.
+# The details show the whole reason.
 _IN_BRIEF = {
     Requirement.STEADY_STATE: TOO_SHORT,
     Requirement.MODEL: "ended before training",
@@ -75,30 +75,30 @@ _WITH_ITS_VIEWER = (
 _HOW_TO_KEEP = " (--detach, or d before that, keeps a run going)"
 
 Recorded = SessionEntry | SweepEntry
-"""What a log directory holds."""
+"""An entry of a log directory."""
 
 
 @record(frozen=True)
 class RunOfSweep:
-    """Which sweep a session was run for, and which of its combinations it was, in words."""
+    """The sweep that a session is a run of, and the combination of the run as text."""
 
     sweep: SweepEntry
     text: str
 
 
-# In a list, which says that it failed, the error that follows is worth the room.
+# A list says already that the session failed, so leave this out before the error.
 _EXIT_CODE_FIRST = re.compile(r"the (?:script|workload) ended with exit code \d+: (?=.)")
 
 
 def status_text(status: Status, result: Result | None = None) -> str:
-    """Return how a session stands, and why nothing more is known, or who stopped it."""
+    """Return the status of a session, and who stopped it or why its result is unknown."""
     if status in WHY_NO_RESULT:
         return f"{status}: {WHY_NO_RESULT[status]}"
     return str(status) if result is None else f"{status}{_cause_text(result)}"
 
 
 def ended_text(result: Result) -> str:
-    """Return how a session ended, after how long, and who stopped it."""
+    """Return the status of a session that ended, its time, and who stopped it."""
     return f"{result.status} after {units.seconds(result.wall_s)}{_cause_text(result)}"
 
 
@@ -109,7 +109,7 @@ def _cause_text(result: Result) -> str:
 
 
 def stopped_unasked_text(result: Result) -> str:
-    """Return what stopped a session that nobody asked to stop; empty of all others."""
+    """Return the status and the cause of a session that no user stopped; else nothing."""
     cause = result.stopped_by
     if cause is None or cause not in _NOT_ASKED:
         return ""
@@ -117,7 +117,7 @@ def stopped_unasked_text(result: Result) -> str:
 
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
-    """Return what sessions were run for, by their ids; those that no sweep ran are not there."""
+    """Return the runs of the sweeps by the ids of their sessions."""
     runs = {}
     for entry in sweeps:
         plan = entry.plan
@@ -130,19 +130,19 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
 def sweeps_of_host(listed: Iterable[ListedSweep]) -> list[SweepEntry]:
     """Return the sweeps that a host lists, oldest first."""
     entries = []
-    for each in listed:
-        # What another machine calls a sweep may be none.
+    for sweep in listed:
+        # The list of another host may hold invalid sweeps.
         with contextlib.suppress(SweepError):
-            entries.append(entry_of(*each))
+            entries.append(entry_of(*sweep))
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 
 def grouped(
     recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep], oldest_first: bool = False
 ) -> list[Recorded]:
-    """Return what was recorded newest first, or oldest, the runs of a sweep right below it.
+    """Return the entries, newest or oldest first, with the runs of a sweep right below it.
 
-    A sweep stands where its newest run would, whatever else was run between two of its runs.
+    A sweep stands at the place of its newest run.
     """
     of_sweep: dict[str, list[Recorded]] = {
         entry.header.id: [entry] for entry in recorded if not isinstance(entry, SessionEntry)
@@ -165,7 +165,7 @@ def _began(entry: Recorded) -> float:
 
 
 def device_of(entry: SessionEntry) -> tuple[str, str]:
-    """Return a session's device and its name; until it is over, the one requested."""
+    """Return the device of a session and its name; until it is over, the requested device."""
     result, header = entry.result, entry.header
     if result is not None:
         return result.device or "", result.device_name or ""
@@ -176,20 +176,22 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
     return requested, next((gpu.name for gpu in gpus if requested == f"gpu:{gpu.index}"), "")
 
 
-def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = ()) -> str:
-    """Return what came of a session: its time, its error, or why there is neither.
+def outcome(entry: SessionEntry, whole: bool = False, left_out: Container[str] = ()) -> str:
+    """Return the time of a session, its error, or why it has neither.
 
-    A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
-    What is `unsaid` of what speaks against it stands elsewhere.
+    Args:
+        entry: the session.
+        whole: write reasons and warnings in full, not in a few words.
+        left_out: the codes of warnings that stand elsewhere.
     """
     result = entry.result
-    came = _outcome(entry, whole, unsaid)
+    text = _outcome(entry, whole, left_out)
     if whole or result is None or result.error or result.stopped_by not in _WITH_ITS_VIEWER:
-        return came
-    return f"{came}; {CAUSE_TEXT[result.stopped_by]}"
+        return text
+    return f"{text}; {CAUSE_TEXT[result.stopped_by]}"
 
 
-def _outcome(entry: SessionEntry, whole: bool, unsaid: Container[str]) -> str:
+def _outcome(entry: SessionEntry, whole: bool, left_out: Container[str]) -> str:
     result = entry.result
     if result is None:
         why = WHY_NO_RESULT.get(entry.status, f"still {entry.status}")
@@ -202,51 +204,48 @@ def _outcome(entry: SessionEntry, whole: bool, unsaid: Container[str]) -> str:
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
-        lack = (result.lacking or {}).get(metric)
         if whole:
             return why
-        return _lack_in_brief(lack, entry.header) or why.partition(": ")[0]
+        lacking = (result.lacking or {}).get(metric)
+        return _lacking_in_brief(lacking, entry.header) or why.partition(": ")[0]
     figure = f"{units.band(timing)} {timed_unit(metric)}".rstrip()
-    against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
-    doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
-    return f"{figure}, {doubts}" if against else figure
+    warnings = {code: text for code, text in (result.against or {}).items() if code not in left_out}
+    doubts = f"in doubt: {'; '.join(warnings.values())}" if whole else in_doubt(warnings)
+    return f"{figure}, {doubts}" if warnings else figure
 
 
-def _lack_in_brief(lack: Requirement | None, header: SessionHeader) -> str | None:
-    if lack == Requirement.MODEL and header.is_script:
+def _lacking_in_brief(lacking: Requirement | None, header: SessionHeader) -> str | None:
+    if lacking == Requirement.MODEL and header.is_script:
         return NOTHING_SEEN
-    return None if lack is None else _IN_BRIEF.get(lack)
+    return None if lacking is None else _IN_BRIEF.get(lacking)
 
 
-def called(id: str, label: Label) -> str:
-    """Return the id of a session or a sweep, with its name where it has one."""
+def id_with_name(id: str, label: Label) -> str:
+    """Return the id of a session or a sweep, and its name if it has one."""
     return id if label.name is None else f"{id} ({label.name})"
 
 
 def workload_of(entry: Recorded) -> str:
-    """Return what was trained; of a sweep over several workloads, how many.
-
-    It is "machine" where the machine alone was recorded.
-    """
+    """Return the name of the workload; for a sweep over several, their number."""
     if isinstance(entry, SessionEntry):
         return workload_name(entry.header)
     return swept_text(entry.plan)
 
 
 def workload_name(header: SessionHeader) -> str:
-    """Return what a session runs, or "machine" where it is only that which is recorded."""
+    """Return the workload of a session; "machine" for a recording of the machine alone."""
     return "machine" if header.is_machine_recording else header.workload
 
 
-def after_the_batch(header: SessionHeader) -> str:
-    """Say when a session stops that is asked to; a recording does at once, and needs no word."""
+def stop_delay_text(header: SessionHeader) -> str:
+    """Say how a session stops on request; empty for a recording, which stops at once."""
     if header.is_script:
         return ": the script was interrupted, as by Ctrl-C"
     return "" if header.is_machine_recording else " after the current batch"
 
 
 def use_text(use: MachineUse | None) -> str:
-    """Say how much of a machine was used: CPU 12 %, GPU 0 97 %, 1.2 MJ; empty where unknown."""
+    """Return the use of a machine: CPU 12 %, GPU 0 97 %, 1.2 MJ; empty if unknown."""
     if use is None:
         return ""
     parts = [] if use.cpu_pct is None else [f"CPU {units.percent(use.cpu_pct)}"]
@@ -257,46 +256,45 @@ def use_text(use: MachineUse | None) -> str:
 
 
 def energy_used(use: MachineUse) -> str:
-    """Say how much energy was counted, by device: CPU 82 kJ, GPU 0 1.2 MJ."""
+    """Return the energy used by each device: CPU 82 kJ, GPU 0 1.2 MJ."""
     return ", ".join(f"{device_name(name)} {units.energy(j)}" for name, j in use.energy_j.items())
 
 
 def device_name(name: str) -> str:
-    """Return a device as people write it: GPU 0 of gpu:0."""
+    """Return the name of a device for the screen: GPU 0 for gpu:0."""
     return name.upper().replace(":", " ")
 
 
 def sweep_outcome(entry: SweepEntry) -> str:
-    """Say how far a sweep came, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
-    progress = f"sweep, {done_text(entry)}"
-    varied = varied_text(entry.plan)
+    """Return the progress of a sweep, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
+    progress, varied = f"sweep, {done_text(entry)}", varied_text(entry.plan)
     return f"{progress}: {varied}" if varied else progress
 
 
 def done_text(entry: SweepEntry) -> str:
-    """Say how many of a sweep's combinations have no run left: 1 of 2."""
+    """Return the number of combinations of a sweep that are done: 1 of 2."""
     return f"{entry.sweep.combinations_over} of {len(entry.plan.combinations)}"
 
 
 def can_be_resumed(entry: SweepEntry) -> bool:
-    """Return whether a sweep has runs left, and no process runs it."""
+    """Return whether a sweep has runs left, and isn't running."""
     return entry.status != Status.RUNNING and bool(entry.sweep.remaining())
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:
-    """Return the command that goes on with a sweep; by its path, it holds in any log directory."""
+    """Return the command that resumes a sweep; with its path, it works for any log directory."""
     return resumed_by(shlex.quote(str(entry.path.parent)) if by_path else entry.header.id)
 
 
 # ---- what `dlmon list` and `dlmon sessions` print ----
 
 _LONGEST_NAME, _LONGEST_OUTCOME = 200, 1_000
-# As the name of a folder, which it is.
+# The limit for the name of a folder.
 _LONGEST_ID = 255
 
 
 def describe_workloads(workloads: Sequence[Workload]) -> Iterator[Section]:
-    """Yield one row a workload, and where they come from."""
+    """Yield a table of the workloads, and their sources."""
     sources = list(dict.fromkeys(workload.source for workload in workloads))
     columns: tuple[Column[Workload], ...] = (
         Column("name", lambda workload: workload.name),
@@ -324,33 +322,37 @@ def describe_recorded(
     by_path: bool = False,
     resumable: bool = True,
 ) -> Iterator[Section]:
-    """Yield one row a session, newest last, and then one row a sweep.
+    """Yield a table of the sessions, newest last, one of the sweeps, and commands to resume these.
 
-    Commands go on with sweeps that are left, and name them `by_path`; those of another machine
-    are not `resumable` here.
+    Args:
+        entries: the sessions.
+        sweeps: the sweeps.
+        directory: the log directory.
+        by_path: name the log directory in commands.
+        resumable: sweeps can be resumed here; False for those of another host.
     """
     if entries:
         yield from _sessions(entries, runs_of_sweeps(sweeps))
     if sweeps:
         yield _sweeps(sweeps)
-        left = [entry for entry in sweeps if resumable and can_be_resumed(entry)]
         commands = tuple(
             f"{units.counted(len(entry.sweep.remaining()), 'run')} left: "
             f"{clean(resume_command(entry, by_path))}"
-            for entry in left
+            for entry in sweeps
+            if resumable and can_be_resumed(entry)
         )
         if commands:
             yield Note(commands)
     if not entries and not sweeps:
-        where = location_options(directory if by_path else None)
-        yield Note((f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one",))
+        options = location_options(directory if by_path else None)
+        yield Note((f"no sessions in {shown_path(directory)} yet; dlmon run{options} starts one",))
 
 
 def _sessions(
     entries: Sequence[SessionEntry], runs: Mapping[str, RunOfSweep]
 ) -> Iterator[Table | Note]:
     results = (entry.result for entry in entries)
-    of_all = doubts_of_all([result.against or {} for result in results if result is not None])
+    shared = doubts_of_all([result.against or {} for result in results if result is not None])
 
     def device_text(entry: SessionEntry) -> str:
         device, name = device_of(entry)
@@ -365,11 +367,11 @@ def _sessions(
         *_COLUMNS,
         _named("device", device_text, 3),
         _named("in a sweep", text_in_sweep, 4),
-        Column("result", lambda entry: clean(outcome(entry, unsaid=of_all), _LONGEST_OUTCOME)),
+        Column("result", lambda entry: clean(outcome(entry, left_out=shared), _LONGEST_OUTCOME)),
     )
     yield table_of(columns, entries, is_cut=True).filled()
-    if of_all:
-        yield Note((f"each run shown: {'; '.join(of_all.values())}",))
+    if shared:
+        yield Note((f"each run shown: {'; '.join(shared.values())}",))
 
 
 def _sweeps(sweeps: Sequence[SweepEntry]) -> Table:
@@ -387,7 +389,7 @@ def _id_of(entry: Recorded) -> str:
 
 
 def _named(name: str, text: Callable[[Any], str], dropped: int = 0) -> Column[Any]:
-    """Return a column of what others called something."""
+    """Return a column of texts that aren't our own, cleaned."""
     return Column(name, lambda entry: clean(text(entry), _LONGEST_NAME), dropped=dropped)
 
 
@@ -397,11 +399,11 @@ _COLUMNS: tuple[Column[Any], ...] = (
     _named("workload", lambda entry: workload_of(entry), 2),
     _named("status", lambda entry: entry.status),
 )
-"""What lists of sessions and of sweeps have alike."""
+"""The columns of both lists: of sessions and of sweeps."""
 
 
 def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
-    """Return a session as `sessions --json` prints it, with the sweep that it is a run of."""
+    """Return a session, and the sweep that it is a run of, as `sessions --json` prints it."""
     result, name = entry.result, entry.label.name
     return {
         "session": entry.header.id,
@@ -420,7 +422,7 @@ def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str
 
 
 def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
-    """Return how a sweep stands: the same for each of its sessions."""
+    """Return a sweep as `sessions --json` prints it with each of its sessions."""
     plan, sweep = entry.plan, entry.sweep
     return {
         "id": entry.header.id,
@@ -441,15 +443,15 @@ def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
 
 
 def settings_text(entry: SessionEntry) -> str:
-    """Return how it was trained, and on what; or which machine was recorded."""
+    """Return the settings and the device of a session, or the machine of a recording."""
     if entry.header.is_machine_recording:
         cpu = units.device(entry.header.machine.cpu_model or "")
         return f"{workload_of(entry)} {entry.header.host}  {cpu}".rstrip()
     options, result = entry.header.options, entry.result
     device, name = device_of(entry)
-    # An automatic choice is known once the run is over.
-    on = "" if device == "auto" else units.device(name or device)
-    parts = [entry.header.workload, f"on {on}" if on else ""]
+    # The device of "auto" is known once the run is over.
+    device_text = "" if device == "auto" else units.device(name or device)
+    parts = [entry.header.workload, f"on {device_text}" if device_text else ""]
     length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
     parts.extend(in_words({name: value}) for name, value in length.items() if value)
     parts.extend(unusual_settings(options))
@@ -459,15 +461,15 @@ def settings_text(entry: SessionEntry) -> str:
 
 
 def speed_text(result: Result, header: SessionHeader) -> str:
-    """Say how fast a session was, and what that took."""
-    parts = [units.throughput(each) for each in throughputs_of(result)]
+    """Return the throughput, the times, the cost and the energy of a session."""
+    parts = list(map(units.throughput, throughputs_of(result)))
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
         compiled = compiled_by(header)
-        # Without compilation, the first batches stand apart, as they do live.
-        beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
-        parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
+        # Without compilation, leave out the first batch of a validation, as the live screen does.
+        validation_s = 0.0 if compiled else result.validation_compile_s or 0.0
+        parts.append(compile_text(max(0.0, result.compile_s - validation_s), compiled))
     parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
     parts.extend(map(" ".join, rows_shown_in("details", result)))
@@ -475,7 +477,7 @@ def speed_text(result: Result, header: SessionHeader) -> str:
 
 
 def recording_text(snapshot: Snapshot, status: str) -> str:
-    """Say since when a machine is recorded, and until when; or from when to when it was."""
+    """Return the start and the end of a recording of a machine."""
     began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
     now = began + lasted_s
     since = _moment(began, now)
@@ -490,17 +492,17 @@ def recording_text(snapshot: Snapshot, status: str) -> str:
     return f"recording since {since}, until {_moment(began + for_s, now)}"
 
 
-def _moment(wall: float, other: float) -> str:
-    """Write a time of day; with its day where another moment is on another one."""
+def _moment(wall: float, other_wall: float) -> str:
+    """Write a time of day, with its day if the other time is on another day."""
     day = units.day_and_time(wall)
-    same = day.split()[0] == units.day_and_time(other).split()[0]
-    return units.time_of_day(wall) if same else day
+    is_same_day = day.split()[0] == units.day_and_time(other_wall).split()[0]
+    return units.time_of_day(wall) if is_same_day else day
 
 
 def matching(
     entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
 ) -> list[Recorded]:
-    """Return what holds every word of `typed`; `runs` are those of sweeps, by their ids."""
+    """Return the entries that contain every typed word; `runs` are those of sweeps, by session."""
     words = typed.lower().split()
     if not words:
         return list(entries)
@@ -525,20 +527,21 @@ def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
     return " ".join(texts).lower()
 
 
-def sides_of(
+def split_for_comparison(
     sessions: Sequence[SessionEntry],
 ) -> tuple[list[SessionEntry], list[SessionEntry]] | None:
-    """Part sessions into what is compared with and what is compared; None for fewer than two.
+    """Split sessions into those to compare with and those to compare; None for fewer than two.
 
-    Where they bear two names, these are the sides, that of the oldest session the first. Else the
-    oldest session stands on one side, all others on the other.
+    If the sessions have two names, split by name, the name of the oldest session first. Otherwise
+    compare all with the oldest.
     """
     oldest_first = sorted(sessions, key=lambda entry: entry.header.wall)
     if len(oldest_first) < 2:
         return None
     names = {entry.label.name for entry in oldest_first}
     if len(names) == 2 and None not in names:
-        base = [each for each in oldest_first if each.label.name == oldest_first[0].label.name]
+        name = oldest_first[0].label.name
+        base = [session for session in oldest_first if session.label.name == name]
     else:
         base = oldest_first[:1]
-    return base, [each for each in oldest_first if each not in base]
+    return base, [session for session in oldest_first if session not in base]

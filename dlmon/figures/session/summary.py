@@ -1,4 +1,4 @@
-"""What came of a session, a row a figure: its name and what there is to say of it. Pure."""
+"""The summary of a session: its figures as rows of names and texts, and as numbers."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ Cell = str | int | float | bool | None
 
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
-_SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
-# What a first batch takes beyond a usual one is worth a word from here on.
-_A_DELAY_S = 0.01
+_MOST_GAPS, _MOST_LOOPS, _MOST_SLOW = 3, 20, 3
+_LEAST_DELAY_S = 0.01
+"""The least extra time of a first batch to mention."""
 
 
 @record(frozen=True)
-class Outcome:
-    """A session as it stands, and what a person calls it."""
+class SessionOutcome:
+    """A session, its snapshot, its status, and its label."""
 
     session: Session
     snapshot: Snapshot
@@ -88,19 +88,19 @@ class Outcome:
 
     @property
     def has_trained(self) -> bool:
-        """Whether a missing figure has to be explained: a script that never trained has none."""
+        """False for a script that never trained: its missing figures need no reason."""
         return not self.snapshot.header.is_script or self.snapshot.batches > 0
 
 
-def summary_rows(outcome: Outcome) -> list[Row]:
-    """Return the names and texts of what came of a session, and what it is called."""
+def summary_rows(outcome: SessionOutcome) -> list[Row]:
+    """Return the names and texts of the figures of a session, its label first."""
     if outcome.snapshot.header.is_machine_recording:
         return _machine_summary(outcome.session, outcome.snapshot, outcome.status)
     return [row for rows in _ROWS for row in rows(outcome)]
 
 
-def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
-    """Return the numbers of a session by what they are called; None is unknown."""
+def summary_numbers(outcome: SessionOutcome) -> dict[str, Cell]:
+    """Return the numbers of a session by the names of their columns; None if unknown."""
     snapshot = outcome.snapshot
     sources: tuple[object, ...] = (snapshot, snapshot.result)
     if snapshot.header.is_machine_recording:
@@ -110,22 +110,23 @@ def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
         if not quantity.is_reported:
             continue
         key = quantity.key
-        held = next((one for s in sources if (one := measured_value(s, key)) is not None), None)
+        values = (measured_value(source, key) for source in sources)
+        value = next((value for value in values if value is not None), None)
         if key == SAMPLES_PER_SECOND and snapshot.counts_steps:
-            # How many samples went by isn't known.
-            held = None
+            # The number of samples is unknown.
+            value = None
         column = key.replace(".", "_")
-        numbers[column] = len(held) if isinstance(held, tuple) else number_in(held)
+        numbers[column] = len(value) if isinstance(value, tuple) else number_in(value)
         for part in quantity.parts:
             name = part if part == "projected" else f"{column}_{part}"
-            numbers[name] = getattr(held, part, None)
+            numbers[name] = getattr(value, part, None)
     return numbers
 
 
-def _what_ran(outcome: Outcome) -> Iterator[Row]:
+def _what_ran(outcome: SessionOutcome) -> Iterator[Row]:
     header, model = outcome.snapshot.header, outcome.snapshot.model
-    called = (("name", outcome.label.name), ("note", outcome.label.note))
-    yield from ((name, text) for name, text in called if text is not None)
+    label = (("name", outcome.label.name), ("note", outcome.label.note))
+    yield from ((name, text) for name, text in label if text is not None)
     if header.command is not None:
         yield COMMAND, shlex.join(header.command)
     else:
@@ -138,20 +139,19 @@ def _what_ran(outcome: Outcome) -> Iterator[Row]:
     if unusual:
         yield "settings", ", ".join(unusual)
     yield "status", status_text(outcome.status, outcome.session.result)
-    if explained := explain_out_of_memory(outcome.snapshot):
-        yield "GPU memory ran out", explained
+    if reason := explain_out_of_memory(outcome.snapshot):
+        yield "GPU memory ran out", reason
         if advice := out_of_memory_advice(outcome.snapshot):
             yield "to avoid it", advice
     if model is not None and model.length_from is not None:
         noun = "step" if model.epochs is None else "epoch"
         length = units.counted(model.epochs or model.steps or 0, noun)
         yield "length", f"{length}, as {model.length_from} says"
-    loop = measured_loop(outcome.snapshot)
-    if loop:
+    if loop := measured_loop(outcome.snapshot):
         yield "figures of", loop
 
 
-def _compared(outcome: Outcome) -> Iterator[Row]:
+def _compared(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot, run = outcome.snapshot, outcome.snapshot.run_seconds
     if run is not None and timing_of(snapshot) is run:
         basis = f"projected{_left_out(run, snapshot)}" if run.projected else "without the start"
@@ -162,7 +162,7 @@ def _compared(outcome: Outcome) -> Iterator[Row]:
         yield "seconds per epoch", f"– ({why_no_time(snapshot, outcome.status)})"
 
 
-def _throughput(outcome: Outcome) -> Iterator[Row]:
+def _throughput(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     measured = snapshot.samples_per_second
     if measured is None:
@@ -171,13 +171,13 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
         if outcome.has_trained:
             yield "throughput", f"– ({why.get('samples_per_second', '')})"
         return
-    found = units.with_band(measured, rate_unit(snapshot))
-    yield "throughput", found.noted(trainers_text(snapshot))
+    throughput = units.with_band(measured, rate_unit(snapshot))
+    yield "throughput", throughput.noted(trainers_text(snapshot))
     if tokens := tokens_text(snapshot):
         yield "tokens", tokens
 
 
-def _step(outcome: Outcome) -> Iterator[Row]:
+def _step(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot, step = outcome.snapshot, outcome.snapshot.step_ms
     if step is not None:
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
@@ -186,13 +186,13 @@ def _step(outcome: Outcome) -> Iterator[Row]:
     if snapshot.compiled_s is not None and snapshot.compiles:
         yield "compile", units.seconds(snapshot.compiled_s)
         return
-    took = (("", snapshot.first_batch_s), (" in validation", snapshot.validation_compile_s))
-    more = [f"+{units.seconds(s)}{where}" for where, s in took if s and s >= _A_DELAY_S]
-    if more:
-        yield "first batch", ", ".join(more)
+    delays = (("", snapshot.first_batch_s), (" in validation", snapshot.validation_compile_s))
+    texts = [f"+{units.seconds(s)}{phase}" for phase, s in delays if s and s >= _LEAST_DELAY_S]
+    if texts:
+        yield "first batch", ", ".join(texts)
 
 
-def _learned(outcome: Outcome) -> Iterator[Row]:
+def _learned(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     metrics = metric_figures(snapshot.epochs, outcome.session.learning, outcome.session.loops.of)
     if metrics:
@@ -201,12 +201,12 @@ def _learned(outcome: Outcome) -> Iterator[Row]:
         yield "evaluation", evaluation_text(snapshot.evaluation)
 
 
-def _memory(outcome: Outcome) -> Iterator[Row]:
+def _memory(outcome: SessionOutcome) -> Iterator[Row]:
     if text := memory_text(outcome.snapshot):
         yield "GPU memory", text
 
 
-def _held_up(outcome: Outcome) -> Iterator[Row]:
+def _held_up(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     yield from _slow_epochs(outcome.session, snapshot)
     if snapshot.stalls:
@@ -219,7 +219,7 @@ def _held_up(outcome: Outcome) -> Iterator[Row]:
         yield PART_NAMES[TimePart.BETWEEN_STEPS], text
 
 
-def _judged(outcome: Outcome) -> Iterator[Row]:
+def _judged(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     if snapshot.validity is not None and outcome.has_trained:
         valid = snapshot.validity.is_valid
@@ -236,17 +236,16 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         yield "published", comparable_text(find_match(ours, defaults), typed=True)
 
 
-def _gpu(outcome: Outcome) -> Iterator[Row]:
-    """Yield what the GPUs that are trained on really did in steady training."""
+def _gpu(outcome: SessionOutcome) -> Iterator[Row]:
+    """Yield the activity of the GPUs that train in steady training."""
     gpus, readings = outcome.session.gpus, outcome.session.readings
     names = ("gpu_pct", *GPU_ACTIVITY)
     means = {name: mean for name in names if (mean := readings.mean(name)) is not None}
-    text = activity_text(means) if gpus else ""
-    if text:
+    if gpus and (text := activity_text(means)):
         yield gpu_name(gpus), text
 
 
-def _of_result(outcome: Outcome) -> Iterator[Row]:
+def _of_result(outcome: SessionOutcome) -> Iterator[Row]:
     result = outcome.snapshot.result
     if result is not None:
         rows = (
@@ -256,15 +255,14 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
         )
         yield from ((name, text) for name, text in rows if text)
     has_tokens = outcome.snapshot.tokens_per_second is not None
-    effective = effective_or_reason(result or outcome.snapshot.effective, has_tokens)
-    if effective:
+    if effective := effective_or_reason(result or outcome.snapshot.effective, has_tokens):
         yield "effective", effective
 
 
-def _in_slurm(outcome: Outcome) -> Iterator[Row]:
+def _in_slurm(outcome: SessionOutcome) -> Iterator[Row]:
     if outcome.session.header.slurm is None:
         return
-    # Other runs need none of Slurm's modules.
+    # Other runs don't need the modules of Slurm.
     from dlmon.figures.session.slurm_queue import slurm_rows
 
     result = outcome.snapshot.result
@@ -276,11 +274,11 @@ _ROWS = (
     _of_result,
     _in_slurm,
 )
-"""What is said of a run, in this order."""
+"""The groups of rows in their order."""
 
 
 def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> list[tuple[str, str]]:
-    """Return what is known of a machine that was recorded, with or without a result."""
+    """Return the rows of a recording of a machine, with or without a result."""
     use = session.machine.use()
     why = "; ".join(dict.fromkeys(text for name, text in use.why.items() if "energy" in name))
     return [
@@ -289,42 +287,42 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
         *(
-            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_did(session, gpu))))
+            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_activity(session, gpu))))
             for gpu, pct in use.gpu_pct.items()
         ),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
 
 
-def _did(session: Session, gpu: str) -> Iterator[str]:
-    """Yield what a GPU, called "gpu:N", did while it was recorded."""
-    by_name, index = session.machine.gpu_activity, int(gpu.partition(":")[2])
-    series = {name: of_gpus.get(index) for name, of_gpus in by_name.items()}
-    means = {name: each.mean for name, each in series.items() if each is not None}
-    text = activity_text({name: mean for name, mean in means.items() if mean is not None})
-    if text:
+def _activity(session: Session, gpu: str) -> Iterator[str]:
+    """Yield the activity of a GPU, named "gpu:N", in a recording; nothing if unknown."""
+    index = int(gpu.partition(":")[2])
+    means = {}
+    for name, by_gpu in session.machine.gpu_activity.items():
+        if index in by_gpu and (mean := by_gpu[index].mean) is not None:
+            means[name] = mean
+    if text := activity_text(means):
         yield text
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Return each epoch that was slow, and what differed in it: the slowest ones."""
-    each, slow = epoch_word(snapshot.header), session.slow_epochs(snapshot.epochs)
-    slowest = [one for one in snapshot.epochs if one.begin in slow]
-    slowest.sort(key=seconds_of, reverse=True)
+    """Return the slowest epochs in their order, with what differed in them."""
+    word, begins = epoch_word(snapshot.header), session.slow_epochs(snapshot.epochs)
+    slow = [epoch for epoch in snapshot.epochs if epoch.begin in begins]
+    slowest = sorted(slow, key=seconds_of, reverse=True)[:_MOST_SLOW]
     rows = [
-        (f"slow {each} {one.epoch + 1}", epoch_text_of(one, session, snapshot))
-        for one in sorted(slowest[:_SHOWN_SLOW], key=lambda one: one.begin)
+        (f"slow {word} {epoch.epoch + 1}", epoch_text_of(epoch, session, snapshot))
+        for epoch in sorted(slowest, key=lambda epoch: epoch.begin)
     ]
-    left = len(slowest) - _SHOWN_SLOW
-    if left > 0:
-        rows.append((f"slow {units.plural(each)}", f"{left:,} more"))
+    if len(slow) > _MOST_SLOW:
+        rows.append((f"slow {units.plural(word)}", f"{len(slow) - _MOST_SLOW:,} more"))
     return rows
 
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
-    if units.usual_epoch(timing):
-        basis = f"{units.usual_epoch(timing)}; {basis}"
+    if usual := units.usual_epoch(timing):
+        basis = f"{usual}; {basis}"
     elif units.with_band(timing).is_uncertain:
         basis = f"{units.UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
@@ -335,14 +333,14 @@ def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
     return f", without {missing}" if missing else ""
 
 
-def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Iterator[Section]:
-    """Yield what came of a session: its figures, its loops, its time, and what it compares with."""
+def describe_outcome(outcome: SessionOutcome, entries: Sequence[SessionEntry]) -> Iterator[Section]:
+    """Yield the figures, loops, time breakdown and gaps of a session, and its comparison."""
     snapshot = outcome.snapshot
     yield Figures("", tuple(summary_rows(outcome)))
     if snapshot.header.is_machine_recording:
         return
     for section in (
-        loop_table(snapshot, _SHOWN_LOOPS),
+        loop_table(snapshot, _MOST_LOOPS),
         breakdown_section(snapshot),
         step_section(snapshot),
         _gaps(snapshot),
@@ -351,20 +349,20 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
             yield section
     earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
     comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
-    # Nothing is published of a script: before its second run there is nothing to compare.
+    # A script has no published figures: before its second run there is nothing to compare.
     if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
         yield comparison_bars(comparison)
 
 
 def breakdown_section(snapshot: Snapshot) -> Bars | None:
-    """Return where the time went; None where that isn't known."""
-    parts = breakdown_rows(snapshot.time_breakdown, names_of(snapshot))
-    bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
+    """Return the time breakdown; None if unknown."""
+    rows = breakdown_rows(snapshot.time_breakdown, names_of(snapshot))
+    bars = tuple(Bar(row.name, row.seconds, row.in_figures) for row in rows)
     return Bars("Where the time went", bars, are_parts=True) if bars else None
 
 
 def step_section(snapshot: Snapshot) -> Bars | Note | None:
-    """Return what a step is made of, or why that could not be measured; None without a word."""
+    """Return the parts of a step, or why they are unknown; None without a reason."""
     parts = snapshot.step_parts
     if parts is None:
         why = snapshot.why_no_parts
@@ -379,9 +377,9 @@ def step_section(snapshot: Snapshot) -> Bars | Note | None:
 
 
 def _gaps(snapshot: Snapshot) -> Note | None:
-    longest = longest_gaps(snapshot.gaps, _SHOWN_GAPS)
-    said = [gap_of_session(gap, snapshot) for gap in longest]
-    left = len(snapshot.gaps) - len(longest)
-    if left:
-        said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
-    return Note(tuple(said), "list") if said else None
+    longest = longest_gaps(snapshot.gaps, _MOST_GAPS)
+    texts = [gap_of_session(gap, snapshot) for gap in longest]
+    more = len(snapshot.gaps) - len(longest)
+    if more:
+        texts.append(f"and {units.counted(more, 'more time')} of over a second without a batch")
+    return Note(tuple(texts), "list") if texts else None

@@ -16,10 +16,9 @@ from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 from fakes.sweeps import plan_of
 
-from dlmon.figures.session.summary import Outcome, summary_rows
+from dlmon.figures.session.summary import SessionOutcome, summary_rows
 from dlmon.log.label import Label, write_label
-from dlmon.records import Ended, Machine, NamedPause, RunStatus, Status, TimePart
-from dlmon.records import Outcome as RunOutcome
+from dlmon.records import Ended, Machine, NamedPause, Outcome, RunStatus, Status, TimePart
 from dlmon.render.follow import follow
 from dlmon.render.summary import print_exit_message, print_sweep_exit_message
 from dlmon.session.follower import SessionFollower
@@ -89,7 +88,7 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
 
 
 def summed_up(session, status=Status.COMPLETED):
-    return dict(summary_rows(Outcome(session, session.snapshot(), status, Label())))
+    return dict(summary_rows(SessionOutcome(session, session.snapshot(), status, Label())))
 
 
 def doing(records, **did):
@@ -129,7 +128,7 @@ def test_what_compiled_is_as_long_as_where_the_time_went_says():
     session = folded(script_session())
     snapshot, account = session.snapshot(), {TimePart.COMPILING: 23.1}
     compiled = replace(snapshot, pauses=(NamedPause(0, 1, "compile"),), time_breakdown=account)
-    rows = dict(summary_rows(Outcome(session, compiled, Status.COMPLETED, Label())))
+    rows = dict(summary_rows(SessionOutcome(session, compiled, Status.COMPLETED, Label())))
     assert (summed_up(session).get("compile"), rows["compile"]) == (None, "23.1 s")
 
 
@@ -226,7 +225,7 @@ def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, caps
     run.unreached["gpu1"] = "gpu1 is not known: no such host name"
     run._hosts["gpu2"] = SimpleNamespace(name="gpu2", left_running="a-session")
     for slot in plan.order:
-        run.writer.write(Ended(slot, RunOutcome(RunStatus.NOT_RUN, "why"), 1.0))
+        run.writer.write(Ended(slot, Outcome(RunStatus.NOT_RUN, "why"), 1.0))
     resume = f"has 2 runs left: dlmon sweep --resume {run.writer.header.id}"
     for usual, where in ((tmp_path, ""), (tmp_path / "elsewhere", f" --log-dir {tmp_path}")):
         print_sweep_exit_message(run, usual)

@@ -7,7 +7,7 @@ from fakes.recorded import folded
 from fakes.scripts import script_session
 
 from dlmon.figures.comparison.run_rows import facts_of_epoch
-from dlmon.figures.session.summary import Outcome, summary_rows
+from dlmon.figures.session.summary import SessionOutcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SamplesPerSecond, Status
 from dlmon.session.effective import effective_of
@@ -80,7 +80,7 @@ def of_a_script(trainers=1, devices=("gpu:0", "gpu:1"), ended=True, **more):
 
 def effective_row(session):
     snapshot = session.snapshot()
-    outcome = Outcome(session, snapshot, Status.RUNNING, Label(None, None))
+    outcome = SessionOutcome(session, snapshot, Status.RUNNING, Label(None, None))
     return dict(summary_rows(outcome)).get("effective")
 
 

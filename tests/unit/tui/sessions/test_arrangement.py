@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
-from dlmon.figures.session.session_list import matching, sides_of
+from dlmon.figures.session.session_list import matching, split_for_comparison
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -99,21 +99,21 @@ def test_a_session_is_found_by_its_name_and_note():
 
 
 def test_fewer_than_two_have_no_sides():
-    assert sides_of([]) is None
-    assert sides_of(THREE[:1]) is None
+    assert split_for_comparison([]) is None
+    assert split_for_comparison(THREE[:1]) is None
 
 
 def test_the_oldest_is_compared_with_all_others():
-    base, new = sides_of(THREE[::-1])
+    base, new = split_for_comparison(THREE[::-1])
     assert (ids(base), ids(new)) == (["a"], ["b", "c"])
 
 
 def test_two_names_are_the_two_sides_the_older_one_first():
     runs = [session(f"{name}{n}", n, Label(name)) for n, name in enumerate(["new", "base"] * 2)]
-    base, new = sides_of(runs)
+    base, new = split_for_comparison(runs)
     assert (ids(base), ids(new)) == (["new0", "new2"], ["base1", "base3"])
     unnamed = session("x", 9)
-    base, new = sides_of([*runs, unnamed])
+    base, new = split_for_comparison([*runs, unnamed])
     assert (ids(base), len(new)) == (["new0"], 4)
-    base, new = sides_of([runs[0], runs[2], unnamed])
+    base, new = split_for_comparison([runs[0], runs[2], unnamed])
     assert (ids(base), ids(new)) == (["new0"], ["new2", "x"])

@@ -17,7 +17,7 @@ from dlmon.alerts.rules import evaluate as alerts_at
 from dlmon.figures.report.curves import curves_of
 from dlmon.figures.report.report import make_report
 from dlmon.figures.session.framework_memory import memory_numbers
-from dlmon.figures.session.summary import Outcome, summary_rows
+from dlmon.figures.session.summary import SessionOutcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import (
     Epoch,
@@ -74,7 +74,7 @@ def result(error: str, **changes: Any) -> Result:
 
 def rows(session: Session) -> dict[str, str]:
     snapshot = session.snapshot()
-    return dict(summary_rows(Outcome(session, snapshot, Status.FAILED, Label())))
+    return dict(summary_rows(SessionOutcome(session, snapshot, Status.FAILED, Label())))
 
 
 def failed_by(text: str, *before: Record, **changes: Any) -> dict[str, str]:

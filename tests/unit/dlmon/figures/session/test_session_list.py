@@ -7,13 +7,13 @@ from fakes.scripts import script_header, script_session
 from fakes.sweeps import SMALL, completed, plan_of
 
 from dlmon.figures.session.session_list import (
-    after_the_batch,
     describe_recorded,
     describe_workloads,
     outcome,
     runs_of_sweeps,
     session_json,
     status_text,
+    stop_delay_text,
     stopped_unasked_text,
     use_text,
     workload_of,
@@ -46,8 +46,8 @@ def test_a_recorded_machine_is_listed_as_one_with_how_it_was_used(tmp_path):
     assert outcome(ended) == "00:29  CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
     assert outcome(running) in ("left no result", "recorded on another machine")
     # Only a workload has a batch to wait for.
-    assert after_the_batch(ended.header) == ""
-    assert after_the_batch(recorded_session()[0]) == " after the current batch"
+    assert stop_delay_text(ended.header) == ""
+    assert stop_delay_text(recorded_session()[0]) == " after the current batch"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import folded
 from fakes.scripts import Script, script_session
 
-from dlmon.figures.session.summary import Outcome, summary_rows
+from dlmon.figures.session.summary import SessionOutcome, summary_rows
 from dlmon.figures.session.tables import (
     describe_profile,
     epoch_table,
@@ -36,7 +36,7 @@ def test_it_is_said_which_loop_the_figures_are_of():
     snapshot = session.snapshot(is_over=True)
     assert measured_loop(snapshot) == f"the one of 3 whose steps took longest: {LARGE}"
     assert measured_in_short(snapshot) == "longest of 3 loops"
-    rows = dict(summary_rows(Outcome(session, snapshot, Status.COMPLETED, Label())))
+    rows = dict(summary_rows(SessionOutcome(session, snapshot, Status.COMPLETED, Label())))
     assert rows["figures of"] == measured_loop(snapshot)
     assert rows["seconds per epoch"].startswith("5.00 s")
 

@@ -1,4 +1,4 @@
-"""Write what a sweep found the way people read it: table, sentences, JSON, and its report."""
+"""A sweep as a table, as sentences, as JSON and as a report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from dlmon.sweep.results import (
     time_of,
 )
 
-# The first screen needs none of these.
+# The first screen doesn't need these imports.
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
     from dlmon.sweep.runner import SweepRun
@@ -69,17 +69,18 @@ _UNITS = {
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
+_RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
 
 
 def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
-    """Return a row for each combination, in the order of the plan; of a price, where one is known.
+    """Return one row per combination, in the order of the plan, with the best ones marked.
 
-    The best ones are marked. At its end a row says why there is no figure, or that it is a
-    projection, and what speaks against its runs.
+    The last column says why there is no figure, or that it is a projection, and the warnings about
+    its runs.
 
     Args:
-        sweep: as far as it has come.
-        queued: the combinations that only wait for others to end, by their places in the plan.
+        sweep: a sweep, complete or not.
+        queued: the indices of the combinations that only wait for others to end.
     """
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     leaders = best_rows(sweep)
@@ -112,14 +113,14 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
             columns[name] = _texts(values, text)
     scaling = scaling_of(judged)
     if scaling:
-        each = [scaling.get(row.combination.index) for row in rows]
-        columns["speed-up"] = [
-            "" if one is None else units.ratio(one.speed_up.value) for one in each
-        ]
-        columns["efficiency"] = ["" if one is None else units.share(one.efficiency) for one in each]
+        by_row = [scaling.get(row.combination.index) for row in rows]
+        speed_ups = [None if scaled is None else scaled.speed_up.value for scaled in by_row]
+        efficiencies = [None if scaled is None else scaled.efficiency for scaled in by_row]
+        columns["speed-up"] = _texts(speed_ups, units.ratio)
+        columns["efficiency"] = _texts(efficiencies, units.share)
     if plan.repeats > 1:
         columns["best is"] = [_lead(leaders, row) for row in judged]
-    # What is said of the runs that a figure is of holds while another one runs.
+    # The note on completed runs holds while another one runs.
     notes = (
         _note(row) if row.completed or row.combination.index not in running else "" for row in rows
     )
@@ -143,7 +144,7 @@ def _price(usd: float) -> str:
 
 
 def without_result_text(sweep: Sweep) -> str:
-    """Say how many of the runs that are done have no result: `, 1 failed, 2 impossible`."""
+    """Return the numbers of runs without a result: `, 1 failed, 2 impossible`."""
     statuses = Counter(outcome.status for outcome in sweep.outcomes.values())
     return "".join(f", {statuses[status]} {status}" for status in _BROKEN if statuses[status])
 
@@ -153,7 +154,7 @@ def _names_workloads(plan: Plan) -> bool:
 
 
 def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
-    """Say how a combination stands; of several runs, how many completed."""
+    """Return the status of a combination; for repeats, how many completed."""
     if running and plan.repeats == 1:
         return "running"
     over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)
@@ -166,21 +167,21 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
 def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     if row.value is None:
         return ""
-    found = with_band(row)
-    # The unit of all stands in the heading.
-    unit = "" if len(metrics) == 1 else f"{found.unit} {_UNITS[row.metric]}"
+    time = with_band(row)
+    # The heading has the unit if it is the same for all.
+    unit = "" if len(metrics) == 1 else f"{time.unit} {_UNITS[row.metric]}"
     mark = "~" if row.projected else ""
-    return " ".join(part for part in (f"{mark}{found.number}", found.spread, unit) if part)
+    return " ".join(part for part in (f"{mark}{time.number}", time.spread, unit) if part)
 
 
 def _lead(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
-    """Say how many times as fast the best of those like a row is; nothing where that isn't sure."""
+    """Return how many times as fast the leader of a row's group is; empty if that isn't sure."""
     leader = leaders.get(row.combination.index)
     if leader is None or leader.combination is row.combination:
         return "" if leader is None else "best"
-    others = sum(each is leader for each in leaders.values()) - 1
+    rivals = sum(other is leader for other in leaders.values()) - 1
     ratio = leader.speed_up_over(row)
-    return units.ratio(ratio.value) if ratio and leader.is_faster_than(row, others) else ""
+    return units.ratio(ratio.value) if ratio and leader.is_faster_than(row, rivals) else ""
 
 
 def _note(row: CombinationRow) -> str:
@@ -193,19 +194,19 @@ def _note(row: CombinationRow) -> str:
 
 
 def amount(metric: str, value: float) -> str:
-    """Write a time by a metric, with its unit: 0.41 ms, 9.02 s."""
+    """Write a value of a metric with its unit: 0.41 ms, 9.02 s."""
     if metric not in _IN_MILLISECONDS:
         return units.seconds(value)
     return f"{value:#.3g} ms" if value < 99.95 else f"{value:,.0f} ms"
 
 
 def heading_of(metric: str) -> str:
-    """Name a metric with its unit: ms per sample."""
+    """Return the name of a metric with its unit: ms per sample."""
     return f"{'ms' if metric in _IN_MILLISECONDS else 's'} {_UNITS[metric]}"
 
 
 def with_band(row: CombinationRow) -> units.Banded:
-    """Return the time of a combination with how far its runs agree: 0.41 ± 0.02."""
+    """Return the time of a combination with its band: 0.41 ± 0.02."""
     value = row.value or 0.0
     text, _, unit = amount(row.metric, value).partition(" ")
     half = None if row.low is None or row.high is None else (row.high - row.low) / 2
@@ -213,24 +214,24 @@ def with_band(row: CombinationRow) -> units.Banded:
 
 
 def plan_text(plan: Plan) -> str:
-    """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
+    """Describe the runs of a plan: `12 runs: mlp × batch 32, 64, 128; 3 times each`."""
     parts = [swept_text(plan), varied_text(plan)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
     runs = units.counted(len(plan.order), "run")
-    shared = plan.options.get(HOST)
-    if shared is not None and HOST not in plan.varied:
-        runs = f"{runs} on {shared}"
+    host = plan.options.get(HOST)
+    if host is not None and HOST not in plan.varied:
+        runs = f"{runs} on {host}"
     return f"{runs}: {' × '.join(part for part in parts if part)}{times}"
 
 
 def swept_text(plan: Plan) -> str:
-    """Name the workload of a sweep, or say how many there are."""
+    """Return the name of the workload of a sweep, or the number of workloads."""
     several = len(plan.workloads) > 1
     return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
 
 
 def varied_text(plan: Plan) -> str:
-    """Say what is varied: `device cpu, gpu × batch 32, 64`; empty where nothing is."""
+    """Return the varied options: `device cpu, gpu × batch 32, 64`; empty if none is."""
     parts = []
     for variation in plan.variations:
         values = [f"{value}" for value in variation.values]
@@ -241,14 +242,14 @@ def varied_text(plan: Plan) -> str:
 
 
 def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
-    """Name a combination by what is varied in it, or by some of that: `batch 32, cpu`."""
+    """Name a combination by its varied options, or by those of `keys`: `batch 32, cpu`."""
     varied = combination.varied
-    chosen = varied if keys is None else {key: varied[key] for key in keys}
-    return in_words(chosen) or combination.workload
+    options = varied if keys is None else {key: varied[key] for key in keys}
+    return in_words(options) or combination.workload
 
 
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
-    """Name a run: its workload where there are several, what is varied, and which repeat."""
+    """Name a run by its workload if there are several, its varied options, and its repeat."""
     parts = [combination.workload] if _names_workloads(plan) else []
     name = ", ".join(filter(None, [*parts, in_words(combination.varied)]))
     if plan.repeats == 1 or repeat is None:
@@ -257,7 +258,7 @@ def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -
 
 
 def outcome_text(outcome: Outcome, metric: str) -> str:
-    """Say how one run ended, and how fast it was."""
+    """Return the status of a run, its time and its throughput."""
     if outcome.status != RunStatus.COMPLETED or outcome.result is None:
         return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
@@ -274,148 +275,146 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
 
 
 def problems_of(run: SweepRun) -> list[str]:
-    """Say what went wrong while a sweep was run: machines that were away, sessions left running."""
+    """Return the problems of a sweep: hosts out of reach, sessions left running, and others."""
     left_running = (
         f"{session} may still run: dlmon stop --host {host} {session} ends it"
         for host, session in run.left_running
     )
-    said = (*run.unreached.values(), *left_running, run.problem, run.remark)
-    return [clean(problem) for problem in said if problem is not None]
+    problems = (*run.unreached.values(), *left_running, run.problem, run.remark)
+    return [clean(problem) for problem in problems if problem is not None]
 
 
 def findings(sweep: Sweep) -> list[str]:
-    """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
+    """Return the findings of a sweep as sentences, which say what isn't sure."""
     plan, rows = sweep.plan, ranking_rows(sweep)
-    found: list[str] = []
-    for name in plan.workloads:
-        own = of_workload(rows, name)
-        groups = comparable_groups(own)
-        out = [label(row.combination) for row in own if row.status == RunStatus.OUT_OF_MEMORY]
-        said = [
-            *(_with_shared(like, _best(like, sweep)) for like in groups),
-            f"memory ran out at {'; '.join(out)}" if out else "",
-            *(_with_shared(like, _cheapest(like, plan)) for like in groups),
-            *_scaling(own, plan),
+    sentences: list[str] = []
+    for workload in plan.workloads:
+        workload_rows = of_workload(rows, workload)
+        groups = comparable_groups(workload_rows)
+        out_of_memory = [
+            label(row.combination) for row in workload_rows if row.status == RunStatus.OUT_OF_MEMORY
         ]
-        of_workloads = f"{name}: " if len(plan.workloads) > 1 else ""
-        found += [f"{of_workloads}{sentence}" for sentence in said if sentence]
+        of_workload_sentences = [
+            *(_with_shared(group, _best(group, sweep)) for group in groups),
+            f"memory ran out at {'; '.join(out_of_memory)}" if out_of_memory else "",
+            *(_with_shared(group, _cheapest(group, plan)) for group in groups),
+            *_scaling(workload_rows, plan),
+        ]
+        prefix = f"{workload}: " if len(plan.workloads) > 1 else ""
+        sentences += [f"{prefix}{sentence}" for sentence in of_workload_sentences if sentence]
     axis = axis_of(plan.variations)
     for variation in plan.variations:
         if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
             continue
         if axis is not None or len(plan.workloads) > 1:
-            found += lead_changes(rows, variation.key, axis)
-    return found
+            sentences += lead_changes(rows, variation.key, axis)
+    return sentences
 
 
-def _best(like: Sequence[CombinationRow], sweep: Sweep) -> str:
-    """Name the best of rows that are like each other, how much faster it is, and how sure that is.
-
-    At the end, say where there is none.
-    """
-    best, keys = best_of(like), _distinguishing_keys(sweep.plan)
+def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
+    """Name the best row of a group, its lead, and how sure that is; at the end, say if none is."""
+    best, keys = best_of(group), _distinguishing_keys(sweep.plan)
     if best is None:
         none = "no best combination: fewer than two have a throughput"
-        return none if len(like) > 1 and not sweep.remaining() else ""
+        return none if len(group) > 1 and not sweep.remaining() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
-    others = [row for row in like if row.value is not None and row is not best]
-    after = min(others, key=lambda row: row.value or 0.0)
-    ratio = best.speed_up_over(after)
+    rivals = [row for row in group if row.value is not None and row is not best]
+    second = min(rivals, key=lambda row: row.value or 0.0)
+    ratio = best.speed_up_over(second)
     assert ratio is not None
-    once = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
-    unsure = once if sweep.plan.repeats == 1 else "too few runs to be sure"
-    return f"{named}; {verdicts.verdict(ratio, label(after.combination, keys), unsure)}"
+    unsure = _RUN_ONCE if sweep.plan.repeats == 1 else "too few runs to be sure"
+    return f"{named}; {verdicts.verdict(ratio, label(second.combination, keys), unsure)}"
 
 
-def _cheapest(like: Sequence[CombinationRow], plan: Plan) -> str:
-    """Name the cheapest of rows that are like each other, where a price was given."""
-    priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
+def _cheapest(group: Sequence[CombinationRow], plan: Plan) -> str:
+    """Name the cheapest row of a group; empty without prices."""
+    priced = [(row.usd_per_million, row) for row in group if row.usd_per_million is not None]
     if len(priced) < 2:
         return ""
-    cost, row = min(priced, key=lambda pair: pair[0])
+    cost, row = min(priced, key=itemgetter(0))
     named = label(row.combination, _distinguishing_keys(plan))
     return f"cheapest: {named}, {units.dollars(cost)} per million samples"
 
 
 def _scaling(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
-    """Say how many times as fast more devices are: `4 devices are 3.4× as fast as 1: 85 %`."""
-    said = []
+    """Return the speed-up by more devices: `4 devices are 3.4× as fast as 1: 85 % efficiency`."""
+    sentences = []
     by_index = {row.combination.index: row for row in rows}
     for index, scaling in scaling_of(rows).items():
         ratio, varied = scaling.speed_up, dict(by_index[index].combination.varied)
         devices, fewest = varied.pop(DEVICES), scaling.base.combination.varied[DEVICES]
-        known = "1 run each" if plan.repeats == 1 else ""
+        certainty = "1 run each" if plan.repeats == 1 else ""
         if ratio.low is not None and ratio.high is not None:
-            known = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
+            certainty = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
         sentence = f"{devices} devices are {units.ratio(ratio.value)} as fast as {fewest}"
-        sentence += f" ({known})" if known else ""
+        sentence += f" ({certainty})" if certainty else ""
         sentence += f": {units.share(scaling.efficiency)} efficiency"
-        said.append(": ".join(filter(None, (in_words(varied), sentence))))
-    return said
+        sentences.append(": ".join(filter(None, (in_words(varied), sentence))))
+    return sentences
 
 
 def _distinguishing_keys(plan: Plan) -> list[str]:
-    """Return what is varied among the rows of a group that are like each other."""
+    """Return the varied options that differ within a group."""
     return [key for key in plan.varied if key not in SAME_WORK]
 
 
-def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
-    """Say before a sentence what the combinations have in common, as far as that is varied."""
-    varied = like[0].combination.varied
+def _with_shared(group: Sequence[CombinationRow], sentence: str) -> str:
+    """Put the varied options that a group has in common before a sentence about it."""
+    varied = group[0].combination.varied
     shared = in_words({key: varied[key] for key in SAME_WORK if key in varied})
     return f"{shared}: {sentence}" if shared and sentence else sentence
 
 
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
-    """Say which value of one option takes least time at which value of another.
+    """Return sentences on the values of one option that take least time at values of another.
 
-    `less time: cpu at batch 32, 64; gpu:0 at batch 128`. Where several runs of each are asked for
-    and don't show which is faster, neither leads; of single runs, the sentence says that it isn't
-    sure. Nothing is said of fewer than two places.
+    For example: `less time: cpu at batch 32, 64; gpu:0 at batch 128`. If repeats don't show which
+    value is faster, none leads; for single runs, the sentence says that it isn't sure. There is no
+    sentence if fewer than two values of the axis have a leader.
 
     Args:
-        rows: of all combinations, as they are judged.
+        rows: the rows of all combinations, as they are ranked.
         by: the option whose values compete, such as device.
-        axis: an option whose values are numbers; None for the workloads.
+        axis: an option with numbers as values; None for the workloads.
     """
     groups: dict[tuple[Any, ...], dict[object, list[CombinationRow]]] = {}
     for row in rows:
         varied, workload = row.combination.varied, row.combination.workload
         if row.value is not None and by in varied:
             fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
-            place = workload if axis is None else varied[axis]
+            axis_value = workload if axis is None else varied[axis]
             group = (None if axis is None else workload, *fixed)
-            groups.setdefault(group, {}).setdefault(place, []).append(row)
-    several = axis is not None and len({row.combination.workload for row in rows}) > 1
+            groups.setdefault(group, {}).setdefault(axis_value, []).append(row)
+    has_several = axis is not None and len({row.combination.workload for row in rows}) > 1
     sentences = []
-    for (workload, *others), places in groups.items():
+    for (workload, *fixed_options), by_value in groups.items():
         led: dict[str, list[str]] = {}
-        ordered = places.items() if axis is None else sorted(places.items(), key=itemgetter(0))
-        for at, rivals in ordered:
+        ordered = by_value.items() if axis is None else sorted(by_value.items(), key=itemgetter(0))
+        for value, rivals in ordered:
             if leader := _leader(rivals, by):
-                led.setdefault(leader, []).append(f"{at}")
+                led.setdefault(leader, []).append(f"{value}")
         if sum(map(len, led.values())) < 2:
             continue
-        where = "on" if axis is None else f"at {option_name(axis)}"
-        parts = (f"{leader} {where} {', '.join(places)}" for leader, places in led.items())
+        preposition = "on" if axis is None else f"at {option_name(axis)}"
+        parts = (f"{leader} {preposition} {', '.join(values)}" for leader, values in led.items())
         sentence = f"less time: {'; '.join(parts)}"
         if _is_run_once(rows[0]):
-            sentence += f" (1 run each; --repeat {MIN_RUNS} would show how sure that is)"
-        alike = [f"{workload}"] * several + [in_words(dict(others))]
-        sentences.append(": ".join(filter(None, (", ".join(filter(None, alike)), sentence))))
+            sentence += f" ({_RUN_ONCE})"
+        shared = [f"{workload}"] * has_several + [in_words(dict(fixed_options))]
+        sentences.append(": ".join(filter(None, (", ".join(filter(None, shared)), sentence))))
     return sentences
 
 
 def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
-    """Return the value that takes the least time; None where that is unclear."""
+    """Return the value that takes the least time; None if unclear."""
     if len(rivals) < 2:
         return None
-    first, *others = sorted(rivals, key=lambda row: row.value or 0.0)
-    if not _is_run_once(first) and not all(map(first.is_faster_than, others)):
+    fastest, *slower = sorted(rivals, key=lambda row: row.value or 0.0)
+    if not _is_run_once(fastest) and not all(map(fastest.is_faster_than, slower)):
         return None
-    return label(first.combination, [by])
+    return label(fastest.combination, [by])
 
 
 def _is_run_once(row: CombinationRow) -> bool:
@@ -425,7 +424,7 @@ def _is_run_once(row: CombinationRow) -> bool:
 def sweep_json(
     header: SweepHeader, sweep: Sweep, path: str, name: str | None = None
 ) -> dict[str, Any]:
-    """Return a sweep as `--json` prints it; `name` is what it and its runs are called."""
+    """Return a sweep as `--json` prints it; `name` is the name of the sweep and its runs."""
     rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
     scaling = scaling_of(ranking_rows(sweep))
     return {
@@ -486,28 +485,28 @@ def _row_json(
 
 
 def _typical_result(row: CombinationRow) -> Result | None:
-    """Return that of the run whose time is the middle one; without a time, the last there is."""
-    ended = [(o.status, o.result) for o in row.outcomes if o is not None and o.result is not None]
-    times = [(time_of(row.metric, r), r) for status, r in ended if status == RunStatus.COMPLETED]
+    """Return the result of the run with the median time; without times, the last result."""
+    results = [(o.status, o.result) for o in row.outcomes if o is not None and o.result is not None]
+    times = [(time_of(row.metric, r), r) for status, r in results if status == RunStatus.COMPLETED]
     timed = sorted(((time, r) for time, r in times if time is not None), key=itemgetter(0))
     if timed:
         return timed[(len(timed) - 1) // 2][1]
-    return ended[-1][1] if ended else None
+    return results[-1][1] if results else None
 
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
-    """Return the command that runs the rest of a sweep; it names no directory that is usual."""
+    """Return the command that resumes a sweep, with its log directory unless that is usual."""
     return (
         f"dlmon sweep --resume {sweep}{location_options(None if directory == usual else directory)}"
     )
 
 
-# ---- what a report says ----
+# ---- report ----
 
 
 @record(frozen=True)
 class SweepReport:
-    """One sweep: what a report says of it, and as numbers and words."""
+    """The report of one sweep: its sections, and the same as JSON."""
 
     title: str
     sections: tuple[Section, ...]
@@ -519,17 +518,17 @@ class SweepReport:
 
 
 def sweep_report(path: Path, full: bool = False) -> SweepReport:
-    """Read the log of a sweep, and return what a report says of it.
+    """Read the log of a sweep, and return its report; unless `full`, without private names.
 
     Raises:
-        LogError: it can't be read.
+        LogError: the log can't be read.
     """
     header, sweep = read_sweep(path)
     redaction = Redaction(full)
     redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
     plan = sweep.plan
-    given = {key: value for key, value in plan.options.items() if value is not None}
+    options = {key: value for key, value in plan.options.items() if value is not None}
     name = read_label(path).name
     title = name or header.id
     sections: list[Section] = [
@@ -543,13 +542,12 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         else:
             sections.append(_bars(sweep, workload))
     sections.append(replace(sweep_table(sweep), heading="All combinations"))
-    if given:
-        said = in_words(given)
-        sections.append(Note((f"All with {said}.",)))
+    if options:
+        sections.append(Note((f"All with {in_words(options)}.",)))
     as_json = sweep_json(header, sweep, str(path), name)
     if not full:
         del as_json["log"]
-        _leave_out_paths(as_json)
+        _remove_log_paths(as_json)
     return SweepReport(
         title=redaction.text(title),
         sections=with_texts(tuple(sections), redaction.text),
@@ -558,52 +556,52 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
 
 
 def picture_of(sweep: Sweep, workload: str) -> Chart | None:
-    """Return what a workload's combinations took; None where nothing that is varied is a number."""
+    """Return a chart of the times of a workload; None if no varied option has numbers."""
     axis, all_rows = axis_of(sweep.plan.variations), of_workload(ranking_rows(sweep), workload)
     rows = [row for row in all_rows if row.status != RunStatus.IMPOSSIBLE]
     if axis is None or not rows:
         return None
-    others = [key for key in sweep.plan.varied if key != axis]
-    found: dict[str, list[CombinationRow]] = {}
+    keys = [key for key in sweep.plan.varied if key != axis]
+    by_line: dict[str, list[CombinationRow]] = {}
     for row in rows:
-        name = label(row.combination, others) if others else workload
-        found.setdefault(name, []).append(row)
+        name = label(row.combination, keys) if keys else workload
+        by_line.setdefault(name, []).append(row)
 
-    def place(row: CombinationRow) -> float:
+    def x_of(row: CombinationRow) -> float:
         return float(row.combination.varied[axis])
 
     lines = []
-    for name, points in found.items():
-        points.sort(key=place)
+    for name, points in by_line.items():
+        points.sort(key=x_of)
         means, lows, highs = zip(*((row.value, row.low, row.high) for row in points), strict=True)
-        out = tuple(place(row) for row in points if row.status == RunStatus.OUT_OF_MEMORY)
-        xs = tuple(map(place, points))
+        out = tuple(x_of(row) for row in points if row.status == RunStatus.OUT_OF_MEMORY)
+        xs = tuple(map(x_of, points))
         lines.append(Line(name, xs, means, lows, highs, out_of_memory=out))
-    shown = {place(row): f"{row.combination.varied[axis]}" for row in rows}
+    x_labels = {x_of(row): f"{row.combination.varied[axis]}" for row in rows}
     title = f"{heading_of(rows[0].metric)} against {option_name(axis)}"
-    return Chart(title, "", tuple(lines), x_labels=tuple(sorted(shown.items())))
+    return Chart(title, "", tuple(lines), x_labels=tuple(sorted(x_labels.items())))
 
 
 def _bars(sweep: Sweep, workload: str) -> Bars:
     best = {row.combination.index for row in best_rows(sweep).values()}
     bars = []
     for row in of_workload(ranking_rows(sweep), workload):
-        said = with_band(row).text() if row.value is not None else row.reason or str(row.status)
+        text = with_band(row).text() if row.value is not None else row.reason or str(row.status)
         kind = "this" if row.combination.index in best else ""
-        bars.append(Bar(label(row.combination), row.value or 0.0, said, kind))
+        bars.append(Bar(label(row.combination), row.value or 0.0, text, kind))
     return Bars(workload, tuple(bars))
 
 
-def _leave_out_paths(found: dict[str, Any]) -> None:
-    """Take the paths of logs out of the results of a sweep's runs."""
-    for row in found["rows"]:
+def _remove_log_paths(as_json: dict[str, Any]) -> None:
+    """Remove the paths of logs from the results of a sweep's runs."""
+    for row in as_json["rows"]:
         for run in (row, *row["runs"]):
             if run["result"]:
                 run["result"].pop("log", None)
 
 
 def run_text(name: str, snapshot: Snapshot) -> str:
-    """Say how a run goes: what it does, how fast it is, and how busy the machine is."""
+    """Return the state of a run: its phase, its throughput, and the load of the machine."""
     speed = snapshot.samples_per_second_now
     parts = (
         name,
@@ -616,7 +614,7 @@ def run_text(name: str, snapshot: Snapshot) -> str:
 
 
 def status_of(run: SweepRun) -> str:
-    """Return how a sweep stands, in a word."""
+    """Return the status of a sweep."""
     if run.ended:
         return "failed" if run.problem is not None else run.sweep.closed or "stopped"
     return "stopping" if run.stopping else "running"

@@ -9,7 +9,6 @@ the command of another version of dlmon, both versions take turns.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import resource
 import subprocess
@@ -158,5 +157,4 @@ def _parts(t: int) -> StepParts:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

@@ -36,6 +36,8 @@ class CannotRun(Exception):
 
 def run(measure: Callable[[], None]) -> NoReturn:
     """Run a bench's main function and exit: 0 measured, 2 can't run, 130 interrupted."""
+    # A bench that dlmon itself runs must not report to that dlmon.
+    os.environ.pop("DLMON_RECORDS_FD", None)
     # Supervisors lead their own sessions; when their viewer ends, they become our children.
     become_subreaper()
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
 import shutil
 import sys
@@ -166,5 +165,4 @@ def _print(cpu: list[Reading], sent: list[Reading]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -155,5 +154,4 @@ def _count(records: list[Record]) -> Counts:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

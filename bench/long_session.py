@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -238,5 +237,4 @@ def _result(log: Path, session: Session) -> Result:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

@@ -308,5 +308,4 @@ def _wait_for(follower: LogFollower, kind: type[Batches] | type[Result]) -> list
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

@@ -244,6 +244,5 @@ def _ran(pids: dict[str, list[int]]) -> Reading:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     harness.run(main)

@@ -12,7 +12,6 @@ same round. A first round that doesn't count warms the caches.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import subprocess
 import sys
@@ -91,5 +90,4 @@ def _check_it_stays(name: str, terminal: Terminal) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.pop("DLMON_RECORDS_FD", None)
     harness.run(main)

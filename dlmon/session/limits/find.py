@@ -165,7 +165,8 @@ def _with_steady_advice(evidence: Evidence, checks: Sequence[RuleCheck]) -> Evid
     advice = [
         earlier.advice
         for check in checks
-        for earlier in check.nearly
+        # The advice of a rule that holds comes before that of one that nearly holds.
+        for earlier in {e.rule: e for e in (*check.nearly, *check.clear)}.values()
         if (earlier.rule, earlier.headline) == (evidence.rule, evidence.headline)
     ]
     kinds = Counter(text.partition(":")[0] for text in advice)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.strategies import of_type
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dlmon.records import (
@@ -923,6 +923,7 @@ def test_how_long_it_waited_for_a_cpu_is_known_at_any_interval(interval_s):
         assert "busiest thread 60 % of a core" in limit.text
 
 
+@example(4, 0.109375, None, None, 0.5, None)
 @given(
     st.integers(1, 64),
     st.floats(0, 1),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -453,18 +454,30 @@ def _mean_of(times_us: Sequence[tuple[int, int]]) -> StepMean | None:
 class StepPartSums(Recent[StepParts]):
     """The sums of the parts of measured steps."""
 
-    total: StepParts | None = None
-    """The sum over all steps; None if none was measured."""
+    _newest: StepParts | None = None
     why: str | None = None
     """The reason why none could be measured."""
 
+    def __init__(self, kept_s: float = WINDOW_S) -> None:
+        super().__init__(kept_s)
+        self._sums: dict[str, int] = {}
+
     def add(self, record: StepParts) -> None:
         self.why = next(iter(record.why.values()), None)
-        parts = [getattr(record, name) or 0 for name in STEP_PARTS]
-        if record.steps < 1 or record.step_us < 1 or min(*parts, record.rest_us) < 0:
+        known = {name: part for name in STEP_PARTS if (part := getattr(record, name)) is not None}
+        parts = known.values()
+        if record.steps < 1 or record.step_us < max(1, sum(parts)) or min(parts, default=0) < 0:
             return
-        self.total = record if self.total is None else self.total.plus(record)
+        for name, part in (("steps", record.steps), ("step_us", record.step_us), *known.items()):
+            self._sums[name] = self._sums.get(name, 0) + part
+        self._newest = record
         self._keep(record.t, record)
+
+    @property
+    def total(self) -> StepParts | None:
+        """The sum over all steps; None if none was measured."""
+        sums: dict[str, Any] = {**dict.fromkeys(STEP_PARTS), **self._sums}
+        return self._newest and replace(self._newest, **sums)
 
     def before(self, at_ns: int) -> StepParts | None:
         """Return the sums of the half minute before a moment; None if none was measured."""

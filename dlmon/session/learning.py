@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from dlmon.comparison.compared_run import lower_is_better
@@ -129,6 +130,7 @@ _TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
 _TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
 
 
+@lru_cache
 def metric_of(name: str) -> tuple[str, bool]:
     """Return the base name of a metric, and whether it is of a validation."""
     validation = _VALIDATION.fullmatch(name)

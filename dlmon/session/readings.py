@@ -23,6 +23,7 @@ THROTTLES = {
     "hardware slowdown": "slowdown_pct",
     "power cap": "power_cap_pct",
 }
+_THROTTLED = tuple(dict.fromkeys(THROTTLES.values()))
 # Without the power cap: a GPU at its own power limit runs as it always does.
 _SLOWED_BY = {
     "heat_pct": "heat",
@@ -35,6 +36,7 @@ _OF_TRAINING = (
 )
 _CORES = "cores"
 _MOST_OF_TRAINING = (_CORES, *(q.key for q in QUANTITIES if q.readings == "max"))
+_OF_GPUS = tuple((q.key, *q.gpu) for q in QUANTITIES if q.gpu is not None)
 _JOINED: dict[str, Callable[[list[Any]], float]] = {"mean": fmean, "sum": sum, "max": max}
 
 
@@ -91,18 +93,16 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
 def _gpu_values(sample: Machine, gpus: Collection[int]) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
-    for quantity in QUANTITIES:
-        if quantity.gpu is not None:
-            field, join = quantity.gpu
-            # Unknown for one GPU is unknown for all.
-            measured = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
-            is_whole = measured and len(measured) == len(gpus)
-            values[quantity.key] = _JOINED[join](measured) if is_whole else None
+    for name, field, join in _OF_GPUS:
+        measured = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
+        # Unknown for one GPU is unknown for all.
+        if len(measured) == len(gpus):
+            values[name] = measured[0] if len(measured) == 1 else _JOINED[join](measured)
     throttles = [gpu.throttle for gpu in rows if gpu.throttle is not None]
     if throttles:
         slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}
-        values |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
-        values["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
+        values |= {name: 100.0 * (name in slowed) for name in _THROTTLED}
+        values["slowed_pct"] = 100.0 * (not slowed.isdisjoint(_SLOWED_BY))
     if sample.processes is not None:
         gpu_mib = (row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus))
         values["others_gpu_gib"] = sum(mib for mib in gpu_mib if mib >= SHARED_GPU_MIB) / 1024
@@ -121,9 +121,10 @@ class Means:
 
     def add(self, values: Mapping[str, float]) -> None:
         self.readings += 1
+        sums, counts = self._sums, self.counts
         for name, value in values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-            self.counts[name] += 1
+            sums[name] = sums.get(name, 0.0) + value
+            counts[name] += 1
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -152,9 +153,10 @@ class TrainingReadings:
         """Add a whole sample and its values; `gpus` are those that are trained on."""
         self._means.add({name: values[name] for name in _OF_TRAINING if name in values})
         for name in _MOST_OF_TRAINING:
-            if name in values:
-                self._most[name] = max(self._most.get(name, 0.0), values[name])
-        self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
+            if name in values and values[name] > self._most.setdefault(name, 0.0):
+                self._most[name] = values[name]
+        if values.get("slowed_pct"):
+            self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
         for row in sample.processes or ():
             memory_mib = row.gpu_memory_mib or 0.0
             least_mib: float = SHARED_GPU_MIB

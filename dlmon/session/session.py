@@ -255,11 +255,12 @@ class Session:
     def _add_sample(self, record: Machine) -> None:
         start_ns, sample = self.machine.add(record), self.machine.latest
         assert sample is not None
-        reading = MachineReading(start_ns, sample.t, values_of(sample, self.gpus))
+        gpus = self.gpus
+        reading = MachineReading(start_ns, sample.t, values_of(sample, gpus))
         self.gaps.add_reading(reading)
         self.epoch_history.add_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
-            self.readings.add(reading.values, sample, self.gpus)
+            self.readings.add(reading.values, sample, gpus)
             self._checks.add(sample)
         if not self._checks.are_enough and not self.header.is_machine_recording:
             self._start_checks.add(sample)

@@ -309,10 +309,10 @@ def _kinds(hint: Any) -> set[Any]:
 def filled(cls: type[_T], values: dict[str, Any]) -> _T:
     """Return a record with the values of all its fields, faster than its constructor does.
 
-    The log of a day has millions of values.
+    The log of a day has millions of values. The record takes them over: they may not change.
     """
     instance = object.__new__(cls)
-    instance.__dict__.update(values)
+    object.__setattr__(instance, "__dict__", values)
     return instance
 
 

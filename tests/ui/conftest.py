@@ -21,6 +21,7 @@ from fakes.screens import (
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
 
+import dlmon.session.follower
 from dlmon.cli.start import Sources
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
@@ -200,7 +201,9 @@ class SlowReading:
 
 
 @pytest.fixture
-def slow_reading():
+def slow_reading(monkeypatch):
+    monkeypatch.setattr(dlmon.session.follower, "AT_ONCE", 1)
+
     class OwnViewer(SlowFollower):
         """With turns of this test's own."""
 

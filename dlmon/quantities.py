@@ -183,7 +183,7 @@ def rate_unit(figures: object) -> str:
     """Return the unit of a throughput: steps if the size of a script's batches isn't known.
 
     Args:
-        figures: a snapshot, a result, a loop or a session.
+        figures: a snapshot, a result, a loop or a session; None for a run without figures.
     """
     counts_steps = getattr(figures, "counts_steps", None)
     return BY_KEY[STEPS_PER_SECOND if counts_steps else SAMPLES_PER_SECOND].unit

@@ -231,8 +231,7 @@ class RunFigures(Conditions):
         backend: the backend of Keras.
         compiles: whether its first batch compiles, as far as known.
         batches: the number of batches that it trained on.
-        counts_steps: whether its throughput is in steps, because the batch size of a script isn't
-            known.
+        throughput_unit: steps/s if the batch size of a script isn't known, else samples/s.
         timings: its times and throughputs, by metric.
         values: its figures by name: those of `FIGURES`, metrics and the time breakdown.
         not_numbers: metrics whose last value isn't a number, with NaN or infinite.
@@ -262,7 +261,7 @@ class RunFigures(Conditions):
     backend: str | None = None
     compiles: bool = True
     batches: int | None = None
-    counts_steps: bool = False
+    throughput_unit: str = RATE_UNITS[SAMPLES_PER_SECOND]
     timings: Mapping[str, Timing] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     not_numbers: Mapping[str, str] = field(default_factory=dict)
@@ -283,7 +282,7 @@ class RunFigures(Conditions):
         # The samples of a script may depend on more than its arguments.
         samples = None if self.command is None else self.samples
         place = self.script.place if self.script else None
-        program = (self.workload, place, repr(self.command), self.counts_steps, samples)
+        program = (self.workload, place, repr(self.command), self.throughput_unit, samples)
         return self.host, self.device, options_text, *program
 
     @property

@@ -264,7 +264,7 @@ def _figure(
     why = _why_unlike(name, base, new) if ours and theirs else None
     has_ratio = quantity_of(name).has_ratio
     ratio = _ratio(name, base, new, repeats) if why is None and has_ratio else None
-    mixed = [name == THROUGHPUT and len(_counts_steps(side)) > 1 for side in (base, new)]
+    mixed = [name == THROUGHPUT and len(_throughput_units(side)) > 1 for side in (base, new)]
     return ComparedFigure(
         name=name,
         base=None if mixed[0] else _center(ours, has_ratio),
@@ -321,15 +321,14 @@ def _names_of(runs: Iterable[RunFigures], prefix: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _counts_steps(runs: Iterable[RunFigures]) -> set[bool]:
-    """Return whether the throughputs of runs are in steps; both values if they differ."""
-    return {run.counts_steps for run in runs}
+def _throughput_units(runs: Iterable[RunFigures]) -> set[str]:
+    return {run.throughput_unit for run in runs}
 
 
 def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]) -> str | None:
     """Return the reason why a figure doesn't compare although the work is the same."""
     runs = (*base, *new)
-    if name == THROUGHPUT and len(_counts_steps(runs)) > 1:
+    if name == THROUGHPUT and len(_throughput_units(runs)) > 1:
         return "one side counts steps, the other samples"
     per = quantity_of(name).per
     if per == "run":

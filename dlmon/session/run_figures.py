@@ -228,7 +228,7 @@ def _figures(
         steps_cap=_whole(options.get("steps")),
         devices=(settings.devices if settings else _whole(options.get("devices"))) or 1,
         batches=figures.batches if figures else None,
-        counts_steps=bool(figures is not None and figures.counts_steps),
+        throughput_unit=rate_unit(figures),
         timings=timings_of(figures),
         values=values,
         not_numbers={m.name: m.why for m in metrics if m.final is None and m.why},

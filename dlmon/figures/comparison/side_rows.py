@@ -8,7 +8,7 @@ from os.path import commonprefix
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
-from dlmon.comparison.compared_run import RunFigures
+from dlmon.comparison.compared_run import RATE_UNITS, RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
@@ -38,7 +38,7 @@ from dlmon.figures.report.sections import (
     with_texts,
 )
 from dlmon.figures.session.time_breakdown import part_name
-from dlmon.quantities import rate_unit
+from dlmon.quantities import STEPS_PER_SECOND
 from dlmon.records import Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
@@ -115,7 +115,7 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     compiled = all(run.compiles for run in runs)
     is_script = all(run.command is not None for run in runs)
     # Where one side counts samples and the other steps, the verdict says so.
-    rate = "throughput" if comparison.throughput.why else rate_unit(runs[0])
+    rate = "throughput" if comparison.throughput.why else runs[0].throughput_unit
     names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
 
     def name(figure: str) -> str:
@@ -329,7 +329,7 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
         "status": run.status,
         "wall": run.wall,
         "figures": dict(run.values),
-        "counts_steps": run.counts_steps,
+        "counts_steps": run.throughput_unit == RATE_UNITS[STEPS_PER_SECOND],
         "valid": run.valid,
         "against": dict(run.warnings),
     }

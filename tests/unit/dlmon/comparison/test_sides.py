@@ -114,7 +114,12 @@ def test_a_difference_of_0_0_percent_is_no_better_however_sure_it_is(change, bet
 
 
 UNLIKE = (
-    *({"host": "another"}, {"workload": "mnist-mlp"}, {"device": "gpu:0"}, {"counts_steps": True}),
+    *(
+        {"host": "another"},
+        {"workload": "mnist-mlp"},
+        {"device": "gpu:0"},
+        {"throughput_unit": "steps/s"},
+    ),
     {"options": OPTIONS | {"threads": 4}},
 )
 
@@ -210,7 +215,7 @@ def test_what_was_learned_after_more_batches_or_some_steps_is_shown_and_not_comp
 
 def test_steps_are_not_compared_with_samples():
     base = side("a", 1_000.0, 1_010.0, 990.0, values={"step_ms.median": 10.0})
-    new = side("b", 50.0, 50.5, 49.5, values={"step_ms.median": 20.0}, counts_steps=True)
+    new = side("b", 50.0, 50.5, 49.5, values={"step_ms.median": 20.0}, throughput_unit="steps/s")
     compared = compare_sides(base, new)
     throughput = compared.throughput
     assert throughput.why == "one side counts steps, the other samples"

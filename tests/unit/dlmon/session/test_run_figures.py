@@ -67,11 +67,11 @@ def test_a_script_whose_batches_have_no_known_size_counts_steps(tmp_path):
     records = script_session(samples=None, result=replace(result, counts_steps=True))
     log = log_of(tmp_path, "steps", records)
     run = read_figures(log)
-    assert (run.counts_steps, run.curve.unit) == (True, "steps/s")
+    assert run.throughput_unit == run.curve.unit == "steps/s"
     assert run.values[THROUGHPUT] == pytest.approx(50)
-    assert figures_of_entry(read_entry(log)).counts_steps
+    assert figures_of_entry(read_entry(log)).throughput_unit == "steps/s"
     of_samples = read_figures(log_of(tmp_path, "samples", script_session()))
-    assert (of_samples.counts_steps, of_samples.curve.unit) == (False, "samples/s")
+    assert of_samples.throughput_unit == of_samples.curve.unit == "samples/s"
 
 
 def test_the_price_of_an_epoch_follows_from_its_time(tmp_path):

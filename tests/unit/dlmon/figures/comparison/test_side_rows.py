@@ -148,8 +148,8 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
 
 # ---- steps and samples ----
 
-IN_STEPS = {"counts_steps": True, "workload": "train.py", "command": ("train.py",)}
-IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
+IN_STEPS = {"throughput_unit": "steps/s", "workload": "train.py", "command": ("train.py",)}
+IN_SAMPLES = {**IN_STEPS, "throughput_unit": "samples/s"}
 
 
 def test_steps_and_samples_have_no_unit_in_common_and_no_verdict():

@@ -358,15 +358,11 @@ def _sessions(
         device, name = device_of(entry)
         return name or device
 
-    def text_in_sweep(entry: SessionEntry) -> str:
-        run = runs.get(entry.header.id)
-        return "" if run is None else run.text
-
     columns: tuple[Column[SessionEntry], ...] = (
         Column("session", _id_of),
         *_COLUMNS,
         _named("device", device_text, 3),
-        _named("in a sweep", text_in_sweep, 4),
+        _named("in a sweep", lambda e: runs[e.header.id].text if e.header.id in runs else "", 4),
         Column("result", lambda entry: clean(outcome(entry, left_out=shared), _LONGEST_OUTCOME)),
     )
     yield table_of(columns, entries, is_cut=True).filled()

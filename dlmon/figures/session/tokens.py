@@ -23,9 +23,7 @@ def now_text(snapshot: Snapshot) -> str:
 def rate_text(snapshot: Snapshot) -> str:
     """Return the steady throughput in tokens without its interval, else the current one."""
     measured = snapshot.tokens_per_second
-    if measured is None or measured.band is None:
-        return band_text(measured) or now_text(snapshot)
-    return f"{units.rate(measured.mean)} {UNIT}"
+    return now_text(snapshot) if measured is None else f"{units.rate(measured.mean)} {UNIT}"
 
 
 def band_text(measured: SamplesPerSecond | None) -> str:

@@ -299,6 +299,10 @@ class Stacks:
         """The stack of the current pause of the main process."""
         return self._current.get(0)
 
+    def has_pause_at(self, t: int) -> bool:
+        """Return whether a time lies in a pause of the process that is shown in full."""
+        return any(s.begin < t < s.t for s in self.of_pauses if not s.trainer)
+
     @property
     def of_pauses(self) -> tuple[Stack, ...]:
         """The stacks of pauses in the order of their ends, then those of current pauses."""

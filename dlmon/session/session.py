@@ -522,7 +522,11 @@ class Session:
         self.epoch_history.add_epoch(record)
         self.learning.add(record)
         self.memory.end_epoch(record)
-        self.time_breakdown.end_epoch(record, self.last_t, self.loops.of(record).steady)
+        steady, step = self.loops.of(record).steady, record.steps
+        if step and self.stacks.has_pause_at(record.train_end):
+            # That pause lies in its last step, which ended only as the process did.
+            step -= 1
+        self.time_breakdown.end_epoch(record, self.last_t, steady, step)
         self._mark_epoch(record.epoch, record.begin)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
         self.loops.of(record).add_epoch(record)

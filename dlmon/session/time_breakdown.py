@@ -263,13 +263,14 @@ class TimeBreakdown:
         """Assign the time of batches that continue the epoch."""
         self._spend(end_ns, TimePart.TRAINING)
 
-    def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState) -> None:
+    def end_epoch(self, epoch: Epoch, heard_ns: int, steady: SteadyState, step: int | None) -> None:
         """Assign the time of an epoch that has ended.
 
         Args:
             epoch: the epoch.
             heard_ns: the time of the last record before it.
             steady: the batches of its loop.
+            step: the one that was under way as it ended.
         """
         self._epoch = epoch.epoch
         self._spend(min(epoch.begin, epoch.end), self._part)
@@ -278,7 +279,7 @@ class TimeBreakdown:
         if not epoch.whole and heard_ns - epoch.end > MIN_GAP_NS and self._is_script:
             # It ended with its last whole step, and the next step ran on after it.
             is_overdue = self._is_overdue(heard_ns - epoch.end, steady)
-            self._gaps.add(Gap(epoch.end, heard_ns, GapKind.STALL, epoch.epoch, epoch.steps))
+            self._gaps.add(Gap(epoch.end, heard_ns, GapKind.STALL, epoch.epoch, step))
             self._spend(heard_ns, TimePart.STALLS if is_overdue else TimePart.TRAINING)
         rest = TimePart.GAPS if self._part is TimePart.TRAINING else self._part
         if epoch.validation is not None:

@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded as folded_session
 from fakes.recorded import recorded_session
+from fakes.strategies import header
 
 from dlmon.records import (
     Batches,
+    Epoch,
     Frame,
+    Machine,
+    Phase,
     ProcessStack,
     Profile,
     SeenAt,
@@ -19,6 +23,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.gaps import GapKind, Stacks, stacks_in
+from dlmon.session.session import Session
 
 LINE = Frame("train.py", 88, "save")
 S = 10**9
@@ -78,6 +83,26 @@ def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
     gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
     assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)
     assert stacks_in(gap.start, gap.end, snapshot.stacks) == [waits]
+
+
+@pytest.mark.parametrize(("last_s", "step"), [(0.02, 4), (0.0, 5)])
+def test_a_pause_is_at_the_step_that_ended_within_it_or_else_at_the_next_one(last_s, step):
+    """The loop is left in a pause, and its last step ends as what was known of it by then."""
+    begin_ns = 10 * S
+    end_ns = begin_ns + round(last_s * S)
+    records = (
+        Phase(8 * S, "training"),
+        Batches(0, 0, 1, begin_ns - 3 * S // 10, (100_000,) * 4),
+        stack(10, 40, goes_on=True),
+        Batches(0, 4, 1, end_ns, (round(last_s * 1e6),)),
+        Machine(50 * S, 0.0),
+        Epoch(0, 9 * S, end_ns, end_ns, whole=False, samples=5, metrics={}, steps=5),
+    )
+    session = Session(header(command=("python", "train.py")))
+    for record in records:
+        session.fold(record)
+    [gap] = session.snapshot().gaps
+    assert (gap.kind, gap.step) == (GapKind.STALL, step)
 
 
 def test_the_stack_of_a_time_lies_within_it_and_the_first_process_comes_first():

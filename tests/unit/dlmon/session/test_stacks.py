@@ -100,7 +100,7 @@ def test_a_pause_is_at_the_step_that_ended_within_it_or_else_at_the_next_one(las
     )
     session = Session(header(command=("python", "train.py")))
     for record in records:
-        session.fold(record)
+        session.add(record)
     [gap] = session.snapshot().gaps
     assert (gap.kind, gap.step) == (GapKind.STALL, step)
 

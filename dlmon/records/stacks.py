@@ -74,7 +74,7 @@ class Stack:
 class CodeSamples:
     """Samples of the training thread in the script's own code, outside of the parts of a step.
 
-    Taken a few times a second while that code is the largest part of a step.
+    Taken a few times per second while that code is the largest part of a step.
 
     Attributes:
         t: the time of the newest sample.

@@ -560,7 +560,7 @@ def own_code(run: RunSamples) -> Evidence | None:
     if code is not None and code.places and code.places[0].looks >= _MOSTLY * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
-        figures.append(f"{place} ({line.looks} of {code.samples} samples)")
+        figures = [pct, f"{place} ({line.looks} of {code.samples} samples)"]
         advised = "take it out of the loop, or do it every few steps"
     return Evidence(
         "own-code",

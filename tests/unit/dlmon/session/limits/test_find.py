@@ -305,8 +305,8 @@ SAID = {
             **step(backward_us=28),
         ),
         said(
-            "The largest part of a step is other code: 67 %, in neither loader, network nor "
-            "optimiser, train.py:41 in train (94 of 96 samples).",
+            "The largest part of a step is other code: 67 %, "
+            "train.py:41 in train (94 of 96 samples).",
             on_cores(4, 1.0, 0.1),
             "take it out of the loop, or do it every few steps",
             code=CodeSamples(1, 96, (SLEEP,)),

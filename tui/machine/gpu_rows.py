@@ -60,7 +60,9 @@ class GpuRows(Lines):
         figures: list[Figure] = []
         if training is not None and not view.stale:
             figures = view.figures_of(view.gpu_at(training, axis))
-        briefs = [figure.brief for figure in figures if figure.known and figure.label != "memory"]
+        briefs = [
+            figure.brief for figure in figures if figure.is_known and figure.label != "memory"
+        ]
         right = f"▸{training.index}" if training is not None and briefs else ""
         self.set_titles(f"GPUs{view.title_end}", right=right, more=tuple(briefs))
         self.redraw()
@@ -163,7 +165,7 @@ def figure_row(
 
 def figure_column(figure: Figure | None, cells: int) -> TextRun:
     """Return a figure for its column, or a blank if it is unknown."""
-    if figure is None or not figure.known:
+    if figure is None or not figure.is_known:
         return ("", PLAIN)
     text = fit(figure.marked, cells - GAP) if figure.label == THROTTLED else figure.marked
     return (text, LEVEL_STYLES[figure.level])

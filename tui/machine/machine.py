@@ -325,9 +325,9 @@ class MachineCharts(Widget):
         if self.machine_layout.charts > len(view.gpus):
             del meters[0]
         if not self.machine_layout.cpu:
-            unknown = Figure("CPU", view.no_sample or view.no_reading, known=False)
+            unknown = Figure("CPU", view.no_sample or view.no_reading, is_known=False)
             figures = cpu_figures(machine, view.facts, in_depth=True)[:2] or [unknown]
-            value = "  ".join(figure.value for figure in figures if figure.known)
+            value = "  ".join(figure.value for figure in figures if figure.is_known)
             meters.insert(0, replace(figures[0], label="CPU", value=value or figures[0].value))
         if self._beside:
             del meters[1:]

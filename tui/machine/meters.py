@@ -86,7 +86,7 @@ def meter_rows(
 
 def _meter(figure: Figure, label: int, bar_cells: int, width: int) -> TextRow:
     name = (fit(figure.label, label), MUTED)
-    style = LEVEL_STYLES[figure.level] if figure.known else MUTED
+    style = LEVEL_STYLES[figure.level] if figure.is_known else MUTED
     if figure.fraction is None or bar_cells < _LEAST_BAR:
         return (name, (fit(_text(figure, width - label), width - label), style))
     drawn = bar(figure.fraction, bar_cells).rstrip()

@@ -166,7 +166,7 @@ def memory_shares(gpu: Gpu, view: MachineView, axis: TimeAxis) -> tuple[float | 
 
 
 def _known_figure(figures: Iterable[Figure], label: str) -> Figure | None:
-    return next((figure for figure in figures if figure.label == label and figure.known), None)
+    return next((figure for figure in figures if figure.label == label and figure.is_known), None)
 
 
 def memory_notes(gpu: Gpu, view: MachineView) -> tuple[str, ...]:
@@ -332,7 +332,7 @@ class MachineTile(Chart):
         more += (
             figure.brief
             for figure in sorted(reading.figures, key=lambda figure: figure.level != "bad")
-            if figure.known and figure.label not in in_rows and figure.text not in used_texts
+            if figure.is_known and figure.label not in in_rows and figure.text not in used_texts
         )
         ruler = self.ruler_of(self._picture.times)
         first, *rest = [problem] if problem else [text for text in (value, *more) if text] or [""]

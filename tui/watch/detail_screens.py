@@ -23,7 +23,7 @@ from dlmon.figures.machine.processes import (
 from dlmon.figures.machine.readings import (
     NOT_READ,
     Figure,
-    Part,
+    FigureList,
     cpu_figures,
     gpu_figures,
     has_no_readings,
@@ -91,7 +91,7 @@ class Section:
         """The reasons for unknown figures, each with the names of its figures."""
         names: dict[str, list[str]] = {}
         for figure in self.figures:
-            if not figure.known:
+            if not figure.is_known:
                 names.setdefault(figure.value, []).append(figure.label)
         return {reason: ", ".join(labels) for reason, labels in names.items()}
 
@@ -128,9 +128,9 @@ def _gpu(view: MachineView, gpu: Gpu) -> Section:
     if has_no_readings(gpu):
         reason = no_utilization(gpu, view.no_reading)
         problem = f"{NOT_READ}: {reason}" if reason in ("not supported", "denied") else reason
-        figures = [figure for figure in figures if figure.label == "energy" and figure.known]
+        figures = [figure for figure in figures if figure.label == "energy" and figure.is_known]
     elif machine is not None:
-        part = Part(gpu, why_users_unknown(machine), in_depth=True)
+        part = FigureList(gpu, why_users_unknown(machine), in_depth=True)
         part.add("used by", users_of(gpu, machine), "processes")
         figures += part.figures
         figures += [Figure(label, text) for label, text in instance_rows(gpu, machine)]
@@ -144,7 +144,7 @@ def _cores(cores: int, physical: int | None) -> str:
 
 
 def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
-    part = Part(facts, facts.why, in_depth=True)
+    part = FigureList(facts, facts.why, in_depth=True)
     part.take("driver", "driver", "{}")
     part.take("CUDA", "cuda", "{}")
     label, text = users_of_gpus(machine, facts)
@@ -193,7 +193,7 @@ class MachineDetail(ScrollingLines):
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         columns = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         text_cells = (room - _GAP * (columns - 1)) // columns - _LABEL
-        figures = [figure for figure in section.figures if figure.known]
+        figures = [figure for figure in section.figures if figure.is_known]
         # A text without a bar may be longer than its column.
         texts = (figure for figure in figures if figure.fraction is None)
         long = [figure for figure in texts if cell_len(figure.text) > text_cells]

@@ -1,4 +1,4 @@
-"""What a session is compared by, which earlier ones it compares with, and what it is called."""
+"""Choose the metric of a session and the earlier sessions to compare, and name both."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
 
 EARLIER_SESSIONS = 5
-"""A session is compared with this many earlier ones: a sweep would push all else out of view."""
+"""Show at most this many earlier sessions: those of a sweep would fill the view."""
 MOST_EARLIER = 100
-"""A person can choose from this many."""
+"""The number of earlier sessions to choose from."""
 SLOWER = 0.95
-"""The slowest process is named where it has less than this share of the median throughput."""
+"""The slowest process is named below this share of the median throughput."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
-    """Return what a workload's published numbers were taken with."""
+    """Return the settings under which a workload's published numbers were measured."""
     return Conditions(
         workload=workload.name,
         batch_size=workload.batch_size,
@@ -68,7 +68,7 @@ def earlier_sessions(
 ) -> list[SessionEntry]:
     """Return the newest earlier sessions of the same work and machine that have a figure.
 
-    It is one of the metric; without one, of whatever each is compared by.
+    The figure is in `metric`, or by default in the metric that each session is compared by.
     """
     earlier = [
         entry
@@ -85,31 +85,31 @@ def earlier_sessions(
 
 
 def has_figure(result: Result, workload: str, metric: str | None) -> bool:
-    """Return whether a recorded run can be compared by a metric; None is its own."""
+    """Return whether a recorded run has a figure in a metric; None stands for its own metric."""
     if metric is None:
         return timing_of_result(result, workload) is not None
     return timing_by(metric, result) is not None
 
 
 def mode_of(options: Mapping[str, Any]) -> str:
-    """Return what a session was launched to do: `train` unless its options say otherwise."""
+    """Return the mode of a session; the default is `train`."""
     mode = options.get("mode")
     return mode if isinstance(mode, str) else "train"
 
 
 def compared_metric(workload: str, mode: str, figures: SpeedFigures) -> str:
-    """Return what runs are compared by: a batch's time in a mode that has no epochs.
+    """Return the metric to compare runs by: the time of a batch if the mode has no epochs.
 
-    What a script is compared by depends on the `figures` that it has.
+    For a script it depends on the `figures` that it has.
     """
     if mode in WITHOUT_EPOCHS:
         return STEP_MS
-    known = WORKLOADS.get(workload)
-    return known.metric if known is not None else metric_of_script(figures)
+    recipe = WORKLOADS.get(workload)
+    return recipe.metric if recipe is not None else metric_of_script(figures)
 
 
 def metric_of(snapshot: Snapshot) -> str:
-    """Return what a session is compared by."""
+    """Return the metric that a session is compared by."""
     header, model = snapshot.header, snapshot.model
     if header.is_script and model is not None and model.has_epochs is False:
         return rate_of_script(snapshot)
@@ -117,25 +117,25 @@ def metric_of(snapshot: Snapshot) -> str:
 
 
 def timing_of(snapshot: Snapshot) -> Timing | None:
-    """Return the time that a session is compared by."""
+    """Return the time or throughput that a session is compared by."""
     return timing_by(metric_of(snapshot), snapshot)
 
 
 def timing_of_result(result: Result, workload: str) -> Timing | None:
-    """Return the time that a session is compared by, as it was recorded."""
+    """Return the time or throughput of a recorded result that its session is compared by."""
     return timing_by(compared_metric(workload, mode_of(result.options), result), result)
 
 
 def epoch_word(header: SessionHeader) -> str:
-    """Return what to call going through the samples once: an epoch only where it trains."""
+    """Return the word for one pass over the samples: `epoch` only in training."""
     return "pass" if mode_of(header.options) in WITHOUT_EPOCHS else "epoch"
 
 
 def last_epoch(snapshot: Snapshot) -> tuple[int, bool] | None:
-    """Return which epoch runs, or a run ended in, and whether it ended with that one whole.
+    """Return the number of the current or last epoch, and whether the run ended with it complete.
 
-    A run that was stopped before the first batch of an epoch is still in the epoch before. So is a
-    script without a total, for nobody knows whether it began another epoch.
+    If a run was stopped before the first batch of an epoch, its last epoch is the one before. The
+    same holds for a script that announces no number of epochs: it may not have begun another.
     """
     progress, model, result = snapshot.progress, snapshot.model, snapshot.result
     if progress is None or model is None or model.has_epochs is False:
@@ -147,10 +147,9 @@ def last_epoch(snapshot: Snapshot) -> tuple[int, bool] | None:
 
 
 def epoch_text(snapshot: Snapshot) -> str:
-    """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
+    """Write the current or last epoch of the requested ones: epoch 2/3; empty without epochs.
 
-    The text is empty for a loop without epochs. Epochs beyond those that were asked for, which
-    follow until `--seconds` are over, are counted apart: epoch 1/1, 4 more to fill 10 s.
+    Further epochs that fill `--seconds` are counted separately: epoch 1/1, 4 more to fill 10 s.
     """
     last, model, word = last_epoch(snapshot), snapshot.model, epoch_word(snapshot.header)
     if last is None or model is None or model.epochs is None:
@@ -165,13 +164,13 @@ def epoch_text(snapshot: Snapshot) -> str:
 
 
 def timed_unit(metric: str) -> str:
-    """Return what a time is per: epoch, run or batch; nothing of a throughput."""
+    """Return `per epoch`, `per run` or `per batch`; empty for a throughput."""
     per = BY_KEY[metric].per
     return f"per {per}" if per else ""
 
 
 def unusual_settings(options: Mapping[str, Any]) -> list[str]:
-    """Return how a session computes, as far as that is not the default."""
+    """Return the settings of a session that are not the default, in words."""
     unusual = differing(options, {}, ("mode", "precision", "backend", "jit", "python", "cpus"))
     if "python" in unusual:
         unusual["python"] = "another Python"
@@ -179,9 +178,9 @@ def unusual_settings(options: Mapping[str, Any]) -> list[str]:
 
 
 def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: bool = True) -> str:
-    """Say what seconds per epoch rest on: `3 epochs, excludes the first epoch: it compiles`.
+    """Say which epochs a mean covers: `3 epochs, excludes the first epoch: it compiles`.
 
-    Without a word of compilation where the first batch doesn't compile.
+    Compilation is mentioned only if the first batch compiles.
     """
     if timing.projected:
         return "projected mean epoch"
@@ -197,13 +196,13 @@ def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: b
 
 
 def compile_text(compile_s: float, compiles: bool) -> str:
-    """Say what the first batch took beyond a usual one: compile 1.40 s, first batch +1.40 s."""
+    """Write the extra time of the first batch: compile 1.40 s, or first batch +1.40 s."""
     seconds = units.seconds(compile_s)
     return f"compile {seconds}" if compiles else f"first batch +{seconds}"
 
 
 def why_no_time(snapshot: Snapshot, status: Status) -> str:
-    """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
+    """Say why a session has nothing to compare; a session that is over waits for nothing."""
     metric, why = metric_of(snapshot), snapshot.why
     name = SAMPLES_PER_SECOND if metric in RATE_UNITS else metric
     if name not in why:
@@ -221,12 +220,12 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
 
 
 def conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> Conditions:
-    """Return what a run of a workload does: before it has a model, as it was asked to."""
+    """Return the conditions of a workload's run; before it has a model, the requested ones."""
     return run if snapshot.model is not None else with_defaults(run, defaults)
 
 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
-    """Return how a run with these options would compare with published times."""
+    """Return which published times a run with these options could be compared with."""
     defaults = default_conditions(workload)
     from dlmon.launch.device import gpu_numbers
 
@@ -237,7 +236,7 @@ def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
         epochs=options.epochs or workload.epochs,
         precision=options.precision,
         mode=options.mode,
-        # What `auto` finds is known once it was looked for.
+        # `auto` is resolved only when the run looks for the data.
         data=None if options.data == "auto" else options.data,
         steps_cap=options.steps,
         devices=devices,
@@ -246,9 +245,9 @@ def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
 
 
 def comparable_text(match: Match | None, *, typed: bool = False) -> str:
-    """Say how many published numbers are comparable, and which options would make them so.
+    """Say how many published numbers are comparable, or which options would make them so.
 
-    These are in words, or as one types them in a shell.
+    Write the options in words, or `typed` as in a shell.
     """
     if match is None:
         return "none comparable"
@@ -260,32 +259,36 @@ def comparable_text(match: Match | None, *, typed: bool = False) -> str:
 
 
 def trainers_text(snapshot: Snapshot) -> str:
-    """Say how many processes train together, and how far apart they are; empty for one."""
-    rates = [one.samples_per_second for one in snapshot.trainers]
-    known = [rate for rate in rates if rate is not None]
+    """Write the number of ranks and the range of their rates; empty for one rank."""
+    rates = [process.samples_per_second for process in snapshot.trainers]
+    known_rates = [rate for rate in rates if rate is not None]
     if len(rates) < 2:
         return ""
-    machines = {one.trainer.host for one in snapshot.trainers}
+    machines = {process.trainer.host for process in snapshot.trainers}
     on = f" on {len(machines)} machines" if len(machines) > 1 else ""
     count = f"{len(rates)} processes{on}"
-    if len(known) < 2:
+    if len(known_rates) < 2:
         return count
-    ends = dict.fromkeys(map(units.rate, (min(known), max(known))))
+    ends = dict.fromkeys(map(units.rate, (min(known_rates), max(known_rates))))
     return f"{count}, {' to '.join(ends)} each{slowest_text(snapshot)}"
 
 
 def slowest_text(snapshot: Snapshot) -> str:
-    """Name the slowest of the processes that train together, and its machine, where one is."""
-    known = [(one.samples_per_second, one) for one in snapshot.trainers if one.samples_per_second]
-    rates = sorted(rate for rate, _ in known)
+    """Name the slowest rank and its host, if one is much slower than the median."""
+    by_rate = [
+        (process.samples_per_second, process)
+        for process in snapshot.trainers
+        if process.samples_per_second
+    ]
+    rates = sorted(rate for rate, _ in by_rate)
     if len(rates) < 3 or rates[0] > SLOWER * median(rates):
         return ""
-    _, slowest = min(known, key=lambda pair: pair[0])
+    _, slowest = min(by_rate, key=lambda pair: pair[0])
     return f", the slowest {slowest.name_and_host}"
 
 
 def device_text(snapshot: Snapshot) -> str:
-    """Name the device that the session trains on: the CPU's model, or the GPU's name."""
+    """Name the device of the session: the CPU's model, or the GPU's name."""
     model, machine = snapshot.model, snapshot.header.machine
     if model is None or model.device is None:
         return str(snapshot.header.options.get("device") or "")
@@ -296,11 +299,11 @@ def device_text(snapshot: Snapshot) -> str:
     return f"{number} {model.device_name or ''}".strip()
 
 
-# ---- what a run cost, and how much of its hardware it used ----
+# ---- cost, energy and use of the hardware ----
 
 
 def cost_text(result: Result) -> str:
-    """Return what the run cost, or why that isn't known; empty without a price."""
+    """Write the cost of a run, or why it is unknown; empty without a price."""
     if result.cost_usd is not None:
         return units.dollars(result.cost_usd)
     reason = result.why.get("cost_usd")
@@ -308,7 +311,7 @@ def cost_text(result: Result) -> str:
 
 
 def energy_text(result: Result) -> str:
-    """Return the energy of an epoch, by what was measured; empty where nothing was."""
+    """Write the energy of an epoch, by device; empty if none was measured."""
     if not result.energy_j_per_epoch:
         return ""
     parts = (f"{name.upper()} {units.energy(j)}" for name, j in result.energy_j_per_epoch.items())
@@ -318,41 +321,41 @@ def energy_text(result: Result) -> str:
 _PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "tf32": "TF32"}
 
 
-def effective_text(found: Effective | Result) -> str:
-    """Return the operations per second, and their share of the peak where that is known."""
-    if found.effective_flop_s is None:
+def effective_text(figures: Effective | Result) -> str:
+    """Write the operations per second, and their share of the peak if it is known."""
+    if figures.effective_flop_s is None:
         return ""
-    speed = flop_s_text(found.effective_flop_s)
-    share = share_text(found)
-    if found.hardware_share is not None:
-        share = f"{share} ({units.share(found.hardware_share)} with what is computed again)"
+    speed = flop_s_text(figures.effective_flop_s)
+    share = share_text(figures)
+    if figures.hardware_share is not None:
+        share = f"{share} ({units.share(figures.hardware_share)} with what is computed again)"
     return f"{speed}, {share}" if share else speed
 
 
-def share_text(found: Effective | Result) -> str:
-    """Return the share of the peak, as "38 % of the measured bf16 peak"; empty where unknown."""
-    if found.peak_share is None:
+def share_text(figures: Effective | Result) -> str:
+    """Write the share of the peak: 38 % of the measured bf16 peak; empty if unknown."""
+    if figures.peak_share is None:
         return ""
-    return f"{units.share(found.peak_share)} of {_peak_text(found)}"
+    return f"{units.share(figures.peak_share)} of {_peak_text(figures)}"
 
 
-def _peak_text(found: Effective | Result) -> str:
-    """Say of what peak a share is: of an older session, only that it was measured is known."""
-    precision = _PRECISIONS.get(found.peak_precision or "", found.peak_precision or "")
-    if found.peak_from is None:
+def _peak_text(figures: Effective | Result) -> str:
+    """Name the peak; older logs don't say which one it was."""
+    precision = _PRECISIONS.get(figures.peak_precision or "", figures.peak_precision or "")
+    if figures.peak_from is None:
         return "peak"
-    if found.peak_from == MEASURED:
+    if figures.peak_from == MEASURED:
         return f"the measured {precision} peak"
-    return f"{found.peak_from}'s dense {precision} figure"
+    return f"{figures.peak_from}'s dense {precision} figure"
 
 
-def effective_or_reason(found: Effective | Result, is_asked_for: bool = False) -> str:
-    """Return what `effective_text` does, with the reason why the share of the peak is not known.
+def effective_or_reason(figures: Effective | Result, is_asked_for: bool = False) -> str:
+    """Write the operations per second, and why their share of the peak is unknown.
 
-    Where it `is_asked_for`, why no operations are known is said too.
+    If the figure `is_asked_for`, also say why the operations are unknown.
     """
-    text, why = effective_text(found), found.why
-    if text and found.peak_share is None and "peak_share" in why:
+    text, why = effective_text(figures), figures.why
+    if text and figures.peak_share is None and "peak_share" in why:
         return f"{text} (share of the peak unknown: {why['peak_share']})"
     if not text and is_asked_for and "effective_flop_s" in why:
         return f"– ({why['effective_flop_s']})"

@@ -1,4 +1,4 @@
-"""A session among the published times of its workload and earlier runs, and each row in words."""
+"""Compare a session with published times and earlier runs, and write each row in words."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ _LONGEST_ARGUMENT = 24
 
 @record(frozen=True)
 class Comparison:
-    """A session among the published times of its workload, and earlier runs of this machine.
+    """A session beside the published times of its workload and earlier runs of this machine.
 
     Attributes:
-        snapshot: of the session.
-        rows: as `compare` returns them; none where it has no figure, nor will have one.
-        names: what to call the earlier runs, by id.
-        earlier: those, by id, the oldest first.
-        runs: what all of them give for comparing, this session too, by id.
-        repeats: runs that may say how far runs of the same conditions differ.
-        given: what each of the earlier runs was given otherwise.
-        reference: what a person chose to compare with.
-        is_running: whether the session goes on.
+        snapshot: the session.
+        rows: the result of `compare`; empty if the session never had a figure.
+        names: the names of the earlier runs, by id.
+        earlier: the earlier runs by id, the oldest first.
+        runs: the figures of the earlier runs and of this session, by id.
+        repeats: runs from which the spread between runs of the same conditions is estimated.
+        differences: how the arguments and the code of each earlier run differ from this one's.
+        reference: the row that a person chose to compare with.
+        is_running: whether the session is still running.
     """
 
     snapshot: Snapshot
@@ -80,7 +80,7 @@ class Comparison:
     earlier: dict[str, SessionEntry] = field(default_factory=dict)
     runs: Mapping[str, RunFigures] = field(default_factory=dict)
     repeats: Sequence[RunFigures] = ()
-    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reference: Reference | None = None
     is_running: bool = False
 
@@ -95,23 +95,29 @@ class Comparison:
 
     @property
     def chosen(self) -> ComparisonRow | None:
-        """The row that a person chose to compare with; None where it isn't among them."""
-        others = (row for row in self.rows if row.kind != "this")
-        return next((row for row in others if row.reference == self.reference), None)
+        """The row that a person chose to compare with; None if it isn't shown."""
+        candidates = (row for row in self.rows if row.kind != "this")
+        return next((row for row in candidates if row.reference == self.reference), None)
 
     @property
     def nearest(self) -> ComparisonRow | None:
         """The published row of which this run's factor is nearest to 1; None without any."""
         published = [row for row in self.rows if row.kind == "published"]
         factors = [(self.factor(row), row) for row in published]
-        known = [(abs(math.log(one.value)), row) for one, row in factors if isinstance(one, Ratio)]
-        return min(known, key=itemgetter(0))[1] if known else None
+        distances = [
+            (abs(math.log(factor.value)), row)
+            for factor, row in factors
+            if isinstance(factor, Ratio)
+        ]
+        return min(distances, key=itemgetter(0))[1] if distances else None
 
     @property
     def before(self) -> ComparisonRow | None:
         """The newest earlier run that this one can be compared with."""
         by_session = {row.session: row for row in self.rows if row.kind == "earlier"}
-        newest_first = (by_session[one] for one in reversed(self.earlier) if one in by_session)
+        newest_first = (
+            by_session[session] for session in reversed(self.earlier) if session in by_session
+        )
         return next((row for row in newest_first if isinstance(self.factor(row), Ratio)), None)
 
     def name_of(self, row: ComparisonRow) -> str:
@@ -126,26 +132,26 @@ class Comparison:
         return None if entry is None else entry.result
 
     def factor(self, row: ComparisonRow) -> Ratio | str:
-        """Return how many times as fast as a row this run is, or why that can't be said.
+        """Return how many times as fast as a row this run is, or why it can't be compared.
 
-        Of two runs that is the ratio of their throughputs, as `dlmon compare` gives it.
+        For two runs it is the ratio of their throughputs, as in `dlmon compare`.
         """
-        found = beside(self.this, row, self.snapshot.samples_per_second is not None)
-        if isinstance(found, str) or row.session is None or row.session not in self.earlier:
-            return found
+        factor = beside(self.this, row, self.snapshot.samples_per_second is not None)
+        if isinstance(factor, str) or row.session is None or row.session not in self.earlier:
+            return factor
         theirs, ours = self.runs[row.session], self.runs[self.snapshot.header.id]
-        return throughput_ratio(theirs, ours, self.repeats) or found
+        return throughput_ratio(theirs, ours, self.repeats) or factor
 
     def against(self, row: ComparisonRow, name: str = "") -> str:
         """Say how many times as fast as a row this run is, with its interval."""
-        found, unsure = self.factor(row), "1 run each"
+        factor, unsure = self.factor(row), "1 run each"
         if row.kind == "published":
-            is_exact = isinstance(found, Ratio) and found.low is not None
+            is_exact = isinstance(factor, Ratio) and factor.low is not None
             unsure = "" if is_exact else "one published figure"
-        return verdicts.verdict(found, name or self.name_of(row), unsure)
+        return verdicts.verdict(factor, name or self.name_of(row), unsure)
 
     def against_nearest(self) -> str:
-        """Say it of the published number that is nearest, or why there is none."""
+        """Compare in words with the nearest published number, or say why there is none."""
         published = [row for row in self.rows if row.kind == "published"]
         if self.this is None or not published:
             return ""
@@ -157,7 +163,7 @@ class Comparison:
         return "" if nearest is None else self.against(nearest)
 
     def against_before(self) -> str:
-        """Say it of the run before, and what that was given otherwise."""
+        """Compare in words with the run before, and say how its arguments differ."""
         row = self.before
         if row is None:
             return ""
@@ -167,10 +173,10 @@ class Comparison:
             name = "the run before"
         elif entry.label.name is None:
             name = f"the {name}"
-        return self.against(row, ", ".join([name, *otherwise, *self.given[entry.header.id]]))
+        return self.against(row, ", ".join([name, *otherwise, *self.differences[entry.header.id]]))
 
     def alone(self) -> str:
-        """Say that there is nothing to compare with, where that is so."""
+        """Say that there is nothing to compare with; empty if there is."""
         header = self.snapshot.header
         if not self.rows and timing_of(self.snapshot) is None and not self.is_running:
             return NO_FIGURE
@@ -184,7 +190,7 @@ NO_FIGURE = "This run has no figure to compare."
 
 
 def difference(badge: str) -> str:
-    """Say what keeps the published numbers from being compared, and which side has what."""
+    """Say how the published numbers differ from this run, so that they don't compare."""
     sides = [part.partition(", not ") for part in badge.split("; ")]
     theirs = ", ".join(theirs for theirs, _, _ in sides)
     ours = ", ".join(ours for _, _, ours in sides if ours)
@@ -198,12 +204,12 @@ def comparison_of(
     is_running: bool = False,
     repeats: Sequence[RunFigures] = (),
 ) -> Comparison:
-    """Return a session among published times and earlier sessions, those of `earlier_sessions`."""
+    """Compare a session with published times and the sessions of `earlier_sessions`."""
     if not is_running and timing_of(snapshot) is None:
         return Comparison(snapshot)
     this, workload = figures_of_snapshot(snapshot), WORKLOADS.get(snapshot.header.workload)
     if this.command is not None:
-        # What a script doesn't say is taken to be as it was the last time.
+        # What the log of a script doesn't say is assumed to be the same as in earlier runs.
         precision = this.precision or "the script's own precision"
         ours: Conditions = replace(this, precision=precision, data=None)
         defaults = ours
@@ -213,23 +219,23 @@ def comparison_of(
     else:
         return Comparison(snapshot, is_running=is_running)
     runs = {entry.header.id: figures_of_entry(entry) for entry in entries}
-    given = {id: given_otherwise(run, this) for id, run in runs.items()}
+    differences = {id: given_otherwise(run, this) for id, run in runs.items()}
     rows = [
         row
         if row.kind != "earlier"
-        else replace(row, badges=(*given[row.session or ""], *row.badges))
+        else replace(row, badges=(*differences[row.session or ""], *row.badges))
         for row in compare(metric_of(snapshot), this, ours, defaults, list(runs.values()))
     ]
     earlier = {entry.header.id: entry for entry in entries}
     names = _names(entries, runs, this)
     runs[this.session] = this
     return Comparison(
-        snapshot, tuple(rows), names, earlier, runs, repeats, given, reference, is_running
+        snapshot, tuple(rows), names, earlier, runs, repeats, differences, reference, is_running
     )
 
 
 def repeats_of(entries: Sequence[SessionEntry], header: SessionHeader) -> list[RunFigures]:
-    """Return the runs of the same work: those of the same conditions say how far runs differ."""
+    """Return the runs of the same work, from which the spread between runs is estimated."""
     same_work = (entry for entry in entries if is_same_work(entry.header, header))
     return runs_that_ended(same_work)
 
@@ -237,15 +243,15 @@ def repeats_of(entries: Sequence[SessionEntry], header: SessionHeader) -> list[R
 def _names(
     entries: Sequence[SessionEntry], runs: Mapping[str, RunFigures], this: RunFigures
 ) -> dict[str, str]:
-    """Return what to call runs: a name, or when each began, and how it computed otherwise.
+    """Name runs by their name or start time, and by the settings that differ from this run's.
 
-    Where that is the same of several, they show the end of their ids too.
+    Runs of equal names show the end of their ids too.
     """
     names = {}
     for entry in entries:
         run = runs[entry.header.id]
         name = run.name or f"run of {units.moment(run.wall, this.wall)}"
-        there, here = (one.device_name or one.device for one in (run, this))
+        there, here = (compared.device_name or compared.device for compared in (run, this))
         elsewhere = [units.device(there)] if there and there != here else []
         names[run.session] = ", ".join([name, *elsewhere, *computed_otherwise(run, this)])
     shared = Counter(names.values())
@@ -256,17 +262,17 @@ def _names(
 
 
 def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:
-    """Return how an earlier run computed, as far as this one does it otherwise.
+    """Return the settings of an earlier run that differ from this one's, in words.
 
-    It did the same work, so the two compare; but a person should know what makes the difference.
+    Both did the same work, so they compare; but the settings may explain the difference.
     """
 
-    def known(run: RunFigures) -> dict[str, object]:
-        # No option says what the Keras of a script runs on: it may have been seen.
+    def settings_of(run: RunFigures) -> dict[str, object]:
+        # No option names the Keras backend of a script, but the log may.
         usual = vars(RunOptions()) | ({BACKEND: None} if run.command else {})
         return usual | known_options(run.options) | {"cpus": cpus_of(run.options, run.machine)}
 
-    had, have = known(theirs), known(ours)
+    had, have = settings_of(theirs), settings_of(ours)
     return [
         OPTIONS[name].words(had[name])
         for name in (BACKEND, "cpus", "threads", "jit", "python")
@@ -276,44 +282,43 @@ def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:
 
 
 def given_otherwise(theirs: RunFigures, ours: RunFigures) -> tuple[str, ...]:
-    """Say what an earlier run of a script was given otherwise, and that its code was another.
+    """Say how the arguments and the code of an earlier run of a script differ from this one's.
 
-    What this one has more is named as missing there: `without --workers`. Of very many the first
-    are named. These notes go into reports, so they hold no value of what is called a key, a token
-    or a password.
+    An argument that only this run has reads `without --workers`. Of many, only the first are named.
+    These notes go into reports, so they hold no value of a key, a token or a password.
     """
-    texts = [_argument_text(each) for each in argument_differences([theirs], [ours])]
+    texts = [_argument_text(argument) for argument in argument_differences([theirs], [ours])]
     more = len(texts) - MOST_ARGUMENTS
-    code = [f"other {each.name}" for each in code_differences([theirs], [ours])]
+    code = [f"other {part.name}" for part in code_differences([theirs], [ours])]
     return (*texts[:MOST_ARGUMENTS], *([f"and {more} more"] if more > 0 else []), *code)
 
 
-def _argument_text(found: Difference) -> str:
-    """Write what the earlier run had of an argument, or that it had none.
+def _argument_text(difference: Difference) -> str:
+    """Write the earlier run's value of an argument, or that it had none.
 
-    Of one that has a place and no name, also what this run has there: `argument 1 "a", not "b"`.
+    For a positional argument, add this run's value: `argument 1 "a", not "b"`.
     """
-    name = clean(found.name, _LONGEST_ARGUMENT)
-    if found.name == PROGRAM or found.name.startswith(("argument ", "word ")):
+    name = clean(difference.name, _LONGEST_ARGUMENT)
+    if difference.name == PROGRAM or difference.name.startswith(("argument ", "word ")):
         theirs, ours = (
             None if value == NOT_GIVEN else f'{name} "{clean(value, _LONGEST_ARGUMENT)}"'
-            for value in (found.base, found.new)
+            for value in (difference.base, difference.new)
         )
         if theirs is None:
             return f"without {ours}"
         return theirs if ours is None else f"{theirs}, not{ours.removeprefix(name)}"
-    if found.base == NOT_GIVEN:
+    if difference.base == NOT_GIVEN:
         return f"without {name}"
-    value = "(another)" if is_secret(found.name) else clean(found.base, _LONGEST_ARGUMENT)
+    value = "(another)" if is_secret(difference.name) else clean(difference.base, _LONGEST_ARGUMENT)
     if name.startswith("-"):
-        return name if found.base == GIVEN else f"{name} {value}"
+        return name if difference.base == GIVEN else f"{name} {value}"
     return f"{name}={value}"
 
 
 def comparison_bars(comparison: Comparison) -> Bars:
-    """Return this run among the others as bars."""
+    """Return this run and the rows beside it as bars."""
     rows = comparison.rows
-    # What others cost then is worth a word where this run has a price as well.
+    # The cost of other rows is shown only if this run has a price too.
     is_priced = comparison.this is not None and comparison.this.cost_usd is not None
     bars = tuple(_bar(row, comparison.names, is_priced) for row in rows)
     per = timed_unit(rows[0].metric) if rows else ""
@@ -323,7 +328,7 @@ def comparison_bars(comparison: Comparison) -> Bars:
 def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
     of_peak = peak_share(row.published)[0] if row.published else None
     own = row.published if row.published is not None and row.published.own else None
-    # What a person wrote of their own figure; of the others, each note is of the same article.
+    # A note of a person's own figure; the notes of published ones all cite the same article.
     note = own.note if own is not None and own.note not in row.badges else ""
     kinds = (row.kind, own and "own", None if row.comparable or row.kind == "this" else "other")
     return Bar(
@@ -333,7 +338,7 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
         kind=" ".join(kind for kind in kinds if kind),
         note="; ".join(filter(None, (*row.badges, note))),
         more=(
-            # What a run of ours is called says when it was.
+            # The name of a recorded run already says when it was.
             str(row.year) if row.kind == "published" and row.year else "",
             row.framework or "",
             "" if of_peak is None else f"{units.share(of_peak)} of its peak",
@@ -344,7 +349,7 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
 
 
 def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
-    """Return names and texts for a row; `result` is that of a run of ours that is over."""
+    """Return the details of a row; `result` is given for a recorded run that is over."""
     time = units.with_band(row)
     uncertain = f" ({units.UNCERTAIN})" * time.is_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
@@ -378,7 +383,7 @@ def _published_details(row: Published) -> list[Row]:
 
 
 def peak_share(row: Published) -> tuple[float | None, str | None]:
-    """Return the operations of a published time as a share of its device's peak, or why not."""
+    """Return the share of its device's peak that a published time reaches, or why it is unknown."""
     device = find_device(row.device)
     workload = WORKLOADS.get(row.workload)
     if device is None or workload is None:
@@ -403,7 +408,7 @@ def operations(row: Published, workload: Workload) -> float:
 
 
 def _device_text(device: PublishedDevice) -> str:
-    """Name what is known of a device: cores, clocks, memory, peak, price."""
+    """Write the facts about a device: cores, clocks, memory, peak, price."""
     clocks = [mhz for mhz in (device.base_mhz, device.boost_mhz) if mhz is not None]
     size = "" if device.memory_gb is None else f"{device.memory_gb:g} GB"
     memory = " ".join(part for part in (size, device.memory) if part)
@@ -422,14 +427,14 @@ def _device_text(device: PublishedDevice) -> str:
     return ", ".join(part for part in parts if part)
 
 
-# A first batch that compiles nothing is named where it takes this much more than a usual one.
+# A first batch that doesn't compile is mentioned if it takes this much longer than others.
 _A_DELAY_S = 0.1
 
 
 class SessionComparison:
-    """What a session is compared with, as more is known of it.
+    """The comparison of a session, from each of its snapshots.
 
-    What each workload is compared with, as it was chosen, stands in `references`, for others too.
+    `references` holds the chosen row of each workload, and is shared with other sessions.
     """
 
     def __init__(self, source: SessionSource, references: MutableMapping[str, Reference]) -> None:
@@ -438,10 +443,10 @@ class SessionComparison:
         self._all_earlier: list[SessionEntry] = []
         self._repeats: list[RunFigures] = []
         self.is_known = False
-        """Whether the earlier sessions were read."""
+        """False until the earlier sessions were read."""
 
     def take_entries(self, entries: list[SessionEntry]) -> None:
-        """Compare with the sessions that were recorded before."""
+        """Set the earlier sessions to compare with."""
         header = self._source.session.header
         self.is_known = True
         self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
@@ -449,11 +454,11 @@ class SessionComparison:
 
     @property
     def reference(self) -> Reference | None:
-        """What this run is compared with, as it was chosen for its workload."""
+        """The chosen row to compare with, for this workload."""
         return self._references.get(self._work)
 
     def refer_to(self, row: ComparisonRow | None) -> None:
-        """Compare runs of this workload with a row from now on; None is the run before each."""
+        """Compare runs of this workload with a row from now on; None means the run before each."""
         if row is None:
             self._references.pop(self._work, None)
         else:
@@ -461,26 +466,28 @@ class SessionComparison:
 
     @property
     def _work(self) -> str:
-        """What runs: of a script its path too, as many are called alike."""
+        """The workload, or a script with its path, as many scripts have the same name."""
         header = self._source.session.header
         script = script_of(header)
         return header.workload if script is None else f"{script.place}: {script.name}"
 
     def in_short(self, snapshot: Snapshot) -> Comparison:
-        """Return it with the newest earlier sessions alone, and the one that was chosen."""
+        """Return the comparison with the newest earlier sessions and the chosen one."""
         chosen = self.reference and self.reference[0]
         metric, workload = metric_of(snapshot), snapshot.header.workload
-        known = [
+        comparable = [
             entry
             for entry in self._all_earlier
             if entry.result is not None and has_figure(entry.result, workload, metric)
         ]
-        first = len(known) - EARLIER_SESSIONS
-        newest = [each for n, each in enumerate(known) if n >= first or each.header.id == chosen]
+        first = len(comparable) - EARLIER_SESSIONS
+        newest = [
+            entry for n, entry in enumerate(comparable) if n >= first or entry.header.id == chosen
+        ]
         return self._comparison_of(snapshot, newest)
 
     def in_full(self) -> Comparison:
-        """Return it as it stands now, with all earlier sessions."""
+        """Return the comparison with all earlier sessions, as of now."""
         return self._comparison_of(self._source.snapshot(), self._all_earlier)
 
     def _comparison_of(self, snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
@@ -489,7 +496,7 @@ class SessionComparison:
 
 
 def facts_of_epoch(snapshot: Snapshot) -> list[str]:
-    """Return the time of an epoch where the figure is that of a whole run, and other facts."""
+    """Return further facts, such as the time of an epoch if the figure is of the whole run."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     facts = []
     if timing is snapshot.run_seconds and per_epoch is not None:
@@ -504,14 +511,14 @@ def facts_of_epoch(snapshot: Snapshot) -> list[str]:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
     facts.extend(map(" ".join, rows_shown_in("live", snapshot)))
     effective = snapshot.result or snapshot.effective
-    # There is no room for both.
+    # There isn't room for both.
     share = share_text(effective) if effective.peak_from is not None else ""
     facts.append(share or effective_text(effective))
     return [fact for fact in facts if fact]
 
 
 def basis_of(snapshot: Snapshot) -> str:
-    """Say whether the figure was measured or projected, and from what."""
+    """Say whether the figure was measured or projected, and from which epochs."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
         p95 = snapshot.step_ms.p95
@@ -521,7 +528,7 @@ def basis_of(snapshot: Snapshot) -> str:
         return f"projected without {missing}" if missing else "projected"
     if per_epoch is None or timing is snapshot.run_seconds:
         return "measured" if timing is not snapshot.run_seconds else "measured, without the start"
-    # How many epochs there are is seen below.
+    # The number of epochs is shown below.
     basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
     if per_epoch.first_left_out:
         basis = "excludes the first epoch"

@@ -1,4 +1,4 @@
-"""Two sides of runs beside each other, as sections and as JSON. Pure."""
+"""Write the comparison of two sides of runs, as sections and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ LEGENDS = {
     NOT_TESTED: "not tested: one run a side, or runs of a side that don't differ at all, can't "
     "show how much runs differ from time to time",
 }
-"""What the signs before a change mean."""
+"""The meaning of each sign before a change."""
 UNKNOWN = "–"
 
 _SHOWN_BEFORE = 8
-"""How many characters that two long values share are shown before what differs."""
+"""Two long values keep this many of their common characters before the first difference."""
 
 _LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
 
 
 def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
-    """Yield two sides beside each other: what may be said of them, their figures, what differs.
+    """Yield the verdict on two sides, their figures and their differences.
 
-    The figures of unlike runs are shown only `anyway`.
+    The figures of unlike runs are shown only if `anyway`.
     """
     names = tuple(run.name or run.session for run in (*it.base, *it.new, *it.left_out))
     yield Figures("", (("base", clean(side_name(it.base))), ("new", clean(side_name(it.new)))))
 
     def note(sentences: Sequence[str], kind: Kind = "plain") -> Iterator[Note]:
         if sentences:
-            yield Note(tuple(clean(as_sentence(one, names)) for one in sentences), kind)
+            yield Note(tuple(clean(as_sentence(sentence, names)) for sentence in sentences), kind)
 
     is_refused = bool(it.unlike) and not anyway
     yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
@@ -85,13 +85,16 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
         ("Different environment", it.environment),
     )
     of_arguments, *of_others = (
-        Figures(heading, tuple((each.name, changed_text(each)) for each in found))
-        for heading, found in differing
+        Figures(
+            heading,
+            tuple((difference.name, changed_text(difference)) for difference in differences),
+        )
+        for heading, differences in differing
     )
     if not is_refused:
         yield from note(doubts(it), "warning")
     if of_arguments.rows:
-        # What a person gave to a script is what they compare.
+        # The arguments of a script are usually what a person compares.
         yield of_arguments
     if not is_refused:
         table = figure_table(it)
@@ -101,7 +104,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
 
 
 def figure_table(comparison: RunComparison) -> Table:
-    """Return the figures of both sides; of a row in which new is better or worse, its level."""
+    """Return the figures of both sides; a row has a level if new is better or worse."""
     names = _names_of(comparison)
     rows = tuple(_row(figure, names(figure.name)) for figure in comparison.figures)
     levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
@@ -110,11 +113,11 @@ def figure_table(comparison: RunComparison) -> Table:
 
 
 def _names_of(comparison: RunComparison) -> Callable[[str], str]:
-    """Return what names a figure, with its unit; some have other names where all are scripts."""
+    """Return a function that names a figure, with its unit; scripts have other names for some."""
     runs = (*comparison.base, *comparison.new)
     compiled = all(run.compiles for run in runs)
     is_script = all(run.command is not None for run in runs)
-    # Where one side counts samples and the other steps, the verdict says so.
+    # If one side counts samples and the other steps, the verdict says so.
     rate = "throughput" if comparison.throughput.why else runs[0].throughput_unit
     names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
 
@@ -132,8 +135,8 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
 def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
     ratio = figure.ratio
     base, new = (
-        UNKNOWN if value is None else number_of(quantity_of(figure.name), value, other)
-        for value, other in ((figure.base, figure.new), (figure.new, figure.base))
+        UNKNOWN if value is None else number_of(quantity_of(figure.name), value, beside)
+        for value, beside in ((figure.base, figure.new), (figure.new, figure.base))
     )
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
@@ -151,10 +154,7 @@ def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
 
 
 def change_text(ratio: Ratio) -> str:
-    """Write by how much new differs from base: +4.9 %; ~ +0.4 % where it isn't significant.
-
-    ? +4.9 % is one of which that can't be tested.
-    """
+    """Write a change: +4.9 %, or ~ +0.4 % if not significant, or ? +4.9 % if not tested."""
     mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
     return f"{mark} {verdicts.signed_pct(ratio.value)} %".lstrip()
 
@@ -167,7 +167,7 @@ def p_text(p: float) -> str:
 
 
 def side_name(runs: Sequence[RunFigures]) -> str:
-    """Return what to call a side: by the one name of its runs, by both, or by the first of them."""
+    """Name a side by the common name of its runs, else by its first run and the rest."""
     names = {run.name for run in runs}
     name = names.pop() if len(names) == 1 else None
     if len(runs) == 1:
@@ -179,11 +179,11 @@ def side_name(runs: Sequence[RunFigures]) -> str:
 
 
 def verdict(comparison: RunComparison) -> str:
-    """Say what may be said of the new side's throughput beside the base's."""
+    """Compare the throughputs of the two sides in a sentence."""
     throughput = comparison.throughput
-    found = throughput.ratio or throughput.why or "a side has no throughput"
-    if not isinstance(found, Ratio) or found.p is not None:
-        return verdicts.verdict(found, "base", subject="new is ")
+    factor = throughput.ratio or throughput.why or "a side has no throughput"
+    if not isinstance(factor, Ratio) or factor.p is not None:
+        return verdicts.verdict(factor, "base", subject="new is ")
     fewest = min(throughput.runs)
     unsure = (
         "the runs of a side do not differ at all"
@@ -192,59 +192,59 @@ def verdict(comparison: RunComparison) -> str:
         if throughput.runs == (1, 1)
         else "1 run on a side"
     )
-    said = verdicts.verdict(found, "base", unsure, subject="new is ")
-    return said if fewest > 1 else f"{said}; {_advice(comparison)}"
+    sentence = verdicts.verdict(factor, "base", unsure, subject="new is ")
+    return sentence if fewest > 1 else f"{sentence}; {_advice(comparison)}"
 
 
 def _advice(comparison: RunComparison) -> str:
-    """Return what to do, with the command, so that it is known how much runs differ."""
+    """Return advice, with a command, on how to measure the spread between runs."""
     workload = comparison.new[0].workload
     command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
     return f"repeat each 3 times to see how much runs differ ({command} --repeat 3)"
 
 
 def legends(table: Table) -> list[str]:
-    """Say what the signs in a table mean, as far as they are in it."""
+    """Explain the signs that a table has."""
     signs = {row[_CHANGE][:1] for row in table.rows}
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
 
 
 def doubts(comparison: RunComparison) -> list[str]:
-    """Say what speaks against comparing these runs by these figures."""
-    said = [f"not comparable: {difference}" for difference in comparison.unlike]
+    """Return the warnings about comparing these runs by these figures."""
+    sentences = [f"not comparable: {difference}" for difference in comparison.unlike]
     more = comparison.others_took_more
     if more is not None:
         side = "new" if more > 0 else "base"
-        said.append(f"other programs took {abs(more):.1f} cores more in {side}")
+        sentences.append(f"other programs took {abs(more):.1f} cores more in {side}")
     epoch = comparison.epoch_time_against_throughput
     if epoch is not None:
         direction = "more" if epoch > 1 else "less"
         share = verdicts.pct(abs(epoch - 1))
-        said.append(f"an epoch took {share} % {direction} time in new even so")
+        sentences.append(f"an epoch took {share} % {direction} time in new even so")
     runs = (*comparison.base, *comparison.new)
     of_all = doubts_of_all([run.warnings if run.valid is False else {} for run in runs])
     every = "both" if len(runs) == 2 else f"all {len(runs)}"
-    said.extend(f"{every} runs: {text}" for text in of_all.values())
+    sentences.extend(f"{every} runs: {text}" for text in of_all.values())
     for run in runs:
         name = run.name or run.session
         if run.status == Status.FAILED:
-            said.append(f"{name} {failed_text(run)}: its figures are those up to then")
+            sentences.append(f"{name} {failed_text(run)}: its figures are those up to then")
         if run.status == Status.RUNNING:
-            said.append(f"{name} is still running: its figures are those so far")
+            sentences.append(f"{name} is still running: its figures are those so far")
         if run.status == Status.UNKNOWN:
-            said.append(f"whether {name} still runs on {run.host} can't be seen from here")
+            sentences.append(f"whether {name} still runs on {run.host} can't be seen from here")
         if run.valid is False and (not run.warnings or run.warnings.keys() - of_all.keys()):
-            own = (text for doubt, text in run.warnings.items() if doubt not in of_all)
-            reasons = "; ".join(own) or "its figures may be off"
-            said.append(f"{name}: {reasons}")
+            texts = (text for doubt, text in run.warnings.items() if doubt not in of_all)
+            reasons = "; ".join(texts) or "its figures may be off"
+            sentences.append(f"{name}: {reasons}")
         for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
-            said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
-    said.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
-    return said
+            sentences.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
+    sentences.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
+    return sentences
 
 
 def notes(comparison: RunComparison) -> list[str]:
-    """Say what the figures rest on, and which are not compared beside the throughput."""
+    """Say how the interval was estimated, and which figures are not compared."""
     name = _names_of(comparison)
     unlike: dict[str, list[str]] = {}
     for figure in comparison.figures:
@@ -255,23 +255,25 @@ def notes(comparison: RunComparison) -> list[str]:
             elif figure.name.startswith(METRIC):
                 text = "what the metrics came to"
             unlike.setdefault(figure.why, []).append(text)
-    said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
+    sentences = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
     ratio = comparison.throughput.ratio
     if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
-        said.append("how runs differ is taken from other runs of the same conditions here")
+        sentences.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
-        said.append("the interval is of how these runs varied by themselves, not of how runs do")
-    return said
+        sentences.append(
+            "the interval is of how these runs varied by themselves, not of how runs do"
+        )
+    return sentences
 
 
 def _not_compared(names: Sequence[str], why: str) -> str:
-    *others, last = names
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"{listed} {'are' if others else 'is'} not compared: {why}"
+    *first_names, last = names
+    listed = f"{', '.join(first_names)} and {last}" if first_names else last
+    return f"{listed} {'are' if first_names else 'is'} not compared: {why}"
 
 
 def changed_text(difference: Difference) -> str:
-    """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
+    """Write the values of both sides: 2 → 4; long ones start at their first difference."""
     texts = difference.base, difference.new
     skipped = len(commonprefix(texts)) - _SHOWN_BEFORE  # noqa: RUF071 - characters are meant
     if max(map(len, texts)) > SHOWN_LENGTH and skipped > 1:
@@ -335,13 +337,16 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
     }
 
 
-def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
-    return {each.name: {"base": each.base, "new": each.new} for each in found}
+def _differences_json(differences: tuple[Difference, ...]) -> dict[str, Any]:
+    return {
+        difference.name: {"base": difference.base, "new": difference.new}
+        for difference in differences
+    }
 
 
 @record(frozen=True)
 class Compared:
-    """One session, or several, beside others in a report; without numbers where unlike."""
+    """A comparison of two sides in a report; without JSON if they don't compare."""
 
     sections: tuple[Section, ...]
     as_json: Mapping[str, Any] | None = None
@@ -353,7 +358,7 @@ def compared(
     earlier: Sequence[RunFigures] = (),
     full: bool = False,
 ) -> Compared:
-    """Put one side of a report beside another: what was read of its sessions, and its name."""
+    """Compare two sides of a report, each given as its runs and its name."""
     (base_runs, base_name), (new_runs, new_name) = base, new
     heading = Heading(f"{new_name} (new) beside {base_name} (base)")
     redaction = Redaction(full)
@@ -361,19 +366,19 @@ def compared(
         sides = compare_sides(base_runs, new_runs, earlier)
     except NotComparable as refused:
         names = tuple(run.name or run.session for run in (*base_runs, *new_runs))
-        said = as_sentence(redaction.text(str(refused)), names)
-        return Compared((heading, Note((said,), "verdict")))
+        sentence = as_sentence(redaction.text(str(refused)), names)
+        return Compared((heading, Note((sentence,), "verdict")))
     for run in (*sides.base, *sides.new):
         redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
     if not full:
         sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
-    # What speaks against a run stands with it, from records without other people's programs.
+    # The report of each run has its warnings, from records without other people's programs.
     base_runs, new_runs = (
-        tuple(replace(one, valid=None, warnings={}, log=one.log if full else None) for one in side)
+        tuple(replace(run, valid=None, warnings={}, log=run.log if full else None) for run in side)
         for side in (sides.base, sides.new)
     )
     sides = replace(sides, base=base_runs, new=new_runs)
-    # The heading has the names of both.
+    # The first section names both sides, as the heading does.
     _, *sections = describe_sides(sides, anyway=False)
     return Compared(
         (heading, *with_texts(tuple(sections), redaction.text)),
@@ -382,7 +387,7 @@ def compared(
 
 
 def _without_secret(difference: Difference) -> Difference:
-    """Return what differs without the values of an option that is called as secrets are."""
+    """Return a difference without its values if the option's name is that of a secret."""
     if not is_secret(difference.name):
         return difference
     return replace(difference, base="(left out)", new="(another)")

@@ -1,4 +1,4 @@
-"""How fast one thing is beside another, how sure that is, and what speaks against it. Pure."""
+"""Write in words how fast one run is beside another, and the doubts about figures. Pure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dlmon.figures import units
 from dlmon.records import Doubt, Result
 from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
 
-# From here on, which is written as 2.00, a factor is said and no percentage.
+# From this ratio on (it rounds to 2.00) write a factor, not a percentage.
 _A_FACTOR = 1.995
 
 
-def verdict(found: Ratio | str, name: str, unsure: str = "", subject: str = "") -> str:
+def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "") -> str:
     """Say how fast something is beside another, with the 95 % interval.
 
     4.9 % faster than base (2.0 to 7.8 %), 2.40× as slow as base (2.20× to 2.60×), no clear
     difference from base (-1.0 to +2.3 %).
 
     Args:
-        found: how many times as fast it is, or why the two don't compare.
-        name: what to call the other.
-        unsure: what is added where nothing is known of how runs differ: 1 run each.
-        subject: what it is called where a sentence begins with it.
+        factor: how many times as fast it is, or why the two don't compare.
+        name: the name of the other.
+        unsure: a remark if the spread between runs is unknown: 1 run each.
+        subject: the beginning of the sentence.
     """
-    if isinstance(found, str):
-        return f"not compared with {name}: {found}"
-    value, low, high = found.value, found.low, found.high
+    if isinstance(factor, str):
+        return f"not compared with {name}: {factor}"
+    value, low, high = factor.value, factor.low, factor.high
     is_clear = low is None or high is None or not low <= 1 <= high
     span = ""
     if low is not None and high is not None:
@@ -39,9 +39,11 @@ def verdict(found: Ratio | str, name: str, unsure: str = "", subject: str = "") 
         else:
             ends = sorted(abs(end - 1) for end in (low, high))
             span = f"{pct(ends[0])} to {pct(ends[1])} %"
-    known = ", ".join(text for text in (span, unsure if found.p is None else "") if text)
-    said = f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
-    return f"{said} ({known})" if known else said
+    details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
+    sentence = (
+        f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
+    )
+    return f"{sentence} ({details})" if details else sentence
 
 
 def _how_fast(value: float) -> str:
@@ -67,7 +69,7 @@ def signed_pct(ratio: float) -> str:
     return f"{round(change, 1) + 0:+.1f}"
 
 
-# ---- what speaks against a figure ----
+# ---- doubts about figures ----
 
 DOUBT_NAMES = {
     Doubt.TOO_SHORT: "too short",
@@ -83,7 +85,7 @@ DOUBT_NAMES = {
     Doubt.UNKNOWN: "a doubt that a newer dlmon has",
 }
 
-# By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
+# The numbers in these two sentences differ from run to run; those of other doubts don't.
 _VARYING: dict[str, str] = {
     Doubt.CPU_SHARED: "other programs took part of the CPUs",
     Doubt.BUSY_AT_START: "machine was busy at the start",
@@ -91,7 +93,7 @@ _VARYING: dict[str, str] = {
 
 
 def doubts_of_all(against: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return what speaks against every one of several runs, a sentence by the doubt."""
+    """Return the doubts that all of several runs have, each with a sentence."""
     if len(against) < 2:
         return {}
     shared = {}
@@ -105,12 +107,12 @@ def doubts_of_all(against: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def in_doubt(codes: Iterable[str]) -> str:
-    """Name doubts in a few words: in doubt: too short, stalls; empty where there are none."""
+    """Name doubts in a few words: in doubt: too short, stalls; empty without any."""
     names = dict.fromkeys(DOUBT_NAMES[Doubt(code)] for code in codes)
     return f"in doubt: {', '.join(names)}" if names else ""
 
 
 def doubts_of_results(results: Iterable[Result]) -> str:
-    """Name what speaks against the figures of any of several results."""
+    """Name the doubts that any of several results has."""
     codes = [code for result in results for code in result.against or ()]
     return in_doubt(doubt for doubt in Doubt if doubt in {Doubt(code) for code in codes})

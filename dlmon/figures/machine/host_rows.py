@@ -1,4 +1,4 @@
-"""Write what is known of watched hosts the way people read it, and put them in order. Pure."""
+"""Write the state of watched hosts in words, and sort and filter them. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dlmon.records.words import gpu_name
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 
 ORDERS = ("as named", "name", "free GPUs", "load")
-"""What hosts can be sorted by."""
+"""The orders in which hosts can be sorted."""
 
 _SHORT_COMMAND = 24
 
 
 def status_of(host: HostSnapshot) -> tuple[str, Level]:
-    """Return in a few words how a host stands, and how much attention that asks for."""
+    """Return the state of a host in a few words, and its level."""
     match host.state:
         case HostState.CONNECTING:
             return "connecting", ""
@@ -44,18 +44,18 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
 
 
 def next_try(host: HostSnapshot) -> str:
-    """Say when a host is tried again; empty where it is there, or was not tried yet."""
+    """Say when a host is tried again; empty if it is connected, or was not tried yet."""
     if host.state not in (HostState.LOST, HostState.UNREACHED, HostState.NEEDS_PERSON):
         return ""
     if host.retry_in_s is None:
         return "trying again"
-    # Rounded up: it is not over before it is.
+    # Rounded up, so that it reads 0 s only at the end.
     whole = -int(-host.retry_in_s // 1)
     return f"next try in {f'{whole} s' if whole < 100 else units.clock(whole)}"
 
 
 def sentence_of(host: HostSnapshot) -> str:
-    """Say what a person should know of a host: its problem, how old its figures are, its clock."""
+    """Describe the state of a host: its problem, the age of its figures, its clock."""
     if host.problem is not None:
         is_shown = not host.is_there and host.machine is not None
         since = f"its figures are from {_time(host.sample_wall)}" if is_shown else ""
@@ -69,19 +69,19 @@ def sentence_of(host: HostSnapshot) -> str:
 
 
 def short_problem(host: HostSnapshot) -> str:
-    """Say what keeps a host away beside its name: closed by remote host; empty for nothing."""
+    """Shorten the problem of a host to stand beside its name; empty without one."""
     problem = (host.problem or "").rstrip(".")
     return problem.removeprefix(host.name).removeprefix(":").strip()
 
 
 def sessions_problem(host: HostSnapshot) -> str:
-    """Say why a host can't say what runs there; empty where it can."""
+    """Say why the sessions of a host are unknown; empty if they are known."""
     problem = host.sessions_problem
     return "" if problem is None else f"its sessions are unknown: {problem}"
 
 
 def clock_away(host: HostSnapshot) -> str:
-    """Say how far the clock of a host is from ours: clock 12 s ahead; empty where it is not."""
+    """Write the offset of a host's clock from ours: clock 12 s ahead; empty if it is small."""
     ahead_s = host.clock_ahead_s
     if not ahead_s:
         return ""
@@ -95,12 +95,12 @@ def _time(wall: float | None) -> str:
 
 
 def load_words(load: float | None) -> str:
-    """Write the kernel's load average of the last minute; empty where it isn't known."""
+    """Write the kernel's load average of the last minute; empty if unknown."""
     return "" if load is None else f"load {load:.1f}" if load < 9.95 else f"load {load:.0f}"
 
 
 def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:
-    """Say who is on a GPU, or on any, and what a single process runs; empty for nobody."""
+    """Name the users of one GPU or of all, and the command of a single process."""
     rows = [
         row
         for row in (machine.processes if machine else None) or ()
@@ -114,24 +114,24 @@ def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:
 
 
 def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
-    """Return how much memory of all GPUs is in use, and how much they have; None if not of all."""
+    """Return the used and the total memory of all GPUs; None if one of them is unknown."""
     used = [gpu.memory_used_mib for gpu in host.gpus]
     facts = [host.facts_of(gpu) for gpu in host.gpus]
-    return _sum(used), _sum([known.memory_mib if known else None for known in facts])
+    return _sum(used), _sum([of_gpu.memory_mib if of_gpu else None for of_gpu in facts])
 
 
 def gpu_power_w(host: HostSnapshot) -> float | None:
-    """Return the power of all GPUs together; None where not all report theirs."""
+    """Return the power of all GPUs together; None unless all report theirs."""
     return _sum([gpu.power_w for gpu in host.gpus])
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None
 
 
 def short_command(command: str) -> str:
-    """Return the part of a command line that says most: its script, module or program."""
+    """Return the script, the module or the program of a command line."""
     words = command.split()
     for before, word in itertools.pairwise(words):
         if before == "-m" or word.endswith(".py"):
@@ -140,7 +140,7 @@ def short_command(command: str) -> str:
 
 
 def identity(host: HostSnapshot) -> str:
-    """Say what is built into a host: its GPUs, else its processor."""
+    """Name the GPUs of a host, or its processor if it has none."""
     facts = host.facts
     if kinds := gpu_kinds(facts):
         return ", ".join(kinds)
@@ -148,22 +148,22 @@ def identity(host: HostSnapshot) -> str:
 
 
 def session_title(session: RunningSession) -> str:
-    """Return what a session is called: its name, else what it trains, or that it is a machine."""
+    """Return the name of a session, else its workload, else `machine`."""
     return session.name or session.workload or "machine"
 
 
 def session_progress(session: RunningSession) -> str:
-    """Say how far a session is: epoch 3 of 10, or pass; its phase where it has neither."""
+    """Write the progress of a session: epoch 3 of 10; without epochs, its phase."""
     if session.epoch is None:
         phase = "" if session.overdue_s is not None else phase_text(session.phase)
         return phase or ("" if session.workload else "recording")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
-    each = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
-    return f"{each} {session.epoch:,}{of}"
+    word = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
+    return f"{word} {session.epoch:,}{of}"
 
 
 def session_rate(session: RunningSession) -> str:
-    """Write the throughput of a session; where it has none now, since when, or its phase."""
+    """Write the throughput of a session, else how long it has had no batch, or its phase."""
     if session.overdue_s is not None:
         return overdue_text(session.overdue_s)
     if session.tokens_per_second is not None:
@@ -174,12 +174,12 @@ def session_rate(session: RunningSession) -> str:
 
 
 def session_device(session: RunningSession) -> str:
-    """Name the GPUs that a session trains on; empty where it is not known to."""
+    """Name the GPUs that a session trains on; empty if none are known."""
     return gpu_name(session.gpus) if session.gpus else ""
 
 
 def session_parts(session: RunningSession) -> list[str]:
-    """Return all that is known of a session, part by part; its id comes last."""
+    """Return the title, progress, throughput, GPUs and id of a session, as far as known."""
     named = session.workload if session.name else None
     progress, rate = session_progress(session), session_rate(session)
     parts = (session_title(session), named, progress, rate, session_device(session))
@@ -187,7 +187,7 @@ def session_parts(session: RunningSession) -> list[str]:
 
 
 def free_words(host: HostSnapshot) -> str:
-    """Say how many GPUs are free: 2 of 8 free; empty where that isn't known."""
+    """Write the number of free GPUs: 2 of 8 free; empty if unknown."""
     free = host.free_gpus
     return "" if free is None or not host.gpus else f"{len(free)} of {len(host.gpus)} free"
 
@@ -198,26 +198,26 @@ def summary(
     host: str = "host",
     session: str = "session",
 ) -> list[str]:
-    """Say of hosts, part by part, how many there are and how they stand.
+    """Count the hosts, their free GPUs, their sessions, and the hosts in each state.
 
     Args:
-        hosts: those that are shown.
-        among: how many there are in all, where a filter may hide some.
-        host: what one of them is called.
-        session: what runs on them is called.
+        hosts: the shown ones.
+        among: the number of all hosts, if a filter may hide some.
+        host: the word for a host.
+        session: the word for a session.
     """
     all_hosts = units.counted(len(hosts) if among is None else among, host)
     parts = [all_hosts if among in (None, len(hosts)) else f"{len(hosts):,} of {all_hosts}"]
-    current = [one for one in hosts if one.is_current]
-    gpus = sum(len(one.gpus) for one in current)
+    current = [snapshot for snapshot in hosts if snapshot.is_current]
+    gpus = sum(len(snapshot.gpus) for snapshot in current)
     if gpus:
-        free = sum(len(one.free_gpus or ()) for one in current)
+        free = sum(len(snapshot.free_gpus or ()) for snapshot in current)
         parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
-    running = sum(len(one.sessions or ()) for one in current)
+    running = sum(len(snapshot.sessions or ()) for snapshot in current)
     if running:
         parts.append(units.counted(running, session))
-    states = [one.state for one in hosts]
-    for state, one, several in (
+    states = [snapshot.state for snapshot in hosts]
+    for state, singular, plural in (
         (HostState.LOST, "lost", "lost"),
         (HostState.NEEDS_PERSON, "needs you", "need you"),
         (HostState.UNREACHED, "not reached", "not reached"),
@@ -227,12 +227,12 @@ def summary(
     ):
         count = states.count(state)
         if count:
-            parts.append(f"{count} {one if count == 1 else several}")
+            parts.append(f"{count} {singular if count == 1 else plural}")
     return parts
 
 
 def matching(hosts: Iterable[HostSnapshot], typed: str) -> list[HostSnapshot]:
-    """Return the hosts that hold every word of `typed`: in names, states, devices, sessions."""
+    """Return the hosts whose name, state, devices or sessions contain every word of `typed`."""
     words = typed.lower().split()
     return [host for host in hosts if all(word in _searched(host) for word in words)]
 
@@ -246,14 +246,14 @@ def _searched(host: HostSnapshot) -> str:
 
 
 def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
-    """Return hosts in one of `ORDERS`: those of which nothing is known come last."""
+    """Return hosts in one of `ORDERS`; hosts with unknown values come last."""
     if by == "name":
         return sorted(hosts, key=lambda host: _natural(host.name))
     if by == "free GPUs":
         free = {id(host): -1 if host.free_gpus is None else len(host.free_gpus) for host in hosts}
         return sorted(hosts, key=lambda host: -free[id(host)])
     if by == "load":
-        # To the ten percent: else two that are as busy would change places all the time.
+        # Rounded to ten percent, so that equally busy hosts don't change places all the time.
         loads = {id(host): host.load_pct if host.is_current else None for host in hosts}
         tens = {key: 1 if pct is None else -round(pct / 10) for key, pct in loads.items()}
         return sorted(hosts, key=lambda host: tens[id(host)])
@@ -261,6 +261,6 @@ def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return what sorts gpu2 before gpu10."""
+    """Return a sort key that puts gpu2 before gpu10."""
     parts = re.split(r"([0-9]+)", name.lower())
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

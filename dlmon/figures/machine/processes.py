@@ -1,4 +1,4 @@
-"""Processes in words: what they hold, run and are found by."""
+"""Write processes in words, and filter them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dlmon.session.framework_memory import amount
 
 
 def lowered(text: str | None) -> str | None:
-    """Return a text as it is sorted by; None for none."""
+    """Return the sort key of a text; None for None."""
     return text.lower() if text else None
 
 
 def memory_text(mib: int | None) -> str:
-    """Write the memory that a process holds: 88 MiB, 1.8 GiB."""
+    """Write the memory of a process: 88 MiB, 1.8 GiB."""
     return "–" if mib is None else amount(mib)
 
 
 def _gpu_memory(process: Process) -> str:
-    """Write what a process holds on GPUs: nothing where it is on none, a dash for unknown."""
+    """Write the GPU memory of a process: empty if it uses no GPU, a dash if unknown."""
     unknown = process.gpus or "gpus" in process.why or "gpu_memory_mib" in process.why
     if process.gpu_memory_mib is None and not unknown:
         return ""
@@ -31,7 +31,7 @@ def _gpu_memory(process: Process) -> str:
 
 
 def without_folder(command: str | None) -> str | None:
-    """Return a command without the folder that its program lies in."""
+    """Return a command without the folder of its program."""
     if command is None or not command.startswith(("/", "./", "../")):
         return command
     program, *rest = command.split(" ", 1)
@@ -39,7 +39,7 @@ def without_folder(command: str | None) -> str | None:
 
 
 def running_for(process: Process, wall: float | None) -> str:
-    """Write how long a process runs: 01:12, 2:03:04, or days."""
+    """Write the running time of a process: 01:12, 2:03:04, or days."""
     if process.started is None or wall is None:
         return "–"
     running_s = max(0.0, wall - process.started)
@@ -66,7 +66,7 @@ def command_text(process: Process) -> str:
 
 
 def columns_at(wall: float | None) -> tuple[Column[Process], ...]:
-    """Return the columns of processes at a time of the machine's clock, if that is known."""
+    """Return the columns of a table of processes; their running time needs the host's clock."""
     return (
         Column("pid", lambda row: str(row.pid), lambda row: row.pid, is_number=True, cells=7),
         Column("user", lambda row: row.user or "–", lambda row: lowered(row.user), cells=8),
@@ -104,13 +104,13 @@ def _largest_first(
 
 
 def matching(processes: Sequence[Process], typed: str) -> list[Process]:
-    """Return the processes that hold every word of `typed`; `gpu:0` is on GPU 0."""
+    """Return the processes that match every word of `typed`; `gpu:0` matches those on GPU 0."""
     words = typed.lower().split()
     return [process for process in processes if all(_has(process, word) for word in words)]
 
 
 def _has(process: Process, word: str) -> bool:
-    """Return whether a process matches a word: `gpu:` is on any GPU, `gpu:1` on that one."""
+    """Return whether a process matches a word; `gpu:` matches any GPU, `gpu:1` that one."""
     if word.startswith("gpu:"):
         number = word.removeprefix("gpu:")
         return number in ("", *map(str, process.gpus)) and bool(process.gpus)
@@ -118,21 +118,21 @@ def _has(process: Process, word: str) -> bool:
 
 
 def users_of_gpus(machine: Machine, facts: MachineFacts) -> tuple[str, str]:
-    """Say how many processes are on GPUs now; where that isn't read, how many others were."""
+    """Count the processes on GPUs now; if they aren't read, those of others at the start."""
     if machine.processes is not None and machine.gpus:
         count = sum(bool(process.gpus) for process in machine.processes)
         if not count and any("gpus" in process.why for process in machine.processes):
             return "", ""
         more = " or more" if count >= MAX_ON_GPUS else ""
         return "GPUs used by", f"{units.counted(count, 'process')}{more}"
-    others = facts.foreign_gpu_processes
-    if others is None:
+    count_at_start = facts.foreign_gpu_processes
+    if count_at_start is None:
         return "", ""
-    return "at the start", f"{units.counted(others, 'other')} on the GPUs"
+    return "at the start", f"{units.counted(count_at_start, 'other')} on the GPUs"
 
 
 def why_users_unknown(machine: Machine) -> dict[str, str]:
-    """Return why it isn't known which processes are on GPUs, where that is so."""
+    """Return why the processes on GPUs are unknown; empty if they are known."""
     rows = machine.processes
     if rows is None:
         why = machine.why.get("processes", "processes are read every 5 s")
@@ -142,7 +142,7 @@ def why_users_unknown(machine: Machine) -> dict[str, str]:
 
 
 def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]]:
-    """Yield each part of a divided GPU: what it is called, and its memory and who uses it."""
+    """Yield the name, memory and users of each MIG instance of a GPU."""
     rows = (machine.processes if machine is not None else None) or ()
     on_it = {row.pid: row for row in rows if gpu.index in row.gpus}
     for part in gpu.instances or ():
@@ -159,7 +159,7 @@ def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]
 
 
 def users_of(gpu: Gpu, machine: Machine) -> str:
-    """Name who uses a GPU: the user, the process, and what it holds; empty where unknown."""
+    """Name the processes on a GPU, with their users and memory; empty if unknown."""
     on_it = [row for row in machine.processes or () if gpu.index in row.gpus]
     if not on_it:
         return "" if why_users_unknown(machine) else "nobody"

@@ -1,4 +1,4 @@
-"""Write a machine's readings the way people read them, and say which are near their limit. Pure."""
+"""Write the readings of a machine, and mark those near their limit. Pure."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from dlmon.records.record import record
 
 Level = Literal["", "high", "bad"]
 
-# From here on a temperature is hot, and too hot: makers let processors slow down about there.
+# The limits of hot and too hot: processors slow down at about the second one.
 CPU_HOT_C, GPU_HOT_C = (85.0, 95.0), (83.0, 90.0)
 # A GPU that reports its slowdown temperature counts as hot this much below it.
 _HOT_BELOW_SLOWDOWN_C = 7.0
-# From this share of a memory on little is left, and nothing.
+# The shares from which a memory is nearly full, and full.
 MEMORY_FULL = (0.90, 0.97)
 BUSY_PCT = 90.0
-# A link lowers its generation to save power: from that utilisation on it should have its own.
+# An idle link lowers its generation to save power; from this utilisation on it shouldn't.
 _WORKS_PCT = 30
 
 # Throttle reasons that mean a problem; the others come from a setting.
@@ -45,20 +45,24 @@ NOT_READ = "no reading"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
-"""How much attention a figure asks for: the last one the most."""
-# What a border says without its label, for the value says what it is.
+"""The levels of a figure, the most urgent last."""
+# A border shows these without their label, as the value says enough.
 _NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "busy")
 _FAULTS = "{:,.0f} per second"
-# Of these even a chart says why they are unknown; of the rest the list of all readings does.
+# If unknown, these show the reason everywhere; the others only in the list of all readings.
 _SAYS_WHY = ("temp", "power", "memory", "disk", "network")
 
 
 @record(frozen=True)
 class Figure:
-    """One reading: what it is, its value, its share of the most there can be.
+    """One reading as text.
 
-    What is near its limit has a level, and may have a word for it. An unknown
-    one has its reason for a value. `short` stands in a border in place of the value.
+    Attributes:
+        value: the reading with its unit; if unknown, the reason.
+        fraction: its share of the maximum.
+        level: set if the reading is near its limit.
+        word: the level in a word, such as hot.
+        short: replaces `value` in a border.
     """
 
     label: str
@@ -66,7 +70,7 @@ class Figure:
     fraction: float | None = None
     level: Level = ""
     word: str = ""
-    known: bool = True
+    is_known: bool = True
     short: str = ""
 
     @property
@@ -76,7 +80,7 @@ class Figure:
 
     @property
     def brief(self) -> str:
-        """What stands in a border: the value and its word, and the label where it needs one."""
+        """The text for a border: the value and its word, and the label if the value needs one."""
         name = "" if self.label in _NAMED_BY_VALUE else f"{self.label} "
         if self.label == THROTTLED:
             name = f"{THROTTLED}: "
@@ -84,22 +88,22 @@ class Figure:
 
     @property
     def marked(self) -> str:
-        """The value, with a mark in place of the word where there is little room."""
+        """The short value, with a mark in place of the word."""
         return (self.short or self.value) + self.mark
 
     @property
     def mark(self) -> str:
-        """What stands in place of the word."""
+        """The sign that replaces the word."""
         return {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
 
 
-class Part:
+class FigureList:
     """Collects the figures of one part of a machine, the most important first.
 
     Args:
-        source: what has the readings.
-        why: the reason of each that is unknown.
-        in_depth: whether to take those too that say nothing unusual, and all that are unknown.
+        source: the record with the readings.
+        why: the reasons of the unknown readings, by field.
+        in_depth: also take readings with nothing unusual, and all unknown ones.
     """
 
     def __init__(self, source: object, why: Mapping[str, str], in_depth: bool) -> None:
@@ -114,9 +118,9 @@ class Part:
         *of: Any,
         deep: bool = False,
     ) -> None:
-        """Take a reading as `write` makes a figure of its label and value, or formats it.
+        """Add the reading of a field, made into a figure or formatted by `write`.
 
-        `of` is what more it is called with: the most that there can be.
+        `write` gets the label, the value, and `of`: the maximum.
         """
         if deep and not self._in_depth:
             return
@@ -129,19 +133,18 @@ class Part:
             self.figures.append(write(label, value, *of))
 
     def add(self, label: str, figure: Figure | str | None, *names: str, deep: bool = False) -> None:
-        """Take a figure, else the reason of the first reading that has one.
+        """Add a figure, else the first reason among the named readings.
 
-        What is `deep` is of interest in depth alone.
+        A `deep` figure is added only in depth.
         """
         if deep and not self._in_depth:
             return
         if figure:
-            made = figure if isinstance(figure, Figure) else Figure(label, figure)
-            self.figures.append(made)
+            self.figures.append(figure if isinstance(figure, Figure) else Figure(label, figure))
             return
         why = next((self._why[name] for name in names if name in self._why), "")
         if self._in_depth or (why and label in _SAYS_WHY):
-            self.figures.append(Figure(label, why or NOT_READ, known=False))
+            self.figures.append(Figure(label, why or NOT_READ, is_known=False))
 
 
 def cpu_figures(
@@ -155,9 +158,9 @@ def cpu_figures(
     cpu = machine.cpu if machine is not None else None
     if cpu is None:
         return []
-    part = Part(cpu, cpu.why, in_depth)
+    part = FigureList(cpu, cpu.why, in_depth)
     part.take("utilisation", "pct", _utilization, deep=True)
-    # The percentage is of all cores, of which the run may use but some.
+    # The percentage is of all cores, but the run may be allowed only some of them.
     cores = len(cpu.cores or ()) or facts.cores
     busy = None
     if cores and cpu.pct is not None:
@@ -181,7 +184,7 @@ def cpu_figures(
 
 
 def _allowed(cpu: Cpu, cores: float | None) -> Figure:
-    """Return what a control group may use of the CPU, and how much of that it uses."""
+    """Return the CPU limit of the control group, and its use."""
     if cores is None:
         return Figure("allowed", "all cores")
     used_pct, why = cpu.limit_used_pct, cpu.why.get("limit_used_pct")
@@ -196,10 +199,10 @@ def _throttled(label: str, pct: float) -> Figure:
 
 
 def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Figure]:
-    """Return what the run itself takes of the machine."""
+    """Return the CPU, memory, threads and processes of the run itself."""
     if tree is None:
         return []
-    part = Part(tree, tree.why, in_depth)
+    part = FigureList(tree, tree.why, in_depth)
     cores = None if tree.cpu_pct is None else cores_text(round(tree.cpu_pct / 100, 1))
     part.add("run", cores, "cpu_pct")
     part.take("top thread", "busiest_thread_pct", _share, deep=True)
@@ -220,12 +223,12 @@ def gpu_figures(
 ) -> list[Figure]:
     """Return a GPU's figures; in depth its utilisation is among them.
 
-    `energy_j` is what it has taken since the run began.
+    `energy_j` is its energy since the run began.
     """
     facts = facts or GpuFacts(gpu.index, "")
     divided = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
-    part = Part(gpu, {**gpu.why, **divided}, in_depth)
-    # What comes and goes stands behind what is always there.
+    part = FigureList(gpu, {**gpu.why, **divided}, in_depth)
+    # Figures that come and go stand behind those that are always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)
     for quantity in QUANTITIES:
         if quantity.label:
@@ -262,9 +265,9 @@ def gpu_figures(
 
 
 def activity_text(means: Mapping[str, float]) -> str:
-    """Return what of a GPU was busy on average; empty where its utilisation is all that is known.
+    """Write the mean activity of a GPU's units; empty if only its utilisation is known.
 
-    How busy its memory was counts where the bandwidth that it used isn't known.
+    The utilisation of its memory is left out if the used bandwidth is known.
     """
     names = [name for name in GPU_ACTIVITY if name in means]
     if "dram_pct" in names:
@@ -276,14 +279,14 @@ def activity_text(means: Mapping[str, float]) -> str:
 
 
 def activity_name(name: str) -> str:
-    """Return what a reading of a GPU is called behind the name of that GPU."""
+    """Return the name of a GPU reading without the word GPU."""
     return BY_KEY[name].name.removeprefix("GPU ")
 
 
 def has_no_readings(gpu: Gpu) -> bool:
     """Return whether a GPU has no readings, or only those from before it was lost."""
-    gone = gpu.utilization_pct is None and gpu.state in _GONE
-    return gone or all(getattr(gpu, name) is None for name in GPU_READINGS)
+    is_away = gpu.utilization_pct is None and gpu.state in _GONE
+    return is_away or all(getattr(gpu, name) is None for name in GPU_READINGS)
 
 
 def no_utilization(gpu: Gpu, without_reason: str = NO_READING_YET) -> str:
@@ -298,7 +301,7 @@ def _utilization(label: str, pct: float) -> Figure:
 
 
 def busy_level(pct: float | None) -> Level:
-    """Return how much attention a utilisation asks for."""
+    """Return the level of a utilisation."""
     return "high" if pct is not None and pct >= BUSY_PCT else ""
 
 
@@ -307,7 +310,7 @@ def _share(label: str, pct: float) -> Figure:
 
 
 def _gpu_temperature(label: str, degrees: float, slowdown_c: float | None) -> Figure:
-    """Return a GPU's temperature, beside that from which it slows down where that is known."""
+    """Return a GPU's temperature, with its slowdown temperature if known."""
     if not slowdown_c:
         return _temperature(label, degrees, GPU_HOT_C)
     hot = slowdown_c - _HOT_BELOW_SLOWDOWN_C, slowdown_c
@@ -330,21 +333,21 @@ def _power(label: str, power_w: float, limit_w: float | None) -> Figure:
 
 
 def _throttle(label: str, reasons: tuple[str, ...], is_idle: bool) -> Figure:
-    """Return what keeps a GPU's clock down; an idle one lowers it by itself."""
+    """Return why a GPU's clock is lowered; an idle GPU lowers it by itself."""
     slowed = any(word in reason for reason in reasons for word in _SLOWED)
     text = ", ".join(reasons) or ("idle" if is_idle else "no")
     return Figure(label, text, level="high" if slowed else "")
 
 
 def _clock(label: str, mhz: int, most_mhz: int | None) -> Figure:
-    """Return a clock, of the fastest that there is."""
+    """Return a clock with its maximum."""
     if not most_mhz:
         return Figure(label, f"{mhz} MHz")
     return Figure(label, f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
 
 
 def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
-    """Return the PCIe link: it stands out where it is less than card and slot can do."""
+    """Return the PCIe link; it stands out if it is below what card and slot support."""
     width, most_width = gpu.pcie_width, facts.pcie_max_width
     generation, most_generation = gpu.pcie_generation, facts.pcie_max_generation
     now, most = _lanes(generation, width), _lanes(most_generation, most_width)
@@ -356,7 +359,7 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
 
 
 def _lanes(generation: int | None, width: int | None) -> str:
-    """Write a PCIe link: 4 × 16; empty where neither is known."""
+    """Write a PCIe link: 4 × 16; empty if unknown."""
     lanes = "" if width is None else f"× {width}"
     return " ".join(filter(None, ("" if generation is None else f"{generation}", lanes)))
 
@@ -370,7 +373,7 @@ def _ecc(gpu: Gpu) -> Figure | None:
 
 
 def _xid(gpu: Gpu) -> Figure | None:
-    """Return the newest error that the driver reported, and how many there were before it."""
+    """Return the newest error that the driver reported, and the number of earlier ones."""
     if gpu.xids is None:
         return None
     if not gpu.xids:
@@ -384,7 +387,7 @@ def _xid(gpu: Gpu) -> Figure | None:
 
 
 def _energy(gpu: Gpu, since_begin_j: float | None) -> Figure | None:
-    """Return what a GPU has taken since the run began, and in all since its driver was loaded."""
+    """Return a GPU's energy since the run began, and since its driver was loaded."""
     here = "" if since_begin_j is None else units.energy(since_begin_j)
     ever = "" if gpu.energy_j is None else f"{units.energy(gpu.energy_j)} in all"
     text = ", ".join(filter(None, (here, ever)))
@@ -400,16 +403,16 @@ def memory_figures(
         return [memory_figure("memory", None, total_mib)]
     memory, disk = machine.memory or Memory(), machine.disk or Disk()
     network = machine.network or Network()
-    # The first reading of a rate is that of the second sample.
+    # A rate needs two samples.
     why = dict.fromkeys(("read_mib_s", "receive_mib_s"), NO_READING_YET)
     for source in (machine, memory, disk, network):
         why.update(source.why)
-    part = Part(memory, why, in_depth)
+    part = FigureList(memory, why, in_depth)
     is_unknown = memory.used_mib is None and bool({"used_mib", "memory"} & {*why})
     in_use = None if is_unknown else memory_figure("memory", memory.used_mib, total_mib)
     part.add("memory", in_use, "used_mib", "memory")
-    read = _rates((disk.read_mib_s, "read"), (disk.write_mib_s, "written"))
-    part.add("disk", read, "disk", "read_mib_s", deep=machine.disk is None)
+    disk_rates = _rates((disk.read_mib_s, "read"), (disk.write_mib_s, "written"))
+    part.add("disk", disk_rates, "disk", "read_mib_s", deep=machine.disk is None)
     received = _traffic(network.receive_mib_s, network.send_mib_s)
     part.add("network", received, "network", "receive_mib_s", deep=machine.network is None)
     if facts.swap_mib:
@@ -424,7 +427,7 @@ def _swapped(label: str, mib_s: float) -> Figure:
 
 
 def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -> Figure:
-    """Return how much of a memory is in use."""
+    """Return the used part of a memory."""
     share = used_mib / total_mib if used_mib is not None and total_mib else None
     level = _level(share, MEMORY_FULL)
     word = {"": "", "high": "nearly full", "bad": "full"}[level]
@@ -433,7 +436,7 @@ def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -
 
 def _gpu_memory(label: str, used_mib: float, total_mib: float | None) -> Figure:
     figure = memory_figure(label, used_mib, total_mib)
-    # Frameworks take all of it at their start: that is no trouble.
+    # Frameworks may allocate all of it at their start: no reason for alarm.
     return replace(figure, level="high") if figure.level else figure
 
 
@@ -441,12 +444,12 @@ NO_GPU = "no GPU"
 
 
 def why_no_gpu(facts: MachineFacts) -> str:
-    """Return why a machine has no GPU; empty where it has one, or that isn't known."""
+    """Return why a machine has no GPU; empty if it has one, or if that is unknown."""
     return "" if facts.gpus else facts.why.get("gpus", "")
 
 
 def identity(facts: MachineFacts) -> list[str]:
-    """Return what a machine is, part by part: processor, memory, GPUs, driver."""
+    """Return the processor, memory, GPUs and driver of a machine, as texts."""
     parts = [units.device(facts.cpu_model)] if facts.cpu_model else []
     if facts.cores:
         parts.append(units.counted(facts.cores, "core"))
@@ -468,14 +471,14 @@ def identity(facts: MachineFacts) -> list[str]:
 
 
 def gpu_kinds(facts: MachineFacts) -> list[str]:
-    """Name the GPUs of a machine, and how many there are of each kind."""
+    """Name the GPUs of a machine, with the number of each kind."""
     counts = Counter(units.device(gpu.name) for gpu in facts.gpus or ())
     return [f"{count} × {kind}" if count > 1 else kind for kind, count in counts.items()]
 
 
-def worst(found: Iterable[Figure]) -> Level:
-    """Return the level that asks for the most attention."""
-    return max((figure.level for figure in found), key=LEVELS.index, default="")
+def worst(figures: Iterable[Figure]) -> Level:
+    """Return the most urgent level."""
+    return max((figure.level for figure in figures), key=LEVELS.index, default="")
 
 
 def _traffic(receive_mib_s: float | None, send_mib_s: float | None) -> str:
@@ -483,12 +486,12 @@ def _traffic(receive_mib_s: float | None, send_mib_s: float | None) -> str:
 
 
 def _rates(*rates: tuple[float | None, str]) -> str:
-    """Write rates in MiB/s in one unit: `read 0.5  written 120 MiB/s`; empty for unknown ones."""
-    known = [mib_s for mib_s, _ in rates if mib_s is not None]
-    if not known:
+    """Write rates in one unit: `read 0.5  written 120 MiB/s`; empty if all are unknown."""
+    numbers = [mib_s for mib_s, _ in rates if mib_s is not None]
+    if not numbers:
         return ""
-    unit, factor = ("KiB/s", 1024.0) if max(known) < 0.95 else ("MiB/s", 1.0)
-    if max(known) >= 1000:
+    unit, factor = ("KiB/s", 1024.0) if max(numbers) < 0.95 else ("MiB/s", 1.0)
+    if max(numbers) >= 1000:
         unit, factor = "GiB/s", 1 / 1024
     return "  ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in rates) + f" {unit}"
 
@@ -507,14 +510,14 @@ def _level(value: float | None, limits: tuple[float, float]) -> Level:
 
 
 def busy_texts(machine: Machine | None) -> list[str]:
-    """Say how busy the CPU and each GPU are now: CPU 12 %, GPU 0 97 %."""
+    """Write the utilisation of the CPU and of each GPU: CPU 12 %, GPU 0 97 %."""
     cpu, gpus = (machine.cpu, machine.gpus or ()) if machine is not None else (None, ())
     texts = [] if cpu is None else [f"CPU {units.percent(cpu.pct)}"]
     return texts + [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
 
 
 def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
-    """Return a sample, merged, in a line; `facts` say of how much memory it is."""
+    """Write a merged sample in one line; `facts` give the size of the memory."""
     parts = []
     if machine.cpu is not None:
         parts.append(f"CPU {units.percent(machine.cpu.pct)}")

@@ -27,7 +27,7 @@ def section_of(gpu, facts=None):
 
 
 def texts(section):
-    return {figure.label: figure.text for figure in section.figures if figure.known}
+    return {figure.label: figure.text for figure in section.figures if figure.is_known}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def users(*processes, why=None):
     facts = MachineFacts(gpus=(GpuFacts(0, "T4"),))
     section, *_ = sections(MachineView(history, facts, 0.2, 1.0))
     (figure,) = (figure for figure in section.figures if figure.label == "used by")
-    return (figure.text, None) if figure.known else (None, figure.text)
+    return (figure.text, None) if figure.is_known else (None, figure.text)
 
 
 def test_who_uses_a_gpu_stands_with_it_and_what_each_holds():

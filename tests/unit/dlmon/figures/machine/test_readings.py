@@ -65,7 +65,7 @@ def test_a_gpu_shows_its_figures_with_their_limits():
     (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
     assert (energy.text, energy.brief) == ("2.06 kJ", "energy 2.06 kJ")
     found = gpu_figures(Gpu(0, 50, why={"power_w": "not supported"}), None)
-    assert found == [Figure("power", "not supported", known=False)]
+    assert found == [Figure("power", "not supported", is_known=False)]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_cpu_shows_how_many_cores_work_its_load_and_its_power(cpu, facts, sh
 
 def test_a_cpu_without_a_reading_says_why():
     first, *_ = cpu_figures(machine(cpu=Cpu(why={"pct": "denied"})), FACTS, in_depth=True)
-    assert (first.text, first.known) == ("denied", False)
+    assert (first.text, first.is_known) == ("denied", False)
 
 
 def test_what_the_run_takes_is_shown():

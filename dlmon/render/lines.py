@@ -82,7 +82,7 @@ def _lines(section: Section, width: int | None) -> Iterator[Line]:
 def _table_of(section: Bars) -> Table:
     marks = [next(filter(None, map(_MARKS.get, bar.kind.split())), "") for bar in section.bars]
     rows = tuple(
-        (mark, bar.label, bar.text, "; ".join(filter(None, (bar.session, bar.said))))
+        (mark, bar.label, bar.text, "; ".join(filter(None, (bar.session, bar.details))))
         for mark, bar in zip(marks, section.bars, strict=True)
     )
     levels: tuple[Level, ...] = tuple("strong" if mark == "▶" else "" for mark in marks)

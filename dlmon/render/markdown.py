@@ -90,7 +90,8 @@ def _bars(section: Bars) -> Iterator[str]:
         yield from _table(Table(("part", "time"), parts, (False, True)))
         return
     rows = tuple(
-        ("▶" if bar.kind == "this" else "", bar.label, bar.text, bar.said) for bar in section.bars
+        ("▶" if bar.kind == "this" else "", bar.label, bar.text, bar.details)
+        for bar in section.bars
     )
     yield from _table(Table(("", "", section.per, ""), rows, (False, False, True, False)))
 

@@ -1,4 +1,4 @@
-"""A table as a list of columns: the same in lines, in reports and on screens."""
+"""Define the columns of a table for lines, reports and screens."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Column(Generic[Row]):
     """A column of a table.
 
     Attributes:
-        name: its name, by which it is chosen for sorting.
+        name: the name by which a person sorts.
         text: writes a row's cell.
         order: returns a row's sort key; None if unknown.
         largest_first: the first sort puts the largest value on top.
-        is_number: it is aligned right.
-        dropped: when it is left out where there is little room: 1 is the first; 0 never.
-        title: its heading, if that is not its name.
-        cells: the most cells that it takes on a screen; 0 for the rest of the row.
+        is_number: align right.
+        dropped: the order in which narrow tables drop columns: 1 is the first; 0 never.
+        title: the heading, if it isn't the name.
+        cells: the maximum width on a screen; 0 for the rest of the row.
     """
 
     name: str
@@ -48,7 +48,7 @@ def table_of(
     levels: tuple[Level, ...] = (),
     is_cut: bool = False,
 ) -> Table:
-    """Return rows as a section; the arguments are those of `Table`."""
+    """Return rows as a table; the other arguments are those of `Table`."""
     dropped = sorted((column for column in columns if column.dropped), key=lambda c: c.dropped)
     return Table(
         headings=tuple(column.heading for column in columns),

@@ -1,4 +1,4 @@
-"""What a report draws over time: throughput and hardware of one session, or of several aligned."""
+"""Make the charts of a report: throughput, hardware and metrics over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, d
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
 
-# A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
+# Keeps a report of one hour under 500 KB, of one day under 3 MB; a number takes about 6 bytes.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
@@ -42,7 +42,7 @@ _OWN = "this run"
 
 @record(frozen=True)
 class Mark:
-    """A moment to know, in seconds from the start of the session."""
+    """A labelled moment, in seconds from the start of the session."""
 
     at_s: float
     text: str
@@ -50,11 +50,11 @@ class Mark:
 
 @record(frozen=True)
 class _Quantity:
-    """One quantity of a session from its start on.
+    """One quantity of a session over time.
 
     Attributes:
-        chart: in which it is drawn.
-        divisor: by what its values are divided.
+        chart: the title of its chart.
+        divisor: divides its values.
     """
 
     chart: str
@@ -72,18 +72,18 @@ class _Quantity:
         values: list[Values] = []
         for number, mean in enumerate(self.series.columns(self.begin_ns, width_ns, count)):
             start_ns = self.begin_ns + number * width_ns
-            # Within a column of the finest width, nothing is known to differ.
-            found = width_ns > _FINEST_NS and self.series.extremes(start_ns, start_ns + width_ns)
-            ends = () if mean is None else (mean, *(found or ()))
-            known = [end / self.divisor for end in ends]
-            values.append((known[0], min(known), max(known)) if known else (None, None, None))
+            # A column of the finest width has a single value.
+            extremes = width_ns > _FINEST_NS and self.series.extremes(start_ns, start_ns + width_ns)
+            ends = () if mean is None else (mean, *(extremes or ()))
+            scaled = [end / self.divisor for end in ends]
+            values.append((scaled[0], min(scaled), max(scaled)) if scaled else (None, None, None))
         xs = tuple((number + 0.5) * width_ns / 1e9 for number in range(count))
         means, lows, highs = zip(*values, strict=True)
         return Line(self.label, xs, means, lows, highs)
 
 
 def epoch_marks(session: Session) -> list[Mark]:
-    """Return where the epochs of a session began."""
+    """Return a mark at the start of each epoch."""
     return [
         Mark(max(0, start - session.header.t) / 1e9, f"epoch {epoch + 1}")
         for epoch, start in islice(session.epoch_starts, _MOST_MARKS)
@@ -91,13 +91,13 @@ def epoch_marks(session: Session) -> list[Mark]:
 
 
 def _quantities_of(session: Session) -> Iterator[_Quantity]:
-    """Yield all that is drawn of a session: this run, then the machine, then its GPUs."""
+    """Yield the drawn quantities of a session: of the run, then the machine, then its GPUs."""
     machine, latest, begin_ns = session.machine, session.machine.latest, session.header.t
     yield _Quantity(THROUGHPUT, _OWN, session.samples_rate, begin_ns)
     yield _Quantity(IN_STEPS, _OWN, session.steps_rate, begin_ns)
-    # The machine's percentage is of all cores, of which the run may use but some.
-    each = latest.cpu.cores if latest is not None and latest.cpu is not None else None
-    cores = len(each or ()) or session.header.machine.cores
+    # The machine's percentage is of all cores, but the run may be allowed only some of them.
+    pct_of_cores = latest.cpu.cores if latest is not None and latest.cpu is not None else None
+    cores = len(pct_of_cores or ()) or session.header.machine.cores
     if cores:
         yield _Quantity(CPU, _OWN, machine.run_cpu_pct, begin_ns, cores)
     yield _Quantity(CPU, "machine", machine.cpu_pct, begin_ns)
@@ -113,7 +113,7 @@ def _quantities_of(session: Session) -> Iterator[_Quantity]:
 
 
 def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
-    """Yield the one quantity of each chart that stands for a session among others."""
+    """Yield one quantity for each chart that compares sessions."""
     gpu = session.gpus[0] if session.gpus else None
     labels = {
         THROUGHPUT: _OWN,
@@ -123,30 +123,31 @@ def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
         POWER: "CPU" if gpu is None else f"GPU {gpu}",
         MEMORY: "machine" if gpu is None else f"GPU {gpu}",
     }
-    for each in _quantities_of(session):
-        if labels[each.chart] == each.label:
-            yield replace(each, label=name)
+    for quantity in _quantities_of(session):
+        if labels[quantity.chart] == quantity.label:
+            yield replace(quantity, label=name)
 
 
 def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart, ...]:
-    """Return the charts of one session, or those of several from their starts on.
+    """Return the charts of one session, or of several aligned at their starts.
 
-    Sessions that count steps have a chart of throughput of their own.
+    Throughput in steps has a chart of its own.
     """
     if len(sessions) == 1:
-        found = list(_quantities_of(sessions[0]))
+        quantities = list(_quantities_of(sessions[0]))
     else:
-        found = [each for pair in zip(sessions, names, strict=True) for each in _overlaid(*pair)]
+        pairs = zip(sessions, names, strict=True)
+        quantities = [quantity for pair in pairs for quantity in _overlaid(*pair)]
     drawn = {
-        title: [each for each in found if each.chart == title and each.length_ns][:_MOST_LINES]
+        title: [q for q in quantities if q.chart == title and q.length_ns][:_MOST_LINES]
         for title in _CHARTS
     }
-    width_ns = _width_of([each.length_ns for of in drawn.values() for each in of])
+    width_ns = _width_of([quantity.length_ns for of in drawn.values() for quantity in of])
     return tuple(
         Chart(
             title=THROUGHPUT if title == IN_STEPS and not drawn[THROUGHPUT] else title,
             unit=unit,
-            lines=tuple(each.line(width_ns) for each in drawn[title]),
+            lines=tuple(quantity.line(width_ns) for quantity in drawn[title]),
             top=100.0 if unit == "%" else None,
             width_s=width_ns / 1e9,
         )
@@ -156,7 +157,7 @@ def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart,
 
 
 def _width_of(lengths_ns: Sequence[int]) -> int:
-    """Return how wide columns must be for a report that isn't too large."""
+    """Return the column width that keeps the report small enough."""
     hours = min(max(lengths_ns, default=0) / 3.6e12, _LONGEST_H)
     room = _VALUES + _VALUES_OF_AN_HOUR * hours
     width_ns = _FINEST_NS
@@ -166,7 +167,7 @@ def _width_of(lengths_ns: Sequence[int]) -> int:
 
 
 def chart_json(chart: Chart) -> dict[str, object]:
-    """Return the numbers of a chart, to a few digits; where nothing varied, its mean alone."""
+    """Return the numbers of a chart, rounded; extremes only if they differ from the mean."""
     if chart.metric:
         about: dict[str, object] = {"metric": chart.metric, "bottom": chart.bottom}
     else:
@@ -180,7 +181,7 @@ def chart_json(chart: Chart) -> dict[str, object]:
 
 
 def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
-    # A loss may change little.
+    # A loss may change only in its later digits.
     digits = 5 if is_metric else 4
     about = {
         "session": line.session,
@@ -197,9 +198,9 @@ def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
 
 
 def _short(values: Values, digits: int) -> list[float | int | None]:
-    """Return values rounded to a number of digits; None for what is unknown or JSON can't have."""
-    known = (None if value is None or not abs(value) < 1e100 else value for value in values)
-    rounded = (None if value is None else float(f"{value:.{digits}g}") for value in known)
+    """Return rounded values; None for unknown values and those that JSON can't hold."""
+    finite = (None if value is None or not abs(value) < 1e100 else value for value in values)
+    rounded = (None if value is None else float(f"{value:.{digits}g}") for value in finite)
     return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]
 
 
@@ -207,15 +208,12 @@ _IN_WORDS = {"learning_rate": "learning rate", "grad_norm": "gradient norm"}
 
 
 def metric_in_words(name: str) -> str:
-    """Return what a chart calls a metric: one that dlmon itself reads in words, others as they are.
-
-    `name` is foreign.
-    """
+    """Return the title of a metric; names from the log stay as they are, and are foreign."""
     return _IN_WORDS.get(name, name)
 
 
 def curve_of(metric: Metric, start_ns: int) -> Curve:
-    """Return a metric over the time that begins at `start_ns`."""
+    """Return the curve of a metric, with times from `start_ns` on."""
     return Curve(
         metric.series,
         start_ns,
@@ -227,7 +225,7 @@ def curve_of(metric: Metric, start_ns: int) -> Curve:
 
 
 def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
-    """Return what a run reported of itself, its throughput, and what its machine did."""
+    """Return the curves of a run: its metrics, its throughput, and its hardware."""
     learning, machine = session.learning, session.machine
     curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
 
@@ -235,7 +233,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
         if series.end_ns is not None:
             curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor))
 
-    # Steps and samples per second are not drawn over each other.
+    # Steps and samples per second must not share a name, and so an axis.
     of_steps = " of steps" if session.counts_steps else ""
     add(f"throughput{of_steps}", rate_unit(session), session.throughput)
     add("tokens", tokens.UNIT, session.tokens_rate)
@@ -261,9 +259,9 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
 
 
 def _share_of_peak(session: Session) -> tuple[Series, float] | None:
-    """Return the rate that the share of the peak follows, and how many percent each of it is.
+    """Return the rate that the share of the peak follows, and the percent per unit of rate.
 
-    None where the share isn't known, or unlike networks train one after the other.
+    None if the share is unknown, or if several networks train one after the other.
     """
     model = session.loops.longest.model
     if model is None or model.peak_flop_s is None or len(session.loops.seen) > 1:
@@ -276,27 +274,27 @@ def _share_of_peak(session: Session) -> tuple[Series, float] | None:
     return None if share is None or rate is None else (series, 100 * share / rate.mean)
 
 
-# ---- the metrics of training, each at its own times ----
+# ---- metrics, each at its own times ----
 
-# The limits of all lines together, and of one: a point takes some forty characters of a page.
+# The limits for all lines together, and for one: a point takes about 40 bytes of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
 _FEWEST_POINTS = 30
 _MOST_SESSIONS = 16
 Points = list[tuple[int, float | None]]
-"""When each value was known, from the start of the session, and None where it is no number."""
+"""The time of each value in ns from the start of the session, and the value; None if no number."""
 _TRAINING = "training"
 _VALIDATION = "validation, at the end of each epoch"
 
 
 @dataclass
 class MetricCurves:
-    """Folds the records of one session into its metrics over time."""
+    """The metrics of one session over time, collected from its records."""
 
     header: SessionHeader
     lines: dict[str, dict[Pass, Points]] = field(default_factory=dict)
     _readings: MetricReadings = field(default_factory=MetricReadings)
 
-    def fold(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         for reading in self._readings.add(record):
             is_drawn = not reading.trainer and reading.of is not Pass.EVALUATION
             is_known = reading.metric in self.lines
@@ -304,29 +302,29 @@ class MetricCurves:
                 line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
                 line.append((max(0, reading.t - self.header.t), drawable(reading.value)))
 
-    def folding(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Yield records as they are, and fold them."""
-        for each in records:
-            self.fold(each)
-            yield each
+    def adding(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield records unchanged, and add them."""
+        for added in records:
+            self.add(added)
+            yield added
 
     def renamed(self, text: Callable[[str], str]) -> MetricCurves:
-        """Return the same with other names of the metrics."""
+        """Return the same curves with `text` applied to the names of the metrics."""
         return replace(self, lines={text(name): lines for name, lines in self.lines.items()})
 
     @property
     def names(self) -> list[str]:
-        """The metrics that have a value: the loss, other losses, then the others as they came."""
-        known = [name for name, lines in self.lines.items() if any(map(_is_drawn, lines.values()))]
-        return sorted(known, key=importance)
+        """The metrics that have a value: the loss, other losses, then others as they appeared."""
+        drawn = [name for name, lines in self.lines.items() if any(map(_is_drawn, lines.values()))]
+        return sorted(drawn, key=importance)
 
 
 def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tuple[Chart, ...]:
-    """Return a chart of each metric, with a line, or two, of each session."""
+    """Return a chart of each metric, with the training and validation of each session."""
     sessions = sessions[:_MOST_SESSIONS]
     metrics = list(dict.fromkeys(name for session in sessions for name in session.names))
     metrics.sort(key=importance)
-    found: dict[str, list[tuple[Points, str, int, bool]]] = {}
+    lines_of: dict[str, list[tuple[Points, str, int, bool]]] = {}
     for metric in metrics[:MOST_METRICS]:
         for number, session in enumerate(sessions):
             lines = session.lines.get(metric, {})
@@ -334,11 +332,11 @@ def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tup
                 if _is_drawn(lines.get(of, [])):
                     label = _label(of, names[number] if len(sessions) > 1 else None)
                     line = (lines[of], label, number, of is Pass.VALIDATION)
-                    found.setdefault(metric, []).append(line)
-    count = sum(map(len, found.values()))
+                    lines_of.setdefault(metric, []).append(line)
+    count = sum(map(len, lines_of.values()))
     most = max(_FEWEST_POINTS, min(_POINTS_OF_A_LINE, _ALL_POINTS // max(1, count)))
     return tuple(
-        _chart(metric, [_line(most, *line) for line in lines]) for metric, lines in found.items()
+        _chart(metric, [_line(most, *line) for line in lines]) for metric, lines in lines_of.items()
     )
 
 
@@ -353,26 +351,26 @@ def _is_drawn(points: Points) -> bool:
 
 
 def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
-    """Return at most `most` points, each the mean and the extremes of equally many neighbours."""
-    each = 1
-    while -(-len(points) // each) > most:
-        each *= 2
-    shown = [points[at : at + each] for at in range(0, len(points), each)]
-    numbers = [[value for _, value in one if value is not None] for one in shown]
+    """Return a line of at most `most` points, each the mean and extremes of its neighbours."""
+    width = 1
+    while -(-len(points) // width) > most:
+        width *= 2
+    groups = [points[at : at + width] for at in range(0, len(points), width)]
+    numbers = [[value for _, value in group if value is not None] for group in groups]
     return Line(
         label,
-        tuple(fmean(t for t, _ in one) / 1e9 for one in shown),
-        tuple(fmean(known) if known else None for known in numbers),
-        tuple(min(known, default=None) for known in numbers),
-        tuple(max(known, default=None) for known in numbers),
+        tuple(fmean(t for t, _ in group) / 1e9 for group in groups),
+        tuple(fmean(values) if values else None for values in numbers),
+        tuple(min(values, default=None) for values in numbers),
+        tuple(max(values, default=None) for values in numbers),
         session,
         is_validation,
     )
 
 
 def _chart(metric: str, lines: Sequence[Line]) -> Chart:
-    known = [value for line in lines for value in (*line.low, *line.high) if value is not None]
+    values = [value for line in lines for value in (*line.low, *line.high) if value is not None]
     name = metric_in_words(metric)
     title = name[:1].upper() + name[1:]
-    bottom, top = value_range(min(known), max(known))
+    bottom, top = value_range(min(values), max(values))
     return Chart(title, "", tuple(lines), bottom, top, metric=metric)

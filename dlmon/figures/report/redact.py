@@ -1,7 +1,4 @@
-"""Leave out of a report what is nobody else's business, unless all of it was asked for.
-
-Other people's processes, user names, home folders, the names of hosts, and command lines.
-"""
+"""Remove private details from a report: other people's processes, users, home folders, hosts."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ HOST, USER, HOME = "(host)", "(user)", "~"
 
 _HOME = re.compile(r"(?:/[\w.+-]+)*/(?:home|homes|Users)/([\w.+-]+)|/root(?![\w.+-])")
 _OF_EVERYBODY = ("root", "nobody", "localhost")
-# What hosts and users are called: anything else in their place would take whole texts away.
+# Names of hosts and users; replacing anything else could remove whole texts.
 _NAME = re.compile(r"\w[\w.@+-]{1,254}")
 _MOST_NAMES = 500
 _LONGEST_TEXT = 2_000
 
 
 class Redaction:
-    """Takes out of records and texts what a report doesn't show; a full one shows all."""
+    """Removes private details from records and texts; a full report keeps them."""
 
     def __init__(self, full: bool = False) -> None:
         self._full = full
@@ -33,7 +30,7 @@ class Redaction:
         self._pattern: re.Pattern[str] | None = None
 
     def learn_names(self, host: str, options: Mapping[str, Any]) -> None:
-        """Take the names that the first line of a log brings: of its host, and of users."""
+        """Learn the names of the host and of users from the header of a log."""
         self._learn(host, HOST)
         self._learn(host.partition(".")[0], HOST)
         for value in options.values():
@@ -41,9 +38,9 @@ class Redaction:
                 self._learn(found[1], USER)
 
     def learn_hosts(self, hosts: Sequence[str]) -> None:
-        """Take the names of other machines, each of which is called by a number in their place."""
+        """Learn the names of other hosts; each is replaced by a number."""
         for number, host in enumerate(hosts, 1):
-            # As ssh takes it, a host may have a user and a port beside its name.
+            # An ssh destination may have a user and a port.
             instead = f"(host {number})"
             if len(host) > 1 and host not in _OF_EVERYBODY:
                 self._names.setdefault(host, instead)
@@ -51,7 +48,7 @@ class Redaction:
         self._pattern = None
 
     def record(self, record: Record) -> Record:
-        """Return a record without the users and command lines of processes; learn the users."""
+        """Return a record without users and commands of processes; learn the users' names."""
         if self._full or not isinstance(record, Machine) or not record.processes:
             return record
         for row in record.processes:
@@ -60,13 +57,13 @@ class Redaction:
         return replace(record, processes=rows)
 
     def options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a run; of a script of somebody's own, not its command line."""
+        """Return the options of a run without the command line of a script."""
         if self._full:
             return options
         return {name: self.value(options[name]) for name in OPTIONS if name in options}
 
     def value(self, value: Any) -> Any:
-        """Return a value of JSON with each text in it redacted."""
+        """Return a JSON value with all its texts redacted."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -76,7 +73,7 @@ class Redaction:
         return value
 
     def text(self, text: str) -> str:
-        """Return a text without names and home folders, and not longer than a report has room."""
+        """Return a text without names and home folders, cut to the longest that a report shows."""
         return clean(text if self._full else self._without_names(text), _LONGEST_TEXT)
 
     def _without_names(self, text: str) -> str:
@@ -87,7 +84,7 @@ class Redaction:
             longest_first = sorted(self._names, key=len, reverse=True)
             names = "|".join(re.escape(name) for name in longest_first)
             self._pattern = re.compile(rf"(?<![\w-])(?:{names})(?![\w-])")
-        return self._pattern.sub(lambda found: self._names[found[0]], text)
+        return self._pattern.sub(lambda match: self._names[match[0]], text)
 
     def _learn(self, name: str | None, instead: str) -> None:
         if not name or name in _OF_EVERYBODY or not _NAME.fullmatch(name):

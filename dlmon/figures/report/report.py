@@ -1,4 +1,4 @@
-"""A whole report: sessions and sweeps, and what is drawn of several sessions together."""
+"""Make a whole report of sessions and sweeps, with comparisons and charts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MOST_COMPARED = 6
 
 @record(frozen=True)
 class Report:
-    """What is reported.
+    """The content of a report, without a format.
 
     Attributes:
-        names: of the sessions, each another one.
-        charts: over time; with several sessions one line each, from their starts on.
-        metrics: what training said of itself over the same time, the loss first.
-        marks: on the time axis of a session that is alone.
-        together: the figures of several sessions side by side; None of one.
-        compared: the first of several beside each of the others, repeats together.
-        version: of dlmon.
+        names: the unique names of the sessions.
+        charts: throughput and hardware over time; several sessions are aligned at their starts.
+        metrics: the charts of the metrics, the loss first.
+        marks: moments on the time axis, if there is a single session.
+        together: the figures of several sessions side by side; None for one.
+        compared: the comparisons of the first side with the others.
+        version: the version of dlmon.
     """
 
     sessions: tuple[SessionReport, ...]
@@ -53,8 +53,8 @@ class Report:
     @property
     def sections(self) -> Iterator[Section]:
         has_charts = bool(self.charts or self.metrics)
-        for one in self.compared:
-            yield from one.sections
+        for comparison in self.compared:
+            yield from comparison.sections
         if self.together is not None:
             yield self.together
             yield from [OverTime()] * has_charts
@@ -68,11 +68,11 @@ class Report:
             yield from sweep.sections
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON: what was drawn as numbers too."""
+        """Return the report as JSON, with the numbers of its charts."""
         return {
             "dlmon": self.version,
             "sessions": [session.as_json for session in self.sessions],
-            "comparisons": [one.as_json for one in self.compared if one.as_json is not None],
+            "comparisons": [c.as_json for c in self.compared if c.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],
             "charts": [chart_json(chart) for chart in self.charts],
             "metric_charts": [chart_json(chart) for chart in self.metrics],
@@ -86,12 +86,12 @@ def make_report(
     on_read: OnRead = ignore,
     base: Container[Path] = (),
 ) -> Report:
-    """Read logs, and return what a report says of them; a full one leaves nothing out.
+    """Read logs and return their report; a `full` one keeps private details.
 
-    With the sessions of `base`, all others are compared together.
+    If `base` is given, all other sessions together are compared with its sessions.
 
     Raises:
-        LogError: one can't be read.
+        LogError: a log can't be read.
     """
 
     def reading(number: int) -> OnRead:
@@ -117,7 +117,7 @@ def make_report(
 def _compared(
     sessions: Sequence[Path], names: Sequence[str], base: Container[Path], full: bool
 ) -> tuple[Compared, ...]:
-    """Put one side beside each of the others; those that were made alike are one side."""
+    """Compare the first side with each other one; repeats of the same settings are one side."""
     runs = [read_figures(path) for path in sessions]
     name_of = {run.session: name for run, name in zip(runs, names, strict=True)}
     sides = [[run for run, path in zip(runs, sessions, strict=True) if path in base], []]
@@ -126,23 +126,23 @@ def _compared(
     else:
         sides = like_groups(runs)
         sides = [[run] for run in runs] if len(sides) == 1 else sides
-    first, *others = (
+    first, *other_sides = (
         (side, _side_name([name_of[run.session] for run in side]))
         for side in sides[: MOST_COMPARED + 1]
     )
     earlier = earlier_runs(sessions)
-    return tuple(compared(first, other, earlier, full) for other in others)
+    return tuple(compared(first, side, earlier, full) for side in other_sides)
 
 
 def _side_name(names: Sequence[str]) -> str:
-    first, *others = names
-    if len(others) < 2:
+    first, *other_names = names
+    if len(other_names) < 2:
         return " and ".join(names)
-    return f"{first} and {len(others)} more"
+    return f"{first} and {len(other_names)} more"
 
 
 def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
-    """Return what to call each session: its title, or its id where another one has that too."""
+    """Return a unique name for each session: its title, with part of its id if needed."""
     shared = Counter(report.title for report in reports)
     titles = [r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports]
     shared = Counter(titles)
@@ -152,22 +152,22 @@ def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
     )
 
 
-def _metric_texts(report: SessionReport, taken: Container[str]) -> dict[str, str]:
-    """Return what each metric of a session came to, by a name that is none of those taken."""
+def _metric_texts(report: SessionReport, used_names: Container[str]) -> dict[str, str]:
+    """Return the last and best value of each metric, under names that aren't used yet."""
     metrics, texts = report.under("Metrics"), {}
     for name, final, best, _ in metrics.rows if metrics is not None else ():
-        row = f"metric {name}" if name in taken else name
+        row = f"metric {name}" if name in used_names else name
         texts[row] = final if best in ("–", final) else f"{final} (best {best})"
     return texts
 
 
 def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
-    """Put the figures and settings of sessions side by side; settings only where they differ."""
-    # A script may call a metric as a figure of ours is called; of any session, so for all alike.
-    found = [report.under("Options") for report in reports]
-    options = [{} if section is None else dict(section.rows) for section in found]
-    taken = {name for report in reports for name, _ in report.figures}.union(*options)
-    columns = [dict(report.figures) | _metric_texts(report, taken) for report in reports]
+    """Return a table of the sessions' figures, and of the settings that differ."""
+    # A script's metric may have the name of a figure or option of any session.
+    option_sections = [report.under("Options") for report in reports]
+    options = [{} if section is None else dict(section.rows) for section in option_sections]
+    used_names = {name for report in reports for name, _ in report.figures}.union(*options)
+    columns = [dict(report.figures) | _metric_texts(report, used_names) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     settings = list(dict.fromkeys(name for column in options for name in column))
     rows = [(name, *(column.get(name, "–") for column in columns)) for name in figures]

@@ -1,4 +1,4 @@
-"""What a view is made of: sections, of no format yet. Each renderer writes every kind of them."""
+"""The sections of reports and views, without a format; each renderer writes every kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ S = TypeVar("S")
 
 @record(frozen=True)
 class Heading:
-    """The beginning of what is said of one session, sweep or comparison.
-
-    Attributes:
-        text: what it is called.
-        facts: what ran, when and where.
-    """
+    """The heading of a session, a sweep or a comparison, with facts such as its time and host."""
 
     text: str
     facts: tuple[str, ...] = ()
@@ -35,8 +30,8 @@ class Note:
     """Sentences.
 
     Attributes:
-        kind: a verdict, whose first sentence stands out; what speaks for figures, or against them,
-            a mark before each; a list; or what stands below something else.
+        kind: a verdict, whose first sentence stands out; good news or warnings, each with a mark;
+            a list; or plain text.
     """
 
     sentences: tuple[str, ...]
@@ -46,7 +41,7 @@ class Note:
 
 @record(frozen=True)
 class Figures:
-    """Names, each with its figure as text."""
+    """Names and their figures as text."""
 
     heading: str
     rows: tuple[Row, ...]
@@ -57,11 +52,11 @@ class Table:
     """Rows under headings.
 
     Attributes:
-        numeric: which columns hold numbers.
-        left_out: how many rows are not here.
-        levels: what stands out of the rows, and how.
-        dropped: the headings of columns that go where a line has no room, the first one first.
-        is_cut: each row is one line of a text: its end is cut, and its first cell never.
+        numeric: for each column, whether it holds numbers.
+        left_out: the number of rows that are not shown.
+        levels: the level of each row.
+        dropped: the headings of columns to drop in narrow tables, in this order.
+        is_cut: rows are cut at their end, not wrapped; the first cell is never cut.
     """
 
     headings: tuple[str, ...]
@@ -74,13 +69,13 @@ class Table:
     is_cut: bool = False
 
     def without(self, *headings: str) -> Table:
-        kept = [number for number, name in enumerate(self.headings) if name not in headings]
-        names, *rows = (tuple(row[n] for n in kept) for row in (self.headings, *self.rows))
-        numeric = tuple(self.numeric[n] for n in kept if self.numeric)
+        columns = [number for number, name in enumerate(self.headings) if name not in headings]
+        names, *rows = (tuple(row[n] for n in columns) for row in (self.headings, *self.rows))
+        numeric = tuple(self.numeric[n] for n in columns if self.numeric)
         return replace(self, headings=names, rows=tuple(rows), numeric=numeric)
 
     def filled(self) -> Table:
-        """Return the table without the columns, but for the last, in which nothing stands."""
+        """Return the table without empty columns; the last one always stays."""
         columns = zip(self.headings[:-1], zip(*self.rows, strict=True), strict=False)
         return self.without(*(name for name, cells in columns if not any(cells)))
 
@@ -90,10 +85,10 @@ class Bar:
     """One bar.
 
     Attributes:
-        kind: words of this, earlier, published, own, and other for what doesn't compare.
-        note: what speaks against it.
-        more: what else to know, each an empty text where there is nothing.
-        session: its id, by which a command finds it.
+        kind: words among this, earlier, published, own, and other (it doesn't compare).
+        note: warnings about its value.
+        more: further facts; some may be empty.
+        session: the id of its session.
     """
 
     label: str
@@ -105,8 +100,8 @@ class Bar:
     session: str = ""
 
     @property
-    def said(self) -> str:
-        """All that there is to know of it."""
+    def details(self) -> str:
+        """The further facts and the note."""
         return "; ".join(filter(None, (", ".join(filter(None, self.more)), self.note)))
 
 
@@ -115,8 +110,8 @@ class Bars:
     """Bars beside each other.
 
     Attributes:
-        per: what a value is of, such as per epoch.
-        are_parts: they are parts of a whole, whose lengths are true to their values.
+        per: the unit of a value, such as per epoch.
+        are_parts: they are parts of a whole, with lengths in proportion.
     """
 
     heading: str
@@ -127,7 +122,7 @@ class Bars:
 
 @record(frozen=True)
 class Code:
-    """Lines as they are."""
+    """Lines of code or output."""
 
     heading: str
     lines: tuple[str, ...]
@@ -135,7 +130,7 @@ class Code:
 
 @record(frozen=True)
 class OverTime:
-    """Where the charts over time stand."""
+    """The place of the charts over time."""
 
     heading: str = "Over time"
 
@@ -145,13 +140,13 @@ Values = tuple[float | None, ...]
 
 @record(frozen=True)
 class Line:
-    """One line of a chart: what was known at each place, and the extremes of what that stands for.
+    """One line of a chart: means and their extremes.
 
     Attributes:
-        xs: its times, in seconds from the start of its session; of a sweep, what was varied.
-        low, high: of a sweep, the band of each mean where several runs show one.
-        session: its number: the validation of one has the colour of its training.
-        out_of_memory: where on the axis of a sweep memory ran out.
+        xs: times in seconds from the start of the session; in a sweep, the varied option.
+        low, high: the extremes around each mean; in a sweep, the band if runs were repeated.
+        session: its number; training and validation of one session share a colour.
+        out_of_memory: the values of a sweep at which memory ran out.
     """
 
     label: str
@@ -165,19 +160,19 @@ class Line:
 
     @property
     def varies(self) -> bool:
-        """Whether anything lies behind the line."""
+        """True if the extremes differ from each other, so that a band is drawn."""
         return self.low != self.high
 
 
 @record(frozen=True)
 class Chart:
-    """Lines over one time axis, or of a sweep over what was varied.
+    """Lines over time, or in a sweep over the varied option.
 
     Attributes:
-        top: where its scale ends; None where that follows from the lines.
-        width_s: how wide a column is; None where values stand at their own times.
-        metric: what training said of itself, of a chart of that.
-        x_labels: of a sweep, the values that were varied, and what to call them.
+        top: the end of the scale; None if it follows from the lines.
+        width_s: the width of a column; None if values have their own times.
+        metric: the name of the metric; empty for other quantities.
+        x_labels: in a sweep, the values of the varied option and their labels.
     """
 
     title: str
@@ -192,19 +187,19 @@ class Chart:
 
     @property
     def end_s(self) -> float:
-        """When the last of its values was known."""
+        """The end of the last column or the time of the last value."""
         return max(line.xs[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
 
 Section = Heading | Note | Figures | Table | Bars | Code | OverTime | Chart
 
 
-# What we call things ourselves, whatever a host or a user is called.
+# Fields with our own words: never redacted, even if a host or a user has that name.
 _OWN = ("kind", "heading", "per", "levels", "dropped")
 
 
 def with_texts(part: S, text: Callable[[str], str]) -> S:
-    """Return a section, or a part of one, with `text` applied to each text in it."""
+    """Return a section, or a part of one, with `text` applied to all its texts."""
 
     def applied(value: Any) -> Any:
         if isinstance(value, str):
@@ -212,7 +207,7 @@ def with_texts(part: S, text: Callable[[str], str]) -> S:
         if isinstance(value, tuple):
             return tuple(map(applied, value))
         if hasattr(value, "__dataclass_fields__"):
-            names = (one.name for one in fields(value) if one.name not in _OWN)
+            names = (spec.name for spec in fields(value) if spec.name not in _OWN)
             return replace(value, **{name: applied(getattr(value, name)) for name in names})
         return value
 
@@ -224,7 +219,7 @@ _END = re.compile(r"[.!?…]$")
 
 
 def as_sentence(text: str, names: tuple[str, ...] = ()) -> str:
-    """Return a text as a sentence: a capital first, but of `names`, and a full stop last."""
+    """Return a text with a capital and a full stop; `names` at its start stay as they are."""
     if not text.startswith(names):
         text = text[:1].upper() + text[1:]
     return text if _END.search(text) else f"{text}."

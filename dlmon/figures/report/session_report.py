@@ -1,4 +1,4 @@
-"""What a report says of one session: sections of no format yet, redacted."""
+"""Make the report of one session: redacted sections without a format."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ from workloads.catalog import WORKLOADS
 SHOWN_OUTPUT, SHOWN_GAPS = 40, 10
 _READ_AT_ONCE_BYTES = 1 << 20
 NO_WORKLOAD = "the machine alone"
-# A report says these above its figures, a sentence each.
+# These have a sentence each above the figures.
 _JUDGED = (VALID, IN_DOUBT)
-# What counts the batches is dlmon itself where a script reports them.
+# The framework of a script that reports its batches itself.
 _OWN = "dlmon"
 _CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
 _SHOWN_DIGITS = 12
@@ -104,16 +104,16 @@ _OF_ROW = (
 
 @record(frozen=True)
 class SessionReport:
-    """One session.
+    """The report of one session.
 
     Attributes:
         title: its name, or its id.
-        sections: what ran, what it found, itself among published and earlier times, and all else.
-        figures: a row each, with what speaks against them.
-        session: what was read, of which the machine is drawn over time.
-        metric_curves: what training said of itself, over time too.
-        marks: on its axis.
-        as_json: all of this as numbers and words.
+        sections: the heading, the verdict, the comparison, and all else.
+        figures: the summary, with warnings.
+        session: the session that was read; its hardware is drawn over time.
+        metric_curves: its metrics over time.
+        marks: moments on the time axis.
+        as_json: the report as JSON.
     """
 
     id: str
@@ -126,18 +126,15 @@ class SessionReport:
     as_json: Mapping[str, Any]
 
     def under(self, heading: str) -> Any:
-        """Return the section under a heading; None where there is none."""
-        found = (one for one in self.sections if getattr(one, "heading", "") == heading)
-        return next(found, None)
+        """Return the section with a heading; None if there is none."""
+        return next((s for s in self.sections if getattr(s, "heading", "") == heading), None)
 
 
 def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
-    """Read a log, and return what a report says of it.
-
-    A full one leaves nothing out: processes, users, host, paths and output.
+    """Read a log and return its report; a `full` one keeps users, host, paths and output.
 
     Raises:
-        LogError: it can't be read.
+        LogError: the log can't be read.
     """
     status = read_entry(path).status
     redaction = Redaction(full)
@@ -145,11 +142,11 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
         metric_curves = MetricCurves(follower.header)
-        kept = map(redaction.record, records_of(follower, on_read))
-        session.add_all(metric_curves.folding(kept))
+        redacted = map(redaction.record, records_of(follower, on_read))
+        session.add_all(metric_curves.adding(redacted))
     snapshot = session.snapshot(is_over=status == Status.INTERRUPTED)
     if snapshot.header.is_machine_recording:
-        # Nothing ran whose time or whose figures there is anything to say of.
+        # Nothing ran, so there is no time to break down and no figure to judge.
         snapshot = replace(snapshot, time_breakdown={}, validity=None)
     it = SessionOutcome(session, snapshot, status, read_label(path))
     header, text = snapshot.header, redaction.text
@@ -206,7 +203,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     return SessionReport(
         id=text(header.id),
         title=text(heading.text),
-        sections=with_texts(tuple(one for one in sections if one is not None), text),
+        sections=with_texts(tuple(section for section in sections if section is not None), text),
         figures=figures,
         session=session,
         metric_curves=metric_curves.renamed(text),
@@ -216,10 +213,10 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
 
 
 def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
-    """Yield the records of a log behind its header, up to its end as it is now.
+    """Yield the records of a log, up to its present end.
 
     Raises:
-        LogError: it can't be read any more.
+        LogError: the log can't be read any more.
     """
     try:
         while (share := follower.read_share) is not None:
@@ -237,25 +234,25 @@ def _heading(it: SessionOutcome) -> Heading:
     header = it.snapshot.header
     workload = WORKLOADS.get(header.workload)
     ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
-    ended = status_text(it.status, it.snapshot.result)
-    facts = f"{ran} · {units.day_and_time(header.wall)} · {ended}"
+    status = status_text(it.status, it.snapshot.result)
+    facts = f"{ran} · {units.day_and_time(header.wall)} · {status}"
     return Heading(it.label.name or header.id, (facts, ", ".join(identity(it.session.facts))))
 
 
 def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
-    """Yield what it found, and what speaks for its figures or against them."""
+    """Yield the verdict, and the warnings about the figures."""
     limit = snapshot.limit
     limited, advice = (limit.text, limit.advice) if limit else ("", "")
     if out_of_memory_error(snapshot) is not None:
         limited, advice = "", out_of_memory_advice(snapshot)
-    found = (
+    sentences = (
         _headline(snapshot),
         comparison.against_nearest(),
         comparison.against_before(),
         limited,
         f"Try: {advice}" if advice else "",
     )
-    yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
+    yield Note(tuple(as_sentence(sentence) for sentence in sentences if sentence), "verdict")
     if snapshot.validity is not None and snapshot.validity.is_valid:
         yield Note(("Nothing casts doubt on these figures.",), "good")
     elif snapshot.validity is not None:
@@ -290,12 +287,12 @@ def _json(it: SessionOutcome, comparison: Comparison, full: bool) -> dict[str, A
     session, snapshot, label = it.session, it.snapshot, it.label
     header, result, validity = snapshot.header, snapshot.result, snapshot.validity
     evaluation = snapshot.evaluation
-    # What stands beside it here, made of what is not left out.
+    # These have keys of their own in the report, made without private details.
     hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
     hidden += [] if full else ["log"]
     machine, gpus = to_json(session.facts), session.facts.gpus
     if not full and gpus is not None:
-        # Without what tells one from all others of its kind.
+        # Identifiers of single GPUs are private.
         machine["gpus"] = [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
     return {
         "session": header.id,
@@ -341,7 +338,7 @@ def _json(it: SessionOutcome, comparison: Comparison, full: bool) -> dict[str, A
 
 
 def _step_json(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a step is made of, or why that could not be measured, where it was tried."""
+    """Return the parts of a step, or why they could not be measured."""
     if snapshot.step_parts is None:
         return {"step_parts": None, "why_no_parts": snapshot.why_no_parts}
     rows = step_rows(snapshot.step_parts)
@@ -351,8 +348,8 @@ def _step_json(snapshot: Snapshot) -> dict[str, Any]:
 
 def _profile_json(profile: Profile, it: SessionOutcome) -> dict[str, Any]:
     hidden = ("t", "request", "begin", "end")
-    known = {name: value for name, value in to_json(profile).items() if name not in hidden}
-    return {"at_s": _at_s(profile.begin or profile.t, it), **known}
+    at_s = _at_s(profile.begin or profile.t, it)
+    return {"at_s": at_s, **{n: v for n, v in to_json(profile).items() if n not in hidden}}
 
 
 def _epoch_json(epoch: Epoch, it: SessionOutcome) -> dict[str, Any]:
@@ -388,14 +385,14 @@ def _processes(snapshot: Snapshot) -> Table | None:
 def environment_rows(
     header: SessionHeader, model: Model | None, trainers: Iterable[Trainer]
 ) -> list[Row]:
-    """Return names and versions; of what the log could not have, why."""
+    """Return the names and versions of the software, with reasons for the unknown ones."""
     versions, why, facts = dict(header.versions), header.why, header.machine
     backend, version = versions.pop("backend", None), versions.pop("backend_version", None)
     rows = [(name, _known(value, why.get(f"versions.{name}"))) for name, value in versions.items()]
     if backend:
         reason = why.get("versions.backend_version")
-        known = _known(version, reason) if version is not None or reason else ""
-        rows.append(("backend", f"{as_word(backend)} {known}".rstrip()))
+        version_text = _known(version, reason) if version is not None or reason else ""
+        rows.append(("backend", f"{as_word(backend)} {version_text}".rstrip()))
     if header.is_script:
         rows += _of_script(header, model, list(trainers))
     if facts.load_1m is not None or "load_1m" in facts.why:
@@ -412,19 +409,19 @@ def _of_script(
     for name, title in _CODE.items():
         digits = getattr(header, name)
         if digits is not None or name in header.why:
-            known = None if digits is None else digits[:_SHOWN_DIGITS]
-            yield title, _known(known, header.why.get(name))
-    for one in trainers:
-        if one.framework != _OWN:
-            name = FRAMEWORKS.get(one.framework, one.framework)
-            yield "framework", f"{name} {one.framework_version or ''}".rstrip()
-    seen = [model.backend if model is not None else None, *(one.backend for one in trainers)]
-    if backend := next(filter(None, seen), None):
+            shortened = None if digits is None else digits[:_SHOWN_DIGITS]
+            yield title, _known(shortened, header.why.get(name))
+    for process in trainers:
+        if process.framework != _OWN:
+            name = FRAMEWORKS.get(process.framework, process.framework)
+            yield "framework", f"{name} {process.framework_version or ''}".rstrip()
+    observed = model.backend if model is not None else None
+    if backend := next(filter(None, (observed, *(p.backend for p in trainers))), None):
         version = model.backend_version if model is not None else None
         yield "backend", f"{FRAMEWORKS.get(backend, backend)} {version or ''}".rstrip()
-    for one in trainers:
-        if one.python is not None and one.python != header.versions.get("python"):
-            yield "python of the script", one.python
+    for process in trainers:
+        if process.python is not None and process.python != header.versions.get("python"):
+            yield "python of the script", process.python
 
 
 def _known(value: object, why: str | None) -> str:

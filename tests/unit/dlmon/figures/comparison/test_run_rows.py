@@ -455,7 +455,7 @@ def test_bars_say_what_each_is_of_and_what_differs():
         published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
     )
     bars = comparison_bars(among(*rows, names={"a": "run of 14:56"})).bars
-    assert [(bar.kind, bar.label, bar.text, bar.said) for bar in bars] == [
+    assert [(bar.kind, bar.label, bar.text, bar.details) for bar in bars] == [
         ("this", "CPU", "~ 9.00 s", "projected"),
         ("earlier", "run of 14:56", "8.10 s", "batch 32"),
         ("published", "NVIDIA GTX 1060", "16.0 s", "2017, TensorFlow 1.x"),

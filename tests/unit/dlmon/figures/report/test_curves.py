@@ -142,7 +142,7 @@ def metric_charts_of(*sessions):
     for records in sessions:
         curves.append(MetricCurves(records[0]))
         for record in records[1:]:
-            curves[-1].fold(record)
+            curves[-1].add(record)
     names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
     return {chart.metric: chart for chart in metric_charts(curves, names)}
 

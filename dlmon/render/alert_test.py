@@ -34,10 +34,12 @@ _EVENTS = (
 
 
 def samples() -> tuple[About, list[Alert]]:
-    """Return what they are about, and one of each kind, with the end of a stall."""
+    """Return one alert of each kind and the end of a stall, with the session they are about."""
     header = (host_name(), time.time(), "20261120-145600-train-py-7f3a", "train.py")
     about = About(*header, "a test of alerts", f"dlmon attach {header[2]}")
-    alerts = [Alert(0, AlertEvent(event), text, 0, False, known) for event, text, known in _EVENTS]
+    alerts = [
+        Alert(0, AlertEvent(event), text, 0, False, details) for event, text, details in _EVENTS
+    ]
     over = Alert(0, AlertEvent.STALLED, "Batches end again, after 95 s", 0, True, (_STEP,))
     return about, [*alerts, over]
 
@@ -61,12 +63,12 @@ _MEANINGS = {
 
 
 def print_settings(settings: AlertSettings, as_json: bool) -> None:
-    """Print where alerts go, which, and from which figures on."""
+    """Print the destinations, the events and the limits of alerts."""
     destinations = [destination.name for destination in destinations_of(settings)]
     numbers = {name: getattr(settings, name) for name in NUMBERS}
     if as_json:
-        known = {"places": destinations, "desktop": settings.desktop, "detail": settings.detail}
-        print(json.dumps({**known, "events": settings.events, **numbers}))
+        addresses = {"places": destinations, "desktop": settings.desktop, "detail": settings.detail}
+        print(json.dumps({**addresses, "events": settings.events, **numbers}))
         return
     console = line_console()
     destinations += ["the desktop, where the session is shown"] if settings.desktop else []
@@ -78,7 +80,7 @@ def print_settings(settings: AlertSettings, as_json: bool) -> None:
 
 
 def send_samples(settings: AlertSettings, as_json: bool) -> bool:
-    """Send one alert of each kind, at once, and print what is sent; return whether all were."""
+    """Send and print one alert of each kind; return whether all were sent."""
     console = line_console()
     about, alerts = samples()
     is_all_sent = True

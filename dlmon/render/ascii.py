@@ -33,13 +33,13 @@ _TABLE = {ord(glyph): plain for glyphs, plain in _GLYPHS.items() for glyph in gl
 _TABLE[ord("🔎")] = "> "
 _FOREIGN = re.compile("[^\x00-\x7f]+")
 
-# The dots of a braille cell (Unicode 15, U+2800): its upper half, its left column, and all of a
-# faint area in charts.
+# Masks of the dots of a braille cell (Unicode 15, U+2800): the upper half, the left column, and
+# the pattern of a faint area in charts.
 _UPPER, _LEFT, _FAINT = 0x1B, 0x47, 0x50
 
 
 def _like(dots: int) -> str:
-    """Return what looks most like these dots of a braille cell."""
+    """Return the ASCII character that looks most like the dots of a braille cell."""
     upper, left = dots & _UPPER, dots & _LEFT
     if dots in (0, _FAINT):
         return "." if dots else " "
@@ -59,7 +59,7 @@ _TABLE |= {0x2800 + dots: _like(dots) for dots in range(256)}
 
 
 def plain(text: str) -> str:
-    """Return `text` in ASCII and in as many cells."""
+    """Return `text` in ASCII, with the same width in cells."""
     text = text.replace("± ", "+-").translate(_TABLE)
-    # A run as a whole: what modifies a character takes no cell of its own.
+    # A run as a whole, as combining characters take no cell.
     return _FOREIGN.sub(lambda run: "?" * cell_len(run[0]), text)

@@ -1,4 +1,4 @@
-"""Pictures of a report as SVG: what it draws over time, and the curves of sweeps."""
+"""Draw the charts of a report as SVG, and write pictures to files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KEYS_IN_A_ROW = (RIGHT - LEFT) // _KEY_WIDTH
 
 @cache
 def templates() -> Environment:
-    """Return the templates of a report; whatever is put into them is escaped."""
+    """Return the templates of a report; they escape all values."""
     return Environment(
         loader=PackageLoader("dlmon.render", "templates"),
         autoescape=True,
@@ -46,12 +46,12 @@ def templates() -> Environment:
 
 
 def text_of_file(name: str) -> str:
-    """Return a file of this package as it is."""
+    """Return the text of a file of this package."""
     return (Path(__file__).parent / name).read_text("utf-8")
 
 
 def svg_of(plot: Plot, standalone: bool = True) -> Markup:
-    """Return a picture as SVG; one that stands alone has its own style, not that of a page."""
+    """Return a picture as SVG; a standalone one has its own style."""
     template = templates().get_template("chart.svg")
     style = Markup(text_of_file("templates/chart.css")) if standalone else ""
     places = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM, "width": WIDTH}
@@ -63,27 +63,29 @@ def svg_of(plot: Plot, standalone: bool = True) -> Markup:
 
 
 def svg_line(plot: Plot, number: int) -> dict[str, Any]:
-    """Return a line in the coordinates of the picture as SVG, and where its key stands."""
+    """Return a line and the position of its key, in SVG coordinates."""
     line = plot.lines[number]
     xs = [plot.x(x) for x in line.xs]
-    known = zip(xs, line.mean, strict=True) if len(xs) <= plot.most_dots else ()
+    points = zip(xs, line.mean, strict=True) if len(xs) <= plot.most_dots else ()
     return {
         "label": line.label,
         "colour": plot.colour(number),
         "is_dashed": line.is_validation,
         "path": _path(plot, xs, line.mean),
         "band": _band(plot, xs, line) if line.varies else "",
-        "dots": [(x, plot.y(value)) for x, value in known if is_drawn(value)],
+        "dots": [(x, plot.y(value)) for x, value in points if is_drawn(value)],
         "key_x": LEFT + number % _KEYS_IN_A_ROW * _KEY_WIDTH,
         "key_y": _KEY_ROWS_AT + number // _KEYS_IN_A_ROW * _KEY_ROW_HEIGHT,
     }
 
 
 def _path(plot: Plot, xs: Sequence[float], values: Sequence[float | None]) -> str:
-    """Return a line through the values; what is unknown is a gap, and a value alone a dot."""
+    """Return a path through the values: unknown ones are gaps, single ones dots."""
     parts = []
-    for known, group in groupby(zip(xs, values, strict=True), key=lambda pair: is_drawn(pair[1])):
-        if known:
+    for is_known, group in groupby(
+        zip(xs, values, strict=True), key=lambda pair: is_drawn(pair[1])
+    ):
+        if is_known:
             points = [(x, plot.y(value or 0.0)) for x, value in group]
             first = points[0]
             rest = points[1:] or [(first[0] + 1, first[1])]
@@ -94,8 +96,8 @@ def _path(plot: Plot, xs: Sequence[float], values: Sequence[float | None]) -> st
 def _band(plot: Plot, xs: Sequence[float], line: Line) -> str:
     parts = []
     of_all = zip(xs, line.low, line.high, strict=True)
-    for known, group in groupby(of_all, key=lambda one: is_drawn(one[1]) and is_drawn(one[2])):
-        if known:
+    for is_known, group in groupby(of_all, key=lambda p: is_drawn(p[1]) and is_drawn(p[2])):
+        if is_known:
             spans = [(x, plot.y(low or 0.0), plot.y(high or 0.0)) for x, low, high in group]
             there = " ".join(f"{x} {high}" for x, _, high in spans)
             back = " ".join(f"{x} {low}" for x, low, _ in reversed(spans))
@@ -113,17 +115,17 @@ def write_charts(
 ) -> list[Path]:
     """Write each picture as svg or png into a folder, and return the files.
 
-    Nothing of a log names one: of the metrics the loss is called so, the others by their numbers.
+    File names hold nothing from a log: metrics other than the loss are numbered.
 
     Raises:
-        ReportError: they can't be written, or there is nothing here that draws them.
+        ReportError: they can't be written, or matplotlib isn't installed.
     """
     picture_of = svg_of if form == SVG else _drawn_as_png()
     plots = {chart.title.lower().replace(" ", "-"): draw_chart(chart, marks) for chart in charts}
     for number, metric in enumerate(metrics, 1):
         name = LOSS if metric.metric == LOSS else f"metric-{number}"
         plots[name] = draw_chart(metric, marks)
-    plots |= {f"sweep-{number}": draw_sweep(one) for number, one in enumerate(sweeps, 1)}
+    plots |= {f"sweep-{number}": draw_sweep(sweep) for number, sweep in enumerate(sweeps, 1)}
     make_folder(folder)
     paths = {folder / f"{name}.{form}": plot for name, plot in plots.items()}
     for path, plot in paths.items():

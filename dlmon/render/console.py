@@ -1,4 +1,4 @@
-"""The consoles that plain output is printed on."""
+"""The consoles for plain output."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _TABLE_WIDTH = 200
 
 
 class _Console(Console):
-    """A console whose reader may leave: that is no error of ours."""
+    """A console that raises BrokenPipeError when its reader is gone."""
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line, in place of Rich's exit with code 1."""
+        """Let the command line handle it; Rich would exit with code 1."""
         raise BrokenPipeError
 
 
 class _PlainFile:
-    """A file into which nothing but ASCII is written."""
+    """A file that is written in ASCII."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -30,7 +30,7 @@ class _PlainFile:
         return getattr(self._file, name)
 
     def write(self, text: str) -> int:
-        """Write text, each character that is none of ASCII's as one that is."""
+        """Write text in ASCII."""
         from dlmon.render.ascii import plain
 
         return self._file.write(plain(text))
@@ -39,9 +39,9 @@ class _PlainFile:
 _in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
 
 
-def print_in_ascii(asked: bool) -> None:
-    """Have all that is printed from here on within ASCII: the app says so when it is made."""
-    _in_ascii.set(asked)
+def print_in_ascii(is_on: bool) -> None:
+    """Print in ASCII from now on; the app sets this when it is created."""
+    _in_ascii.set(is_on)
 
 
 def line_console(stderr: bool = False) -> Console:

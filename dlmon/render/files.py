@@ -1,4 +1,4 @@
-"""Write a report where somebody asked for it: whole or not at all, and never through a link."""
+"""Write the files of a report: whole or not at all, and never through a link."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean
 
 
 class ReportError(Exception):
-    """A report that can't be made or written; the message is one sentence for a person."""
+    """A report can't be made or written; the message is one sentence for a person."""
 
 
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
-def refuse_unwritable(path: Path, read: Iterable[Path] = ()) -> None:
-    """Refuse a path at which no report of what is `read` can be written, before one is made.
+def refuse_unwritable(path: Path, logs: Iterable[Path] = ()) -> None:
+    """Refuse a path to which no report of `logs` can be written, before the report is made.
 
     Raises:
-        ReportError: it is there and no file, or no file can be made beside it.
+        ReportError: it exists and is no regular file, or no file can be made beside it.
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
-        found = None
+        status = None
     except OSError as error:
         raise _unwritable(path, error) from None
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
         raise ReportError(f"{_shown(path)} is {kind}: a report isn't written over it")
-    if found is not None and any(os.path.samestat(found, log.stat()) for log in read):
+    if status is not None and any(os.path.samestat(status, log.stat()) for log in logs):
         raise ReportError(f"{_shown(path)} is the log itself: a report isn't written over it")
     folder = path.parent
     if not folder.is_dir():
@@ -43,7 +43,7 @@ def refuse_unwritable(path: Path, read: Iterable[Path] = ()) -> None:
 
 
 def write_file(path: Path, parts: Iterable[str | bytes]) -> None:
-    """Write a file beside its place and move it there, so that it is whole or as it was.
+    """Write a file under a temporary name and move it, so that it is whole or as before.
 
     Raises:
         ReportError: it can't be written.
@@ -65,7 +65,7 @@ def write_file(path: Path, parts: Iterable[str | bytes]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for pictures, where it isn't there.
+    """Make a folder for pictures, unless it exists.
 
     Raises:
         ReportError: it can't be made, or is a link.

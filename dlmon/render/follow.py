@@ -1,4 +1,4 @@
-"""Show a session without the screen: a line for each event, and one every ten seconds."""
+"""Follow a session in plain lines: one for each event, and one every ten seconds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dlmon.protocol.job import RemoteStart
 
 POLL_S = 0.2
-# Longer than a supervisor takes to end a workload that is deaf to its signals.
+# Longer than a supervisor takes to end a workload that ignores signals.
 STOP_S = 20.0
 LINE_EVERY_S = 10.0
 
@@ -66,19 +66,19 @@ LINE_EVERY_S = 10.0
 def follow(
     path: Path, supervisor: SupervisorProcess | None, as_json: bool = False, desktop: bool = False
 ) -> int:
-    """Follow the session of a log to its end as `follow_to_end` does, and return the exit code."""
+    """Follow the session of a log to its end, and return the exit code; see `follow_to_end`."""
     follower = SessionFollower(path, supervisor=supervisor)
     return asyncio.run(follow_to_end(follower, supervisor, as_json, desktop))
 
 
 async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
-    """Follow a session of another machine to its end and return the exit code.
+    """Follow a session of another host to its end, and return the exit code.
 
-    Ctrl-C, SIGTERM and SIGHUP leave it alone: it goes on there.
+    Ctrl-C, SIGTERM and SIGHUP end only this process: the session goes on.
 
     Raises:
         SshError: the host can't be reached.
-        HostRefusal: it can't show, or start, what is asked for.
+        HostRefusal: the host can't show or start the session.
         LogError: the copy of the log can't be kept.
     """
     from dlmon.remote.connection import connected
@@ -114,7 +114,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
 
 
 def goes_on_there(over: SessionFollower) -> bool:
-    """Return whether Slurm queued the job of a session of another machine again."""
+    """Return whether Slurm queued the job of a session of another host again."""
     return getattr(over, "next_session", None) is not None
 
 
@@ -125,11 +125,11 @@ async def follow_to_end(
     desktop: bool,
     goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
-    """Print what becomes of a session until it ends, and return the exit code.
+    """Print the events of a session until it ends, and return the exit code.
 
-    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own, one with a `supervisor`,
-    is stopped and its result printed; another's is left alone. As JSON, only the result is printed,
-    and none of a session that goes on as another one.
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1. A session of ours, with a `supervisor`, is
+    stopped and its result printed; another goes on. As JSON, only the result is printed, and
+    nothing if the session `goes_on` as another one.
     """
     try:
         with leaving_running_on_error(follower, supervisor):
@@ -156,7 +156,7 @@ async def follow_to_end(
 
 @dataclass
 class _Following:
-    """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
+    """Polls a session to its end; a signal stops a session of ours, else only the polling."""
 
     follower: SessionFollower
     supervisor: SupervisorProcess | None
@@ -167,7 +167,7 @@ class _Following:
     problem: str | None = None
 
     async def run(self) -> int | None:
-        """Follow to the end; return the exit code of the signal that ended it, if one did."""
+        """Follow to the end; return the exit code of the signal that ended it, if any."""
         on_signals(partial(self._end, BY_CTRL_C), [signal.SIGINT])
         on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
@@ -188,9 +188,9 @@ class _Following:
         return self.exit_code
 
     def _end(self, word: str, exit_code: int) -> None:
-        """Stop a session of ours and wait for its result; leave at once when asked again.
+        """Stop a session of ours and wait for its result; return at once on a second signal.
 
-        The `word` tells the supervisor who asked.
+        The `word` tells the supervisor where the signal came from.
         """
         again, self.exit_code = self.exit_code is not None, exit_code
         if self.supervisor is None or again:
@@ -211,10 +211,9 @@ class _Following:
 
 
 class _Lines:
-    """One line for each event, and one every ten seconds; of a recording, one for each sample.
+    """Prints a line for each event, and one every ten seconds; in a recording, for each sample.
 
-    The epochs that follow those that were asked for (`--seconds`) may be many and short: of them,
-    one has a line every ten seconds.
+    The additional epochs of `--seconds` may be many and short: one has a line every ten seconds.
     """
 
     def __init__(self, follower: SessionFollower) -> None:
@@ -224,9 +223,9 @@ class _Lines:
         self._epoch: Epoch | None = None
         self._next_extra_ns: float = 0
         self._phase = ""
-        """The last that had a line: after each epoch a script trains as before."""
+        """The last printed phase; a script returns to it after each epoch."""
         self._compiled_ns = 0
-        """Until when it compiled, which has a line of its own: a pause before that has none."""
+        """The end of compiling, which has its own line; a pause before it gets none."""
         self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
         self._print(f"session {id_with_name(self._header.id, read_label(follower.path))}")
@@ -235,9 +234,9 @@ class _Lines:
             self._print(_facts_line(self._header))
 
     def show(self, records: list[Record]) -> None:
-        """Print what these records tell, and how far it is where that is due."""
+        """Print the events of these records, and the progress if it is due."""
         for record in records:
-            # What processes beside the first do, it does too.
+            # All ranks do what the first one does.
             event = None if getattr(record, "trainer", None) else self._event(record)
             if event is not None:
                 self._print(event[1], self._header.wall + (event[0] - self._header.t) / 1e9)
@@ -248,13 +247,13 @@ class _Lines:
             self._print(reading or _progress_text(self._follower.snapshot()), time.time())
 
     def _print(self, line: str, wall: float | None = None) -> None:
-        """Print a line after the time of its event; after that of the start where it has none."""
+        """Print a line with the time of its event, or of the start if it has none."""
         wall = self._header.wall if wall is None else wall
         self._console.print(Text(f"{units.time_of_day(wall)}  {line}"))
         self._console.file.flush()
 
     def _event(self, record: Record) -> tuple[int, str] | None:
-        """Return when a record that is worth a line happened, and the line."""
+        """Return the time and the line of a record; None if it needs no line."""
         is_recording = self._header.is_machine_recording
         match record:
             case Epoch():
@@ -284,17 +283,17 @@ class _Lines:
         return None
 
     def _epoch_line(self, epoch: Epoch) -> str:
-        """Say how long an epoch took, and what it ended with; nothing where that is known.
+        """Write the time and the metrics of an epoch; empty if they were printed before.
 
-        One that is written again has its validation by then, which has a line of its own.
+        An epoch is recorded again after its validation, which then gets its own line.
         """
         before, self._epoch = self._epoch, epoch
         name, model = f"{self._word} {epoch.epoch + 1}", self._follower.session.model
         in_all = units.seconds((epoch.end - epoch.begin) / 1e9)
         if before is not None and (epoch.epoch, epoch.begin) == (before.epoch, before.begin):
-            metrics = _metrics_text(epoch, known=before.metrics)
+            metrics = _metrics_text(epoch, printed=before.metrics)
             if epoch.end == before.end:
-                # The validation had its line; what it came to is said after it.
+                # The time of the validation was printed; its metrics follow.
                 return metrics and f"{name}  {metrics}"
             took = units.seconds((epoch.end - before.end) / 1e9)
             line = f"validation of {name} took {took}, the {self._word} {in_all} in all  {metrics}"
@@ -314,12 +313,12 @@ def _facts_line(of: SessionHeader | Facts) -> str:
     return f"{of.host}: {', '.join(identity(of.machine))}"
 
 
-def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:
-    """Say what an epoch ended with, but for what is known already."""
+def _metrics_text(epoch: Epoch, printed: Collection[str] = ()) -> str:
+    """Write the metrics of an epoch, without those already printed."""
     return "  ".join(
         f"{name} {value:.4g}" if value is not None else f"{name} {epoch.why.get(name, '–')}"
         for name, value in epoch.metrics.items()
-        if name not in known
+        if name not in printed
     )
 
 

@@ -1,7 +1,7 @@
-"""A report as one HTML file that opens from disk and asks no network for anything.
+"""Write a report as one HTML file that needs no network.
 
-Whatever comes from a log is escaped by the template engine. What runs on the page is ours alone:
-its policy names the scripts and the style by their hashes, so that nothing else could.
+The template engine escapes all text from logs. The page's Content-Security-Policy allows only our
+own scripts and style, by their hashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STYLES = ("uplot/uPlot.min.css", "templates/chart.css", "templates/report.css")
 
 
 def html_of(report: Report) -> str:
-    """Return a report as a page."""
+    """Return a report as an HTML page."""
     scripts = [text_of_file(name) for name in _SCRIPTS]
     style = "\n".join(text_of_file(name) for name in _STYLES)
     policy = (
@@ -53,7 +53,7 @@ def html_of(report: Report) -> str:
 
 
 def _lengths(section: Bars) -> tuple[list[tuple[Bar, float]], bool]:
-    """Return bars with their lengths in percent, and whether these are logarithmic."""
+    """Return bars with their lengths in percent, and whether the scale is logarithmic."""
     values = [bar.value for bar in section.bars]
     fractions, is_logarithmic = bar_lengths(values)
     if section.are_parts and is_logarithmic:
@@ -63,5 +63,5 @@ def _lengths(section: Bars) -> tuple[list[tuple[Bar, float]], bool]:
 
 
 def _hash_of(text: str) -> str:
-    """Return how a policy names a script or a style that stands in the page."""
+    """Return the hash of an inline script or style, as the policy writes it."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Sections as lines of styled text, for a console and for a screen."""
+"""Write sections as lines of styled text, for a console and for a screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Style = Literal["", "dim", "strong", "good", "bad", "high"]
 Line = tuple[tuple[str, Style], ...]
 
 _GAP, _BELOW = "  ", "    "
-# Columns are dropped until the last column of words has this many cells.
+# Columns are dropped until a last column of words has at least this many cells.
 _LEAST_OF_LAST = 32
 _NOTE_STYLES: dict[str, Style] = {
     "verdict": "strong", "good": "good", "warning": "high", "list": "", "plain": "dim",
@@ -26,23 +26,23 @@ _CONSOLE_STYLES = {"strong": "bold", "good": "green", "bad": "red", "high": "yel
 
 
 def print_sections(console: Console, sections: Iterable[Section]) -> None:
-    """Print sections: in the width of a terminal, a line for each row in a pipe."""
+    """Print sections in the width of the terminal; in a pipe, each row is one line."""
     for line in lines_of(sections, console.width if console.is_terminal else None):
         texts = ((text, _CONSOLE_STYLES.get(style, style)) for text, style in line)
         print_line(console, Text.assemble(*texts))
 
 
 def print_line(console: Console, line: Text) -> None:
-    """Print a line: wrapped at the width of the terminal, whole in a pipe."""
+    """Print a line, wrapped at the width of the terminal; in a pipe, it stays whole."""
     console.print(line, soft_wrap=not console.is_terminal)
 
 
 def lines_of(sections: Iterable[Section], width: int | None = None) -> Iterator[Line]:
-    """Yield the lines of sections, a blank one between those that stand apart.
+    """Yield the lines of sections, with blank lines between them; charts are left out.
 
     Args:
-        sections: what is shown; charts have no place in a text.
-        width: the cells of a line; None breaks no line.
+        sections: the sections to write.
+        width: the width of a line in cells; None breaks no line.
     """
     before: Section | None = None
     for section in sections:
@@ -102,9 +102,10 @@ def _table(table: Table, width: int | None) -> Iterator[Line]:
 
 
 def _width_of(table: Table) -> int:
-    *others, last = _widths([table.headings, *table.rows])
+    *widths, last = _widths([table.headings, *table.rows])
     is_words = not table.numeric or not table.numeric[-1]
-    return sum(others) + len(_GAP) * len(others) + (min(last, _LEAST_OF_LAST) if is_words else last)
+    last = min(last, _LEAST_OF_LAST) if is_words else last
+    return sum(widths) + len(_GAP) * len(widths) + last
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -119,15 +120,15 @@ def _rows(
     last_styles: Sequence[Style] = (),
     is_cut: bool = False,
 ) -> Iterator[Line]:
-    """Yield rows whose columns stand below each other; the last one is wrapped, or cut.
+    """Yield rows with aligned columns; the last column is wrapped, or cut.
 
     Args:
-        rows: their cells.
+        rows: the cells of each row.
         width: see `lines_of`.
-        numeric: which columns stand at their right.
-        styles: of the cells of each row but the last one; one stands for all rows.
-        last_styles: of the last cells.
-        is_cut: each is one line; its first cell is never cut, for one copies it into a command.
+        numeric: for each column, whether to align it right.
+        styles: the style of each row except its last cell; a single one is for all rows.
+        last_styles: the styles of the last cells.
+        is_cut: keep each row on one line; the first cell, which people copy, is never cut.
     """
     widths, is_numeric = _widths(rows), numeric or [False] * len(rows[0])
     for number, row in enumerate(rows):
@@ -143,7 +144,7 @@ def _rows(
             continue
         room = 0 if width is None else width - cell_len(lead)
         if width is not None and room < min(_LEAST_OF_LAST, cell_len(last)):
-            # Where there is no room beside a row, its last cell stands below.
+            # Without room beside the row, its last cell goes below.
             yield ((lead.rstrip(), style),)
             yield from (((_BELOW + part, last_style),) for part in _parts(last, width, len(_BELOW)))
             continue
@@ -154,5 +155,5 @@ def _rows(
 
 
 def _parts(text: str, width: int | None, indent: int) -> list[str]:
-    """Return the lines of a text behind an indentation."""
+    """Wrap a text that is indented by some cells."""
     return [text] if width is None else wrapped(text, width - indent)

@@ -1,7 +1,7 @@
-"""A report as Markdown, for an issue or a README.
+"""Write a report as Markdown, for an issue or a README.
 
-What isn't plainly words and figures stands in a code span, in which nothing means anything: no
-link, no picture, no HTML, no mention of somebody.
+Texts that aren't plain words and figures go into code spans, so that they make no link, picture,
+HTML or mention.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from dlmon.figures.report.sections import (
     Table,
 )
 
-# Words and figures, with such signs between them as mean nothing on a page; nothing that would
-# begin a list or draw a line.
+# Words and figures with signs that mean nothing in Markdown, and don't begin a list or a line.
 _PLAIN = re.compile(
     r"(?![-+](?:[-+ ]|$)|\d+[.)](?: |$))(?:[^\W_]|[ .,;:%±×–…()'’▶·°²³✓⚠?+-]|/(?!/)|~(?!~)"
-    # Of what people type, as fused=True; where more of them stand some readers mark the text.
+    # A single sign as in fused=True is safe; several may be read as highlighting.
     r"|(?<=[^\W_])=(?=[^\W_]))*"
 )
 _LINK = re.compile(r"www\.|https?:|ftp:|mailto:", re.IGNORECASE)
@@ -41,16 +40,16 @@ def markdown_of(report: Report) -> str:
 
 
 def inline(text: str) -> str:
-    """Return a text that means nothing but itself, in a line or in a cell of a table."""
+    """Return a text without any Markdown meaning, for a line or a cell of a table."""
     text = " ".join(text.split())
     if _PLAIN.fullmatch(text) and not _LINK.search(text):
         return text
-    # Neither can be written in a code span of a cell so that every reader takes it the same way.
+    # Readers differ in how they take these two in a code span of a cell.
     return f"`{text.replace('`', chr(39)).replace('|', '¦')}`"
 
 
 def _written(section: Section) -> Iterator[str]:
-    """Yield the parts that a section is written as; charts have no place in a text."""
+    """Yield the parts of a section; charts are left out."""
     heading = getattr(section, "heading", "")
     if heading and not isinstance(section, (OverTime, Bars)):
         yield f"### {inline(heading)}"
@@ -73,14 +72,14 @@ def _written(section: Section) -> Iterator[str]:
 
 
 def _note(note: Note) -> Iterator[str]:
-    first, *others = map(inline, note.sentences) if note.sentences else ("",)
+    first, *rest = map(inline, note.sentences) if note.sentences else ("",)
     if note.kind == "list":
         yield "\n".join(f"- {inline(item)}" for item in note.sentences)
     elif note.kind == "warning":
-        yield from (f"⚠ {sentence}" for sentence in (first, *others))
+        yield from (f"⚠ {sentence}" for sentence in (first, *rest))
     elif first:
         yield f"**{first}**" if note.kind == "verdict" else first
-        yield from others
+        yield from rest
 
 
 def _bars(section: Bars) -> Iterator[str]:
@@ -97,7 +96,7 @@ def _bars(section: Bars) -> Iterator[str]:
 
 
 def _code(lines: Sequence[str]) -> str:
-    """Return lines as a block that ends where it should, whatever stands in them."""
+    """Return lines as a code block with a fence longer than any in the lines."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([fence, *lines, fence])

@@ -1,4 +1,4 @@
-"""Pictures of a report without a format: axes, lines and marks."""
+"""Lay out the pictures of a report: axes, lines and marks, without a format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlmon.figures.report.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
 
 COLOURS = 6
-# Of short runs, each value of a metric is to be seen.
+# In short runs, each value of a metric gets a dot.
 MOST_DOTS = 60
 
 WIDTH, HEIGHT = 900, 300
@@ -27,12 +27,12 @@ _FREE = 0.04
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture in the units of what it shows, drawn as SVG and as PNG.
+    """A picture in the units of its values, to be drawn as SVG or PNG.
 
     Attributes:
-        start, end: of the axis along the bottom, whose labels are `x_ticks`.
-        marks: moments on it.
-        most_dots: each value is to be seen of a line that has no more.
+        start, end: the range of the x axis, whose labels are `x_ticks`.
+        marks: moments on the x axis.
+        most_dots: a line with at most this many values gets a dot for each.
     """
 
     title: str
@@ -51,23 +51,23 @@ class Plot:
         return ticks(self.bottom, self.top)
 
     def colour(self, number: int) -> int:
-        """Return the colour of a line: that of its session where there are several."""
+        """Return the colour of a line; lines of one session share it if there are several."""
         is_alone = len({line.session for line in self.lines}) == 1
         return (number if is_alone else self.lines[number].session) % COLOURS
 
     def x(self, value: float) -> float:
-        """Return where a value stands in the picture as SVG."""
+        """Return the SVG coordinate of a value on the x axis."""
         share = (value - self.start) / (self.end - self.start)
         return round(LEFT + (RIGHT - LEFT) * share, 1)
 
     def y(self, value: float) -> float:
-        """Return the same of a value of the lines; what is beyond the scale stays at its end."""
+        """Return the SVG coordinate of a value on the y axis, limited to the scale."""
         share = min(1.0, max(0.0, (value - self.bottom) / (self.top - self.bottom)))
         return round(BOTTOM - (BOTTOM - TOP) * share, 1)
 
 
 def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
-    """Draw lines over time, with the band from the least to the greatest behind each."""
+    """Lay out lines over time, each with a band of its extremes."""
     highest = [value for line in chart.lines for value in line.high if is_drawn(value)]
     span_s = chart.end_s or 1.0
     days = math.ceil(span_s / 86_400 / _MOST_TIMES)
@@ -87,7 +87,7 @@ def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
 
 
 def draw_sweep(chart: Chart) -> Plot:
-    """Draw what combinations took along the axis of what was varied."""
+    """Lay out the results of a sweep over the varied option."""
     xs = [x for x, _ in chart.x_labels]
     scale = math.log2 if is_doubling(xs) else float
     place = {x: scale(x) for x in xs}
@@ -109,7 +109,7 @@ def draw_sweep(chart: Chart) -> Plot:
 
 
 def ticks(bottom: float, top: float) -> list[tuple[float, str]]:
-    """Return round values of an axis, with as many digits as they need."""
+    """Return round values of an axis, with the digits that they need."""
     step = nice_step((top - bottom) / _MOST_TICKS)
     first, last = math.ceil(bottom / step - 1e-6), math.floor(top / step + 1e-6)
     values = [number * step for number in range(first, last + 1)]

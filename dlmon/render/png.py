@@ -1,4 +1,4 @@
-"""Pictures of a report as PNG, drawn by matplotlib, which is an extra of dlmon."""
+"""Draw the pictures of a report as PNG with matplotlib, an extra of dlmon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from dlmon.render.plot import Plot
 
 _SIZE_INCHES, _DOTS_PER_INCH = (9, 3.2), 160
-# Those of the pictures as SVG.
+# The colours of the SVG pictures.
 _COLOURS = ("#0072b2", "#d55e00", "#00704f", "#b0307a", "#9a5a00", "#4a8fc0")
 _INK, _FAINT, _GRID = "#1d2329", "#5a6570", "#d9dde2"
 
@@ -41,7 +41,7 @@ def png_of(plot: Plot) -> bytes:
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
-    """Return values, NaN for what is unknown."""
+    """Return values with NaN for unknown ones."""
     return [math.nan if value is None else value for value in values]
 
 
@@ -58,20 +58,20 @@ def _axes(title: str, unit: str) -> tuple[Figure, Axes]:
 
 
 def _png(figure: Figure, axes: Axes, labels: Sequence[str]) -> bytes:
-    """Return the picture with the names of its lines below it."""
+    """Return the picture with a legend below it."""
     lines = axes.get_lines()[: len(labels)]
-    # A label that begins with "_" would be left out.
+    # matplotlib leaves out labels that begin with "_".
     named = [f" {label}" for label in labels]
     legend = figure.legend(
         lines, named, loc="outside lower left", ncols=5, fontsize=8, frameon=False
     )
-    # What comes from a log is no formula.
+    # Text from a log must not be read as a formula.
     texts = (axes.title, axes.yaxis.label, *axes.get_xticklabels(), *legend.get_texts())
     for text in texts:
         text.set_parse_math(False)
     out = io.BytesIO()
     with warnings.catch_warnings():
-        # A character that the font lacks is drawn as a box.
+        # Characters that the font lacks are drawn as boxes, without a warning.
         warnings.simplefilter("ignore", UserWarning)
         figure.savefig(out, format="png")
     return out.getvalue()

@@ -1,7 +1,4 @@
-"""Follow a session of Slurm's from the queue to its end, without a screen.
-
-A session that Slurm starts again is followed too.
-"""
+"""Follow a Slurm session from the queue to its end in plain lines, also when it is requeued."""
 
 from __future__ import annotations
 
@@ -22,18 +19,18 @@ from dlmon.system.signals import done_or_signalled
 def follow_in_slurm(
     log: Path, as_json: bool, log_dir: str | None, desktop: bool, is_ours: bool
 ) -> int:
-    """Follow a session of Slurm's from the queue to its end, and return the exit code.
+    """Follow a Slurm session from the queue to its end, and return the exit code.
 
-    A signal leaves the job alone. The exit code of a script of ours is its own.
+    Signals don't stop the job. If the script is ours, the exit code is the script's.
     """
     submitted = read_submitted(log)
     waiting = None if submitted is None else WaitingSession(log, submitted)
     while True:
         if waiting is not None:
-            found = asyncio.run(_wait(waiting, as_json, log_dir))
-            if isinstance(found, int):
-                return found
-            log = found
+            outcome = asyncio.run(_wait(waiting, as_json, log_dir))
+            if isinstance(outcome, int):
+                return outcome
+            log = outcome
         follower = follow_session(log)
         following: list[WaitingSession] = []
 

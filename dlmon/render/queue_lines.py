@@ -1,4 +1,4 @@
-"""Lines about a session of Slurm's that waits in the queue."""
+"""Print the state of a Slurm session that waits in the queue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_S = 0.25
 
 
 async def wait_for_log(waiting: WaitingSession, show: Callable[[Queued], None]) -> Path | None:
-    """Wait until a session's log begins, and return it; None where it never will."""
+    """Wait until a session's log begins, and return its path; None if it never will."""
     while True:
         log = waiting.poll()
         if log is not None or waiting.failure is not None:
@@ -30,17 +30,17 @@ async def wait_for_log(waiting: WaitingSession, show: Callable[[Queued], None]) 
 
 
 def text_of(queued: Queued) -> str:
-    """Say how the job of a session stands that has no log yet."""
+    """Write the state of the job of a session that has no log yet."""
     return clean(queued_text(queued.number, queued.job, queued.problem, time.time()))
 
 
 class QueueLines:
-    """Prints how the job of a session stands, whenever that has changed; nothing as JSON."""
+    """Prints the state of a session's job whenever it changes; nothing as JSON."""
 
     def __init__(self, as_json: bool) -> None:
         self._console, self._as_json = line_console(), as_json
         self.shown = ""
-        """What was said last; empty of a session that did not have to wait."""
+        """The last state; empty if the session did not have to wait."""
 
     def show(self, queued: Queued) -> None:
         text = text_of(queued)

@@ -1,4 +1,4 @@
-"""How much of the logs is read, on stderr, where that takes a while."""
+"""Show the progress of reading logs on stderr, if it takes a while."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SHOWN_AFTER_S = 1.0
 
 @contextmanager
 def reading_progress() -> Iterator[Callable[[float], None]]:
-    """Yield what is called with how much is read, 0 to 1.
+    """Yield a function to call with the share that was read, 0 to 1.
 
-    A terminal shows it as a bar once a second has passed; at the end the bar is gone.
+    A terminal shows it as a bar after one second; the bar disappears at the end.
     """
     console = line_console(stderr=True)
     columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

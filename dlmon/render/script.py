@@ -1,4 +1,4 @@
-"""Run a script of a person's own without a screen: what it writes comes straight through."""
+"""Run a script without a screen, and pass its output through."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from dlmon.render.summary import leaving_running_on_error, print_script_outcome,
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 
-# How long what the script wrote may wait until it is passed on.
+# The interval at which output is passed on.
 POLL_S = 0.05
 READ_BYTES = 1 << 18
-# The disk gets back what was passed on but for the last of it: the supervisor reads it too, and it
-# is never so far behind.
+# Output that was passed on is freed on disk, but for the last part: the supervisor reads it too,
+# and is never further behind.
 KEPT_BYTES = 64 << 20
-# How long an interrupt waits for what is left to pass on.
+# The time for passing on the remaining output after an interrupt.
 PATIENCE_S = 2.0
-# What a script alone would get from its terminal, a scheduler or a person.
+# The signals that a script may get from its terminal, a scheduler or a person.
 _SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -49,12 +49,12 @@ class ScriptRefused(Exception):
 def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: bool = False) -> int:
     """Run a script to its end, and return its exit code.
 
-    What it writes goes to stdout and stderr as it is, and what came of it to stderr; with
-    `as_json`, its result alone goes to stdout. Signals are passed on to it. Alerts notify the
-    desktop by a program: what the terminal gets is the script's.
+    Its output goes unchanged to stdout and stderr, and its result to stderr; with `as_json`, only
+    the result goes to stdout. Signals are passed on to it. Alerts notify the desktop through a
+    program, as the terminal belongs to the script.
 
     Raises:
-        ScriptRefused: it was not started.
+        ScriptRefused: the script was not started.
     """
     try:
         streams = [] if as_json else _streams()
@@ -73,20 +73,20 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     if as_json and follower.result is not None:
         print(result_json(follower))
     elif not as_json and is_log(follower.path):
-        # The first part of a run on several machines says it for all.
+        # Of a run on several hosts, only the first part prints the result.
         print_script_outcome(follower, log_dir)
     return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 
 
 def _launched(job: Job, streams: list[_Stream]) -> SupervisorProcess:
-    """Start the supervisor, with our standard input and what stands for our other streams."""
+    """Start the supervisor with our standard input, and with spool files for its output."""
     stdin = None
     with contextlib.suppress(OSError):
         stdin = os.dup(0)
     if streams:
         job = replace(job, copy_fds=(streams[0].fd, streams[-1].fd))
     if streams and os.isatty(1) and os.isatty(2):
-        # All that is written goes to our terminal.
+        # The output goes to our terminal, so give the script one of the same size.
         columns, rows = os.get_terminal_size(1)
         job = replace(job, terminal=(columns, rows))
     try:
@@ -97,32 +97,32 @@ def _launched(job: Job, streams: list[_Stream]) -> SupervisorProcess:
 
 
 class _Stream:
-    """What the script writes to one of our streams."""
+    """The script's output to one of our streams, in a spool file."""
 
     def __init__(self, to_fd: int) -> None:
         self.fd = make_spool()
         self.offset = 0
-        """Up to where it is passed on."""
+        """The output before this offset was passed on."""
         self._freed = 0
         self._end: int | None = None
         self._to_fd = to_fd
 
     @property
     def is_to_file(self) -> bool:
-        """Whether it goes to a file, which takes all at once."""
+        """True if our stream is a regular file, which never blocks."""
         return stat.S_ISREG(os.fstat(self._to_fd).st_mode)
 
     @property
-    def left(self) -> int:
-        """How many bytes are yet to be passed on."""
+    def remaining(self) -> int:
+        """The number of bytes that were not passed on yet."""
         return (os.fstat(self.fd).st_size if self._end is None else self._end) - self.offset
 
     def pass_on(self) -> bool:
-        """Write what is new; return whether there was anything."""
+        """Pass on new output; return whether there was any."""
         count = READ_BYTES if self._end is None else min(READ_BYTES, self._end - self.offset)
         data = os.pread(self.fd, count, self.offset)
         end = self.offset + len(data)
-        # A reader that has left misses the rest, and the script goes on.
+        # If the reader is gone, drop the output; the script goes on.
         with contextlib.suppress(OSError):
             while self.offset < end:
                 try:
@@ -136,12 +136,12 @@ class _Stream:
         return bool(data)
 
     def end(self) -> None:
-        """Pass on what is there by now, and no more: what goes on may write for ever."""
+        """Pass on no output beyond the present end: other processes may write for ever."""
         self._end = os.fstat(self.fd).st_size
 
 
-class _PassingOn(threading.Thread):
-    """Passes on what a script writes, in a thread: its reader may be slow, or stop for a while."""
+class _OutputThread(threading.Thread):
+    """Passes on a script's output in a thread, as its reader may block."""
 
     def __init__(self, streams: list[_Stream]) -> None:
         super().__init__(daemon=True)
@@ -149,10 +149,10 @@ class _PassingOn(threading.Thread):
         self._script_ended = threading.Event()
 
     async def finish(self, asked_to_end: Sequence[object]) -> bool:
-        """Pass on all that is left, and return whether that was cut.
+        """Pass on the remaining output, and return whether it was cut.
 
-        Whoever has `asked_to_end`, as may yet happen, waits no longer than `PATIENCE_S` for it. A
-        file takes all at once, so it lacks nothing but where somebody asks from now on.
+        After a signal in `asked_to_end`, which may still grow, it takes at most `PATIENCE_S`. As
+        files never block, only signals from now on count if all streams are files.
         """
         before = len(asked_to_end) if all(stream.is_to_file for stream in self._streams) else 0
         for stream in self._streams:
@@ -165,7 +165,7 @@ class _PassingOn(threading.Thread):
                 asked_at = time.monotonic()
             if asked_at is not None and time.monotonic() > asked_at + PATIENCE_S:
                 break
-        missing = sum(stream.left for stream in self._streams)
+        missing = sum(stream.remaining for stream in self._streams)
         if missing and asked_at is not None:
             print_error(f"{missing:,} bytes that it wrote were not passed on")
             return True
@@ -181,9 +181,9 @@ class _PassingOn(threading.Thread):
 
 
 def _streams() -> list[_Stream]:
-    """Return our streams; one where stdout and stderr are the same."""
-    same = os.path.sameopenfile(1, 2)
-    return [_Stream(1)] if same else [_Stream(1), _Stream(2)]
+    """Return our streams: one if stdout and stderr are the same file, else two."""
+    is_one_file = os.path.sameopenfile(1, 2)
+    return [_Stream(1)] if is_one_file else [_Stream(1), _Stream(2)]
 
 
 async def _follow(
@@ -192,9 +192,9 @@ async def _follow(
     streams: list[_Stream],
     alerts: DesktopAlerts,
 ) -> int | None:
-    """Pass on what the script writes, and to it what signals we get, until it has ended.
+    """Pass on the script's output, and our signals to the script, until it has ended.
 
-    Return the signal that cut what it wrote after it had ended by itself; None where none did.
+    Return the signal that cut the output of a script that had ended by itself; None without one.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -208,8 +208,8 @@ async def _follow(
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, take, number)
-    passing_on = _PassingOn(streams)
-    passing_on.start()
+    output = _OutputThread(streams)
+    output.start()
     why_unwritten = None
     while True:
         records = follower.poll(SLICE_S)
@@ -223,8 +223,8 @@ async def _follow(
     result = follower.result
     was_stopped = result is not None and result.status == Status.STOPPED
     if result is not None and result.t is not None and not was_stopped:
-        # What a script goes on after is no haste of anybody's.
+        # The script went on after these signals, so they don't cut its output.
         asked_to_end[:] = [(t, number) for t, number in asked_to_end if t > result.t]
-    is_cut = await passing_on.finish(asked_to_end)
+    is_cut = await output.finish(asked_to_end)
     supervisor.release()
     return asked_to_end[-1][1] if is_cut and not was_stopped else None

@@ -1,4 +1,4 @@
-"""What came of a session: its figures, what went wrong, and how to come back to it."""
+"""Print the outcome of a session: its figures, its problems, and how to come back to it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.runner import SweepRun
 
-# A line of the summary is cut here: a log may say anything.
+# Lines of the summary are cut at this length, as a log may hold anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 
 
 def print_outcome(follower: SessionFollower) -> None:
-    """Print the figures of a session and its comparison, and what went wrong on stderr."""
+    """Print the figures and the comparison of a session, and problems on stderr."""
     snapshot = follower.snapshot()
     console = line_console()
     _print_summary(console, follower, snapshot)
@@ -45,8 +45,8 @@ def print_outcome(follower: SessionFollower) -> None:
 def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) -> None:
     """Print the figures of a script's session on stderr: stdout is the script's own.
 
-    What the script wrote has come through already, its traceback too.
-    What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
+    The script's output, with a traceback, was passed on before. Messages of dlmon come last, so
+    that they don't mix with it.
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
@@ -66,7 +66,7 @@ def print_problem(
     is_result_printed: bool = False,
     is_output_printed: bool = False,
 ) -> None:
-    """Print what went wrong with a session, or why its result is in no log."""
+    """Print the error of a session, or why its result is in no log."""
     if follower.why_result_unwritten is not None:
         print_error(unrecorded_result(follower, is_result_printed))
     elif follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
@@ -82,13 +82,13 @@ def print_problem(
 
 
 def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
-    """Say why the result is in no log; with the result, unless that is printed already."""
+    """Say why the result is in no log; add the result unless it is printed already."""
     problem = f"{follower.problem}"
     return problem if is_printed else f"{problem}; it is:\n{result_json(follower)}"
 
 
 def result_json(follower: SessionFollower) -> str:
-    """Return the result as `--json` prints it, with what the session is called by now."""
+    """Return the result as `--json` prints it, with the current name of the session."""
     assert follower.result is not None
     return json.dumps({**to_json(follower.result), "name": read_label(follower.path).name})
 
@@ -104,18 +104,18 @@ def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapsh
         print_error(f"{problem}; no own figure is shown")
 
 
-# ---- how to come back to a session, or go on with a sweep ----
+# ---- coming back to a session, or resuming a sweep ----
 
 
 def print_exit_message(
     follower: SessionFollower, *, stops: bool, usual: Path | None = None
 ) -> None:
-    """Print what came of a session and where it is recorded, or how to come back.
+    """Print the outcome of a session and its log, or how to come back to it.
 
     Args:
         follower: the session; it is closed.
-        stops: it was ours, and stops now that its supervisor is released.
-        usual: where sessions are kept that name no place; None where that isn't known.
+        stops: the session is ours, and stops as its supervisor is released.
+        usual: the default log directory; None if unknown.
     """
     follower.poll()
     session, path = follower.session.header.id, shown_path(follower.path)
@@ -128,9 +128,11 @@ def print_exit_message(
         print(_how_to_attach(follower, name, usual))
     else:
         print_outcome(follower)
-        # The log of another machine stays there.
-        kept = "recorded in" if follower.host is None else f"recorded on {follower.host}, copied to"
-        where = f"its log {follower.loss}" if follower.loss else f"{kept} {path}"
+        # The log of another host stays there.
+        place = (
+            "recorded in" if follower.host is None else f"recorded on {follower.host}, copied to"
+        )
+        where = f"its log {follower.loss}" if follower.loss else f"{place} {path}"
         print(f"\n{name} {follower.status}; {where}")
     follower.close()
 
@@ -147,9 +149,9 @@ def _how_to_attach(follower: SessionFollower, name: str, usual: Path | None) -> 
 def leave_running(
     follower: SessionFollower, supervisor: SupervisorProcess, usual: Path | None = None
 ) -> None:
-    """Let a session of ours go on though an error ends what shows it; say how to come back.
+    """Leave our session running after an error of its display, and say how to come back.
 
-    Nothing new is read of it: that may be what the error is about.
+    Its log isn't read again, as that may have caused the error.
     """
     supervisor.send("detach")
     supervisor.release()
@@ -161,9 +163,9 @@ def leave_running(
 def leaving_running_on_error(
     follower: SessionFollower, supervisor: SupervisorProcess | None
 ) -> Iterator[None]:
-    """Leave a session of ours running where an error of dlmon's own ends what shows it.
+    """Leave our session running if an error of dlmon ends its display.
 
-    A closed stream is no such error: whoever closed it wants to see no more.
+    A closed output stream isn't such an error: the person is done with it.
     """
     try:
         yield
@@ -174,15 +176,15 @@ def leaving_running_on_error(
 
 
 def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
-    """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
-    sweep, left = run.writer.header.id, len(run.sweep.remaining())
+    """Print the findings and problems of a sweep, and how to resume it."""
+    sweep, remaining = run.writer.header.id, len(run.sweep.remaining())
     name = id_with_name(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
     for problem in problems_of(run):
         print_error(problem)
-    if left:
+    if remaining:
         command = resumed_by(sweep, run.directory, usual)
-        print(f"{name} has {units.counted(left, 'run')} left: {command}")
+        print(f"{name} has {units.counted(remaining, 'run')} left: {command}")
     else:
         print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

@@ -1,4 +1,4 @@
-"""Show a sweep without the screen: a line as each run begins and ends, then table and findings."""
+"""Run a sweep in plain lines: one as each run begins and ends, then table and findings."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ _LOOK_S = 1.0
 def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None) -> int:
     """Run a sweep, print a line for each run, or only the rows as JSON; return the exit code.
 
-    Ctrl-C stops the current run and the sweep, and ends with 130; what
-    was made stays, and `--resume` goes on from there.
+    Ctrl-C stops the current run and the sweep, and ends with 130; `--resume` continues it.
     """
     showing = _Showing(run, silent=as_json)
     asyncio.run(showing.run())
@@ -51,9 +50,9 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
     sys.stdout.flush()
     for problem in problems_of(run):
         print_error(problem)
-    if left := len(run.sweep.remaining()):
+    if remaining := len(run.sweep.remaining()):
         resume = resumed_by(run.writer.header.id, log_dir)
-        print_error(f"{units.counted(left, 'run')} left: {resume}")
+        print_error(f"{units.counted(remaining, 'run')} left: {resume}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
 
@@ -73,9 +72,9 @@ class _Showing:
         header = self._run.writer.header
         self._print(f"sweep {header.id}")
         self._print(plan_text(self._run.sweep.plan))
-        left = len(self._run.sweep.remaining())
-        if left < len(self._run.sweep.plan.order):
-            self._print(f"{left:,} of them left")
+        remaining = len(self._run.sweep.remaining())
+        if remaining < len(self._run.sweep.plan.order):
+            self._print(f"{remaining:,} of them left")
         self._runs = asyncio.create_task(self._run.run())
         while not self._runs.done():
             await asyncio.wait({self._runs}, timeout=_LOOK_S)
@@ -84,7 +83,7 @@ class _Showing:
             self._runs.result()
 
     def _report_problems(self) -> None:
-        """Print why nothing comes from another machine, once."""
+        """Print each lasting problem of a host once."""
         for host, current in self._run.current.items():
             if host is None or current.follower is None:
                 continue
@@ -116,9 +115,9 @@ class _Showing:
             self._print(f"{number}  {name}: session {event.session}")
             return
         metric = plan.metrics[combination.workload]
-        left = units.time_left(self._run.seconds_left)
+        time_left = units.time_left(self._run.seconds_left)
         line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
-        self._print(f"{line}  {left}" if left and self._run.sweep.remaining() else line)
+        self._print(f"{line}  {time_left}" if time_left and self._run.sweep.remaining() else line)
 
     def _print(self, line: str) -> None:
         if not self._silent:
@@ -127,13 +126,13 @@ class _Showing:
 
 
 def print_results(run: SweepRun) -> None:
-    """Print what a sweep found, and its table; of one of which nothing ran, that alone."""
+    """Print the table and the findings of a sweep, or that nothing ran."""
     console = table_console()
     console.print()
     if all(row.status == RunStatus.NOT_RUN for row in rows_of(run.sweep)):
-        # Why not stands at each run above.
+        # The reasons were printed for each run.
         count = len(run.sweep.plan.order)
-        said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
-        print_line(console, Text(said))
+        sentence = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        print_line(console, Text(sentence))
         return
     print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "verdict")])

@@ -1,4 +1,4 @@
-"""Tables of sessions: a row an observation, units in the names, times from the start.
+"""Write tables of sessions: one row per observation, units in the names, times from the start.
 
 In CSV, a text that a spreadsheet would take for a formula gets an apostrophe before it.
 """
@@ -43,32 +43,32 @@ from dlmon.session.run_figures import read_session
 from dlmon.session.session import Session
 
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
-# As the name of a folder, which it is.
+# An id is also the name of a folder.
 _LONGEST_ID = 255
 
 Row = dict[str, Any]
-"""The cells of a row by the headings of their columns: the same ones in each row of a table."""
+"""The cells of a row by their columns; all rows of a table have the same columns."""
 
 
 def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[str]:
-    """Yield the lines of one of `TABLES`, headings first; without one, a row per session.
+    """Yield the lines of one of `TABLES` with its headings; by default, one row per session.
 
     Raises:
         LogError: a log can't be read.
-        ReportError: there is nothing of that kind in them.
+        ReportError: the table would be empty.
     """
     return _csv(_rows(paths, table, full))
 
 
 def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
-    """Yield the lines of the same table as a list of JSON, an object a row; it raises the same."""
+    """Yield the lines of a table as a JSON list of objects; raise as `csv_lines` does."""
     before = "[\n"
     for row in _rows(paths, table, full):
-        known = {
+        finite = {
             name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
             for name, cell in row.items()
         }
-        yield before + json.dumps(known, allow_nan=False)
+        yield before + json.dumps(finite, allow_nan=False)
         before = ",\n"
     yield "\n]\n"
 
@@ -79,8 +79,8 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     Raises:
         LogError: it can't be read.
     """
-    found = sweep_report(path, full).as_json["rows"]
-    varied = dict.fromkeys(key for row in found for key in row["options"])
+    rows = sweep_report(path, full).as_json["rows"]
+    varied = dict.fromkeys(key for row in rows for key in row["options"])
     figures = (
         "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
         "tokens_per_second", "cost_usd", "best",
@@ -91,7 +91,7 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
             **{f"option_{key}": _scalar(row["options"].get(key)) for key in varied},
             **{name: _scalar(row[name]) for name in figures},
         }
-        for row in found
+        for row in rows
     )
 
 
@@ -103,17 +103,17 @@ def _csv(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Row]:
-    """Yield the rows of a table; one that would be empty is refused."""
+    """Yield the rows of a table; raise ReportError if there are none."""
     rows = _sessions(paths, full) if table is None else _of_logs(paths, TABLES[table])
     if table == EPOCHS:
-        # Some have metrics that others lack.
-        known = list(rows)
-        names = dict.fromkeys(chain.from_iterable(known))
-        rows = ({name: row.get(name) for name in names} for row in known)
+        # Sessions may have different metrics.
+        listed = list(rows)
+        names = dict.fromkeys(chain.from_iterable(listed))
+        rows = ({name: row.get(name) for name in names} for row in listed)
     first = next(rows, None)
     if first is None:
-        what = "readings of the machine" if table == MACHINE else table
-        raise ReportError(f"there are no {what} in what was recorded: the table would be empty")
+        content = "readings of the machine" if table == MACHINE else table
+        raise ReportError(f"there are no {content} in what was recorded: the table would be empty")
     yield first
     yield from rows
 
@@ -135,7 +135,7 @@ def _line(cells: Iterable[Cell]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    """Write a cell: nothing for what isn't known, and no text that could be a formula."""
+    """Write a cell: empty if unknown, and never a formula."""
     if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
     if isinstance(cell, bool):
@@ -146,7 +146,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
-    """Yield one row per session; it may raise a LogError."""
+    """Yield one row per session; raise LogError if one can't be read."""
     for path in paths:
         entry = read_entry(path)
         header = entry.header
@@ -173,34 +173,34 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
 
 
 def _settings_seen(session: Session, model: Model | None) -> dict[str, Any]:
-    """Return what a run was seen to train with: a script's options say nothing of that."""
+    """Return the settings that were observed in a run; a script's options don't have them."""
     names = _OPTIONS if session.header.is_script else ("data",)
-    seen = {name: getattr(model, name, None) for name in names}
+    settings = {name: getattr(model, name, None) for name in names}
     trainer = next(iter(session.trainers.known.values()), None)
-    if session.header.is_script and trainer is not None and not seen["backend"]:
-        seen["backend"] = trainer.backend or trainer.framework
-    return {name: value for name, value in seen.items() if value is not None}
+    if session.header.is_script and trainer is not None and not settings["backend"]:
+        settings["backend"] = trainer.backend or trainer.framework
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _scalar(value: Any) -> Cell:
-    """Return a value of an option as a cell: a log may hold anything there."""
+    """Return an option's value as a cell; a log may hold any type."""
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    """Yield each batch, or several that are known together; the first of a record has its waits."""
+    """Yield each batch, or several summed in one record; the first of a record has its waits."""
     for record in records:
-        known: list[tuple[int, int, int | None, int]] = []
+        batches_of_record: list[tuple[int, int, int | None, int]] = []
         if isinstance(record, Batches):
             end_ns = record.begin
             sizes = record.counted_in(steps=False) or (None,) * len(record.dt_us)
             for dt_us, samples in zip(record.dt_us, sizes, strict=True):
                 end_ns += dt_us * 1000
-                known.append((1, end_ns, samples, dt_us))
+                batches_of_record.append((1, end_ns, samples, dt_us))
         elif isinstance(record, BatchSummary):
-            known.append((record.count, record.t_last, record.samples, record.time_us))
+            batches_of_record.append((record.count, record.t_last, record.samples, record.time_us))
         tokens = getattr(record, "tokens", None)
-        for at, (batches, end_ns, samples, took_us) in enumerate(known):
+        for at, (batches, end_ns, samples, took_us) in enumerate(batches_of_record):
             assert isinstance(record, (Batches, BatchSummary))
             yield {
                 "epoch": record.epoch + 1,
@@ -217,9 +217,9 @@ def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
 
 
 def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    """Yield the samples of each second of training: of the batches that ended in it.
+    """Yield the samples of all batches that ended in each second of training.
 
-    Where several processes train together, batches and their time are those of number 0.
+    With several ranks, the number of batches and their time are those of rank 0.
     """
     seconds: dict[int, tuple[int, int | None, float]] = {}
     for row in _batches(header, records):
@@ -259,10 +259,10 @@ def _epochs(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
 
 
 def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
-    """Return the epochs of a log, each as it was written last.
+    """Return the epochs of a log, each in its last version.
 
-    That of a script is written again where validation follows it; one that is being validated, or
-    was when its run was killed, is not whole.
+    An epoch of a script is written again after its validation; one whose validation has not ended,
+    perhaps as the run was killed, is not whole.
     """
     newest: dict[tuple[int | None, int, int], Epoch] = {}
     last: dict[int | None, Epoch] = {}
@@ -281,23 +281,23 @@ def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
 
 
 def _metrics(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    """Yield each value that training reported of itself; what is no number has no row."""
+    """Yield each value of each metric; a value that is no number has no row."""
     readings = MetricReadings()
-    for one in chain.from_iterable(map(readings.add, records)):
-        if one.value is not None:
+    for reading in chain.from_iterable(map(readings.add, records)):
+        if reading.value is not None:
             yield {
-                "metric": one.metric,
-                "at_s": (one.t - header.t) / 1e9,
-                "epoch": None if one.epoch is None else one.epoch + 1,
-                "value": one.value,
-                "is_validation": one.of is Pass.VALIDATION,
-                "phase": one.of.value,
-                "trainer": one.trainer,
+                "metric": reading.metric,
+                "at_s": (reading.t - header.t) / 1e9,
+                "epoch": None if reading.epoch is None else reading.epoch + 1,
+                "value": reading.value,
+                "is_validation": reading.of is Pass.VALIDATION,
+                "phase": reading.of.value,
+                "trainer": reading.trainer,
             }
 
 
 def _machine(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    """Yield each number of each reading; what is unknown has no row."""
+    """Yield each known reading of each sample."""
     latest: Machine | None = None
     for record in records:
         if isinstance(record, Machine):
@@ -331,19 +331,19 @@ def _numbers(device: str, readings: Any) -> Iterator[tuple[str, str, float]]:
 
 
 def _operations(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    """Yield each operation of each profile, those that took most time first."""
+    """Yield each operation of each profile, the slowest first."""
     profiles = (record for record in records if isinstance(record, Profile))
     for profile in profiles:
-        for each in profile.operations or ():
+        for operation in profile.operations or ():
             yield {
                 "at_s": ((profile.begin or profile.t) - header.t) / 1e9,
                 "profiler": profile.profiler,
                 "steps": profile.steps,
-                "operation": each.name,
-                "share": each.share,
-                "calls": each.calls,
-                "host_ms": each.host_us / 1000,
-                "device_ms": each.device_us / 1000,
+                "operation": operation.name,
+                "share": operation.share,
+                "calls": operation.calls,
+                "host_ms": operation.host_us / 1000,
+                "device_ms": operation.device_us / 1000,
                 "trainer": profile.trainer or 0,
             }
 
@@ -361,4 +361,4 @@ TABLES = {
     MACHINE: _machine,
     OPERATIONS: _operations,
 }
-"""What yields the rows of each table."""
+"""The functions that yield the rows of each table."""

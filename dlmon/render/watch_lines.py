@@ -1,4 +1,4 @@
-"""Machines without a screen: a line for each sample, of this one or of others."""
+"""Watch this machine or other hosts in plain lines, one for each sample."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dlmon.render.console import line_console
 from dlmon.system.signals import on_signals
 from dlmon.system.this_host import host_name
 
-# How soon a change of a host is said.
+# The interval for checking the state of hosts.
 _LOOKS_S = 0.25
 
 
-class Lines:
-    """What is printed, as lines or as objects of JSON, until Ctrl-C, or until nobody reads it."""
+class LinePrinter:
+    """Prints lines or JSON objects until Ctrl-C, or until its reader is gone."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -72,7 +72,7 @@ class Lines:
 
 async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
     """Print a line for each sample of this machine, and return the exit code."""
-    lines, latest = Lines(as_json), None
+    lines, latest = LinePrinter(as_json), None
 
     def print_facts(facts: Facts) -> None:
         if not as_json:
@@ -103,11 +103,11 @@ async def watch_hosts(
     as_json: bool,
     alerts: AlertSettings | None,
 ) -> int:
-    """Print samples and problems of other machines, and return the exit code.
+    """Print samples and problems of other hosts, and return the exit code.
 
-    As JSON, each is an object in a line. Alerts are sent of hosts that are lost.
+    As JSON, each is an object in a line. Lost hosts raise alerts.
     """
-    lines, hosts, cells = Lines(as_json), list[WatchedHost](), max(map(len, names))
+    lines, hosts, cells = LinePrinter(as_json), list[WatchedHost](), max(map(len, names))
     for number, name in enumerate(names):
         on_sample = partial(_print_sample, lines, hosts, number, cells)
         hosts.append(WatchedHost(name, interval_s, pcie, on_sample=on_sample))
@@ -121,12 +121,14 @@ async def watch_hosts(
         await asyncio.gather(*(host.close() for host in hosts))
 
 
-async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts | None) -> None:
-    """Say what keeps a host away, that it is back, and that its clock differs, each once.
+async def _look(
+    lines: LinePrinter, hosts: Sequence[WatchedHost], alerts: HostAlerts | None
+) -> None:
+    """Print once each problem of a host, its return, and the offset of its clock.
 
-    End where no host could be reached at first, or all were nodes of jobs that are over.
+    End if no host could be reached at first, or if all were nodes of jobs that are over.
     """
-    was_reached, said, clocks = False, dict[str, str | None](), set[str]()
+    was_reached, printed, clocks = False, dict[str, str | None](), set[str]()
     while True:
         for host in hosts:
             if alerts is not None:
@@ -135,8 +137,8 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
             if host.state == HostState.CONNECTING:
                 continue
             problem = None if host.state == HostState.CONNECTED else host.connection.problem
-            if problem != said.get(host.name):
-                said[host.name] = problem
+            if problem != printed.get(host.name):
+                printed[host.name] = problem
                 if lines.as_json:
                     lines.print_json(host=host.name, problem=problem)
                 else:
@@ -156,19 +158,21 @@ async def _look(lines: Lines, hosts: Sequence[WatchedHost], alerts: HostAlerts |
         await asyncio.sleep(_LOOKS_S)
 
 
-def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells: int) -> None:
+def _print_sample(
+    lines: LinePrinter, hosts: Sequence[WatchedHost], number: int, cells: int
+) -> None:
     host = hosts[number]
     machine, sessions = host.history.latest, host.snapshot().sessions
     if machine is None:
         return
     if lines.as_json:
-        running = None if sessions is None else [asdict(each) for each in sessions]
+        running = None if sessions is None else [asdict(session) for session in sessions]
         lines.print_json(host=host.name, **asdict(machine), sessions=running)
         return
     times = host.connection.times
     at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
     parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.facts)]
-    for each in sessions or ():
-        known = (words.session_title(each), words.session_rate(each))
-        parts.append(" ".join(part for part in known if part))
+    for session in sessions or ():
+        texts = (words.session_title(session), words.session_rate(session))
+        parts.append(" ".join(part for part in texts if part))
     lines.print("  ".join(parts))

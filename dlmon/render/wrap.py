@@ -1,10 +1,10 @@
-"""Break texts, and cut them, by the cells that they take."""
+"""Wrap and cut texts by their width in cells."""
 
 from __future__ import annotations
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-# A text with more characters than this per cell holds marks that take no cell.
+# A text with more characters per cell has combining characters, which take no cell.
 _CHARACTERS_PER_CELL = 4
 
 
@@ -12,8 +12,8 @@ def shortened(text: str, width: int) -> str:
     """Return a text in at most `width` cells, cut with an ellipsis."""
     if _fits(text, width):
         return text
-    kept = set_cell_size(text, max(0, width - 1)).rstrip()
-    return set_cell_size(f"{kept}…", min(width, cell_len(kept) + 1))
+    beginning = set_cell_size(text, max(0, width - 1)).rstrip()
+    return set_cell_size(f"{beginning}…", min(width, cell_len(beginning) + 1))
 
 
 def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
@@ -36,7 +36,7 @@ def _fits(text: str, width: int) -> bool:
 
 
 def _line_of(text: str, width: int) -> str:
-    """Return the first words that fit in `width` cells, or a part of one; empty where none does."""
+    """Return the first words that fit in `width` cells, or a part of the first word."""
     head = chop_cells(text[: width * _CHARACTERS_PER_CELL], width)[0]
     if text[len(head) : len(head) + 1] in ("", " ") or " " not in head:
         return head

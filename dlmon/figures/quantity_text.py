@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from dlmon.figures import units
-from dlmon.figures.report.sections import Row
+from dlmon.figures.sections import Row
 from dlmon.quantities import QUANTITIES, Place, Quantity, value_of
 
 _NUMBERS: dict[str, Callable[[float], str]] = {

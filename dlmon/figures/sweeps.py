@@ -14,8 +14,8 @@ from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.earlier_runs import epoch_text, share_text
 from dlmon.figures.comparison.verdicts import doubts_of_results
 from dlmon.figures.machine.readings import busy_texts
-from dlmon.figures.report.redact import Redaction
-from dlmon.figures.report.sections import (
+from dlmon.figures.redact import Redaction
+from dlmon.figures.sections import (
     Bar,
     Bars,
     Chart,

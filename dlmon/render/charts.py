@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlmon.figures.report.curves import Mark
-from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.render.plot import (
     BOTTOM,

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from dlmon.figures.report.curves import chart_json
 from dlmon.figures.report.report import Report
-from dlmon.figures.report.sections import Bar, Bars
+from dlmon.figures.sections import Bar, Bars
 from dlmon.figures.value_axis import bar_lengths
 from dlmon.render.charts import svg_of, templates, text_of_file
 from dlmon.render.plot import draw_sweep

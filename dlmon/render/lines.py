@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from dlmon.figures.report.sections import Bars, Code, Figures, Heading, Level, Note, Section, Table
+from dlmon.figures.sections import Bars, Code, Figures, Heading, Level, Note, Section, Table
 from dlmon.render.wrap import shortened, wrapped
 
 Style = Literal["", "dim", "strong", "good", "bad", "high"]

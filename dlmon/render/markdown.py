@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dlmon.figures.report.report import Report
-from dlmon.figures.report.sections import (
+from dlmon.figures.sections import (
     Bars,
     Chart,
     Code,

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from dlmon.figures import units
 from dlmon.figures.report.curves import Mark
-from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
 
 COLOURS = 6

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dlmon.comparison.published import own_published
 from dlmon.figures import units
-from dlmon.figures.report.sections import with_texts
+from dlmon.figures.sections import with_texts
 from dlmon.figures.session.session_list import id_with_name
 from dlmon.figures.session.summary import SessionOutcome, describe_outcome
 from dlmon.figures.sweeps import findings, problems_of, resumed_by

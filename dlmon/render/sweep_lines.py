@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.report.sections import Note
+from dlmon.figures.sections import Note
 from dlmon.figures.sweeps import (
     findings,
     outcome_text,

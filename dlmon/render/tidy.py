@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.published import is_formula
-from dlmon.figures.report.redact import Redaction
+from dlmon.figures.redact import Redaction
 from dlmon.figures.report.session_report import records_of
 from dlmon.figures.session.summary import Cell, SessionOutcome, summary_numbers
 from dlmon.figures.sweeps import sweep_report

@@ -9,7 +9,7 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.figures import units
 from dlmon.figures.report.report import make_report
-from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.render.html import html_of
 
 pytestmark = [

@@ -1,6 +1,6 @@
 """Find what a view says, by its heading or its kind."""
 
-from dlmon.figures.report.sections import Bars, Note
+from dlmon.figures.sections import Bars, Note
 
 
 def under(report, heading):

@@ -10,10 +10,10 @@ from textual import events
 from textual.message import Message
 
 from dlmon.figures import units
+from dlmon.figures.columns import Column
 from dlmon.figures.machine import host_rows as words
 from dlmon.figures.machine.host_rows import ORDERS, in_order, matching
 from dlmon.figures.machine.readings import BUSY_PCT, LEVELS, Level, cpu_figures, memory_figures
-from dlmon.figures.report.columns import Column
 from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
 from tui.drawing.time_axis import TimeAxis

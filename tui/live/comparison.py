@@ -29,7 +29,7 @@ from dlmon.figures.comparison.run_rows import (
     row_details,
 )
 from dlmon.figures.comparison.verdicts import in_doubt
-from dlmon.figures.report.sections import Bar, Figures
+from dlmon.figures.sections import Bar, Figures
 from dlmon.figures.value_axis import bar_lengths
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot

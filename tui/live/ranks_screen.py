@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.figures.report.columns import Column
+from dlmon.figures.columns import Column
 from dlmon.figures.session.ranks import COLUMNS, RankRow, columns_in, rank_rows, rank_unit
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from textual import events
 
+from dlmon.figures.columns import Column
 from dlmon.figures.machine.processes import (
     columns_at,
     gpus_text,
     matching,
     running_for,
 )
-from dlmon.figures.report.columns import Column
 from dlmon.records import MAX_BUSIEST, Process
 from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
 from tui.widgets import tables

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, RunComparison
 from dlmon.figures.comparison.side_rows import describe_sides
-from dlmon.figures.report.sections import Note
+from dlmon.figures.sections import Note
 from dlmon.log.folder import LogError
 from dlmon.session.run_figures import OnRead, compare_logs
 from tui.drawing.time_axis import TimeAxis

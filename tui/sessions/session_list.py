@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.report.columns import Column
+from dlmon.figures.columns import Column
 from dlmon.figures.session.session_columns import COLUMNS, COLUMNS_BY_NAME
 from dlmon.figures.session.session_list import (
     Recorded,

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from textual import events
 
-from dlmon.figures.report import sections
-from dlmon.figures.report.sections import Line
+from dlmon.figures import sections
+from dlmon.figures.sections import Line
 from dlmon.figures.value_axis import is_doubling, nice_top
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeLabels

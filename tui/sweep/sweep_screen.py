@@ -14,7 +14,7 @@ from textual.containers import Container
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.report.sections import Table
+from dlmon.figures.sections import Table
 from dlmon.figures.sweeps import (
     findings,
     picture_of,

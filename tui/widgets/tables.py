@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.figures.report.columns import Column, Row
-from dlmon.figures.report.sections import Section
+from dlmon.figures.columns import Column, Row
+from dlmon.figures.sections import Section
 from dlmon.render.lines import lines_of
 from tui.widgets.lines import (
     BAD,

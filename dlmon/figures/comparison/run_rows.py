@@ -39,7 +39,7 @@ from dlmon.figures.comparison.earlier_runs import (
     timing_of,
 )
 from dlmon.figures.quantity_text import rows_shown_in
-from dlmon.figures.report.sections import Bar, Bars, Row
+from dlmon.figures.sections import Bar, Bars, Row
 from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
 from dlmon.log.directory import SessionEntry

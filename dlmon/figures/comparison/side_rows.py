@@ -25,8 +25,8 @@ from dlmon.comparison.sides import (
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.verdicts import doubts_of_all
 from dlmon.figures.quantity_text import number_of
-from dlmon.figures.report.redact import Redaction
-from dlmon.figures.report.sections import (
+from dlmon.figures.redact import Redaction
+from dlmon.figures.sections import (
     Figures,
     Heading,
     Kind,

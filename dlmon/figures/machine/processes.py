@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from dlmon.figures import units
-from dlmon.figures.report.columns import Column
+from dlmon.figures.columns import Column
 from dlmon.records import MAX_ON_GPUS, Gpu, Machine, MachineFacts, Process
 from dlmon.session.framework_memory import amount
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from dlmon.comparison.compared_run import Curve
 from dlmon.figures.machine.readings import activity_name
-from dlmon.figures.report.sections import Chart, Line, Values
+from dlmon.figures.sections import Chart, Line, Values
 from dlmon.figures.session import tokens
 from dlmon.figures.value_axis import value_range
 from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEPS_PER_SECOND, rate_unit

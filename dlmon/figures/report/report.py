@@ -12,8 +12,8 @@ from dlmon import __version__
 from dlmon.comparison.sides import like_groups
 from dlmon.figures.comparison.side_rows import Compared, compared
 from dlmon.figures.report.curves import Mark, chart_json, charts_of, metric_charts
-from dlmon.figures.report.sections import Chart, Heading, OverTime, Section, Table
 from dlmon.figures.report.session_report import SessionReport, session_report
+from dlmon.figures.sections import Chart, Heading, OverTime, Section, Table
 from dlmon.figures.sweeps import SweepReport, sweep_report
 from dlmon.records.record import record
 from dlmon.session.run_figures import OnRead, earlier_runs, ignore, read_figures

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
+from dlmon.figures.columns import Column, number_column, table_of
 from dlmon.figures.comparison.earlier_runs import (
     earlier_sessions,
     epoch_word,
@@ -18,10 +19,9 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import identity
-from dlmon.figures.report.columns import Column, number_column, table_of
+from dlmon.figures.redact import Redaction
 from dlmon.figures.report.curves import Mark, MetricCurves, epoch_marks
-from dlmon.figures.report.redact import Redaction
-from dlmon.figures.report.sections import (
+from dlmon.figures.sections import (
     Code,
     Figures,
     Heading,

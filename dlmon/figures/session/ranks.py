@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
+from dlmon.figures.columns import Column, table_of
 from dlmon.figures.machine.processes import gpus_text
-from dlmon.figures.report.columns import Column, table_of
-from dlmon.figures.report.sections import Table
+from dlmon.figures.sections import Table
 from dlmon.figures.session.tokens import UNIT
 from dlmon.quantities import rate_unit
 from dlmon.records.record import record

@@ -8,10 +8,10 @@ from typing import Any
 
 from dlmon.comparison.compared_run import pace_of
 from dlmon.figures import units
+from dlmon.figures.columns import Column
 from dlmon.figures.comparison.earlier_runs import timing_of_result
 from dlmon.figures.machine.processes import lowered
 from dlmon.figures.quantity_text import number_of
-from dlmon.figures.report.columns import Column
 from dlmon.figures.session.session_list import Recorded, device_of, outcome, workload_of
 from dlmon.log.directory import SessionEntry
 from dlmon.quantities import QUANTITIES, Quantity, value_of

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.conditions import compiled_by
 from dlmon.figures import units
+from dlmon.figures.columns import Column, number_column, table_of
 from dlmon.figures.comparison.earlier_runs import (
     compared_metric,
     compile_text,
@@ -24,8 +25,7 @@ from dlmon.figures.comparison.earlier_runs import (
 )
 from dlmon.figures.comparison.verdicts import doubts_of_all, in_doubt
 from dlmon.figures.quantity_text import rows_shown_in
-from dlmon.figures.report.columns import Column, number_column, table_of
-from dlmon.figures.report.sections import Note, Section, Table
+from dlmon.figures.sections import Note, Section, Table
 from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import location_options

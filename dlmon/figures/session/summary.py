@@ -27,7 +27,7 @@ from dlmon.figures.comparison.earlier_runs import (
 from dlmon.figures.comparison.run_rows import comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import activity_text
 from dlmon.figures.quantity_text import rows_shown_in
-from dlmon.figures.report.sections import Bar, Bars, Figures, Note, Row, Section
+from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.session.epochs import epoch_text_of
 from dlmon.figures.session.framework_memory import (
     explain_out_of_memory,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlmon.figures import units
-from dlmon.figures.report.columns import Column, number_column, table_of
-from dlmon.figures.report.sections import Note, Section, Table
+from dlmon.figures.columns import Column, number_column, table_of
+from dlmon.figures.sections import Note, Section, Table
 from dlmon.figures.session.epochs import steps_asked_for, validation_time
 from dlmon.quantities import throughputs_of
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Operation, Profile

@@ -13,7 +13,7 @@ from fakes.hostile_log import ATTACK
 from fakes.sweeps import completed, plan_of, sweep_of
 
 from dlmon.figures.report.report import make_report
-from dlmon.figures.report.sections import Bars
+from dlmon.figures.sections import Bars
 from dlmon.figures.sweeps import (
     findings,
     lead_changes,

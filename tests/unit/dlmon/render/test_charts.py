@@ -8,7 +8,7 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.figures.report.curves import Mark
 from dlmon.figures.report.report import make_report
-from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.render.charts import svg_line, svg_of, write_charts
 from dlmon.render.files import ReportError
 from dlmon.render.plot import draw_chart, draw_sweep, ticks

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.figures.report.sections import Bar, Bars, Figures, Heading, Note, Table
+from dlmon.figures.sections import Bar, Bars, Figures, Heading, Note, Table
 from dlmon.render.lines import lines_of
 
 TABLE = Table(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.figures.report.sections import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling
 from tui.sweep.chart import legend, picture_of
 from tui.widgets.chart import picture_rows

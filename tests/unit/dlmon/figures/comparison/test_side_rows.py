@@ -16,7 +16,7 @@ from dlmon.figures.comparison.side_rows import (
     side_name,
     verdict,
 )
-from dlmon.figures.report.sections import Figures, Note, Table
+from dlmon.figures.sections import Figures, Note, Table
 from dlmon.records import Status
 from dlmon.statistics.ratios import Basis, Error, Ratio
 

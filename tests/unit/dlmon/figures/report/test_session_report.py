@@ -9,7 +9,7 @@ from fakes.sections import bars, said, under
 from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.figures.report.report import make_report
-from dlmon.figures.report.sections import as_sentence
+from dlmon.figures.sections import as_sentence
 from dlmon.records import (
     Alert,
     AlertEvent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from dlmon.figures.report.sections import Level, Table
+from dlmon.figures.sections import Level, Table
 from dlmon.records.record import record
 
 Row = TypeVar("Row")

@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sections import under
 
-from dlmon.figures.report.redact import Redaction
+from dlmon.figures.redact import Redaction
 from dlmon.figures.report.report import make_report
 from dlmon.records import Machine, Notice, Operation, Process, Profile
 from dlmon.render.html import html_of

@@ -165,7 +165,7 @@ class Line:
 
 
 @record(frozen=True)
-class Chart:
+class LineChart:
     """Lines over time, or in a sweep over the varied option.
 
     Attributes:
@@ -191,7 +191,7 @@ class Chart:
         return max(line.xs[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
 
-Section = Heading | Note | Figures | Table | Bars | Code | OverTime | Chart
+Section = Heading | Note | Figures | Table | Bars | Code | OverTime | LineChart
 
 
 # Fields with our own words: never redacted, even if a host or a user has that name.

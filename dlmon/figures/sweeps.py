@@ -18,9 +18,9 @@ from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
     Bars,
-    Chart,
     Heading,
     Line,
+    LineChart,
     Note,
     Section,
     Table,
@@ -513,8 +513,8 @@ class SweepReport:
     as_json: Mapping[str, Any]
 
     @property
-    def charts(self) -> list[Chart]:
-        return [section for section in self.sections if isinstance(section, Chart)]
+    def charts(self) -> list[LineChart]:
+        return [section for section in self.sections if isinstance(section, LineChart)]
 
 
 def sweep_report(path: Path, full: bool = False) -> SweepReport:
@@ -555,7 +555,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     )
 
 
-def picture_of(sweep: Sweep, workload: str) -> Chart | None:
+def picture_of(sweep: Sweep, workload: str) -> LineChart | None:
     """Return a chart of the times of a workload; None if no varied option has numbers."""
     axis, all_rows = axis_of(sweep.plan.variations), of_workload(ranking_rows(sweep), workload)
     rows = [row for row in all_rows if row.status != RunStatus.IMPOSSIBLE]
@@ -579,7 +579,7 @@ def picture_of(sweep: Sweep, workload: str) -> Chart | None:
         lines.append(Line(name, xs, means, lows, highs, out_of_memory=out))
     x_labels = {x_of(row): f"{row.combination.varied[axis]}" for row in rows}
     title = f"{heading_of(rows[0].metric)} against {option_name(axis)}"
-    return Chart(title, "", tuple(lines), x_labels=tuple(sorted(x_labels.items())))
+    return LineChart(title, "", tuple(lines), x_labels=tuple(sorted(x_labels.items())))
 
 
 def _bars(sweep: Sweep, workload: str) -> Bars:

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dlmon.figures.report.curves import Mark
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.report.curves import TimeMark
+from dlmon.figures.sections import Line, LineChart
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.render.plot import (
     BOTTOM,
@@ -107,10 +107,10 @@ def _band(plot: Plot, xs: Sequence[float], line: Line) -> str:
 
 def write_charts(
     folder: Path,
-    charts: Sequence[Chart],
-    metrics: Sequence[Chart],
-    marks: Sequence[Mark],
-    sweeps: Sequence[Chart],
+    charts: Sequence[LineChart],
+    metrics: Sequence[LineChart],
+    marks: Sequence[TimeMark],
+    sweeps: Sequence[LineChart],
     form: str = SVG,
 ) -> list[Path]:
     """Write each picture as svg or png into a folder, and return the files.

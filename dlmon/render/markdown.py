@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dlmon.figures.report.report import Report
 from dlmon.figures.sections import (
     Bars,
-    Chart,
     Code,
     Figures,
     Heading,
+    LineChart,
     Note,
     OverTime,
     Section,
@@ -67,7 +67,7 @@ def _written(section: Section) -> Iterator[str]:
             yield from _bars(section)
         case Code():
             yield _code(section.lines)
-        case Chart() | OverTime():
+        case LineChart() | OverTime():
             return
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from dlmon.figures import units
-from dlmon.figures.report.curves import Mark
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.report.curves import TimeMark
+from dlmon.figures.sections import Line, LineChart
 from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
 
 COLOURS = 6
@@ -66,7 +66,7 @@ class Plot:
         return round(BOTTOM - (BOTTOM - TOP) * share, 1)
 
 
-def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
+def draw_chart(chart: LineChart, marks: Sequence[TimeMark] = ()) -> Plot:
     """Lay out lines over time, each with a band of its extremes."""
     highest = [value for line in chart.lines for value in line.high if is_drawn(value)]
     span_s = chart.end_s or 1.0
@@ -86,7 +86,7 @@ def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
     )
 
 
-def draw_sweep(chart: Chart) -> Plot:
+def draw_sweep(chart: LineChart) -> Plot:
     """Lay out the results of a sweep over the varied option."""
     xs = [x for x, _ in chart.x_labels]
     scale = math.log2 if is_doubling(xs) else float

@@ -9,7 +9,7 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.figures import units
 from dlmon.figures.report.report import make_report
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.sections import Line, LineChart
 from dlmon.render.html import html_of
 
 pytestmark = [
@@ -129,7 +129,7 @@ def test_a_metric_reads_under_the_cursor_as_in_a_table(browser, tmp_path):
     charts = []
     for value in values:
         line = Line("training", (0.0, 60.0), (value,) * 2, (value,) * 2, (2 * value, value))
-        charts.append(Chart("Loss", "", (line,), 0.0, 1.0, metric="loss"))
+        charts.append(LineChart("Loss", "", (line,), 0.0, 1.0, metric="loss"))
     report = make_report([write_log(tmp_path, recorded_session())], [])
     path = tmp_path / "run.html"
     path.write_text(html_of(replace(report, charts=(), metrics=tuple(charts))))

@@ -32,9 +32,9 @@ class SweepChart(Chart):
 
     DEFAULT_CLASSES = "panel"
 
-    _results: sections.Chart | None = None
+    _results: sections.LineChart | None = None
 
-    def show_results(self, results: sections.Chart | None) -> None:
+    def show_results(self, results: sections.LineChart | None) -> None:
         """Show the results of a sweep; None, if no varied option is a number, hides the chart."""
         if results != self._results:
             self._results = results
@@ -62,14 +62,14 @@ class SweepChart(Chart):
         return [legend(names, width), *super().draw(width, height - 1)]
 
 
-def _notes(chart: sections.Chart) -> list[str]:
+def _notes(chart: sections.LineChart) -> list[str]:
     """Explain the crosses and a logarithmic axis, if the chart has them."""
     notes = ["✗ memory ran out"] * any(line.out_of_memory for line in chart.lines)
     notes += ["logarithmic from left to right"] * is_doubling([x for x, _ in chart.x_labels])
     return notes or [""]
 
 
-def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
+def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
     """Return the points of each line, joined, for a plot of a width in cells.
 
     The vertical axis begins at zero. A point without a figure is a gap; one that ran out of memory

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from dlmon.comparison.compared_run import Curve
 from dlmon.figures.machine.readings import activity_name
-from dlmon.figures.sections import Chart, Line, Values
+from dlmon.figures.sections import Line, LineChart, Values
 from dlmon.figures.session import tokens
 from dlmon.figures.value_axis import value_range
 from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEPS_PER_SECOND, rate_unit
@@ -41,7 +41,7 @@ _OWN = "this run"
 
 
 @record(frozen=True)
-class Mark:
+class TimeMark:
     """A labelled moment, in seconds from the start of the session."""
 
     at_s: float
@@ -82,10 +82,10 @@ class _Quantity:
         return Line(self.label, xs, means, lows, highs)
 
 
-def epoch_marks(session: Session) -> list[Mark]:
+def epoch_marks(session: Session) -> list[TimeMark]:
     """Return a mark at the start of each epoch."""
     return [
-        Mark(max(0, start - session.header.t) / 1e9, f"epoch {epoch + 1}")
+        TimeMark(max(0, start - session.header.t) / 1e9, f"epoch {epoch + 1}")
         for epoch, start in islice(session.epoch_starts, _MOST_MARKS)
     ]
 
@@ -128,7 +128,7 @@ def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
             yield replace(quantity, label=name)
 
 
-def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart, ...]:
+def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[LineChart, ...]:
     """Return the charts of one session, or of several aligned at their starts.
 
     Throughput in steps has a chart of its own.
@@ -144,7 +144,7 @@ def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart,
     }
     width_ns = _width_of([quantity.length_ns for of in drawn.values() for quantity in of])
     return tuple(
-        Chart(
+        LineChart(
             title=THROUGHPUT if title == IN_STEPS and not drawn[THROUGHPUT] else title,
             unit=unit,
             lines=tuple(quantity.line(width_ns) for quantity in drawn[title]),
@@ -166,7 +166,7 @@ def _width_of(lengths_ns: Sequence[int]) -> int:
     return width_ns
 
 
-def chart_json(chart: Chart) -> dict[str, object]:
+def chart_json(chart: LineChart) -> dict[str, object]:
     """Return the numbers of a chart, rounded; extremes only if they differ from the mean."""
     if chart.metric:
         about: dict[str, object] = {"metric": chart.metric, "bottom": chart.bottom}
@@ -319,7 +319,7 @@ class MetricCurves:
         return sorted(drawn, key=importance)
 
 
-def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tuple[Chart, ...]:
+def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tuple[LineChart, ...]:
     """Return a chart of each metric, with the training and validation of each session."""
     sessions = sessions[:_MOST_SESSIONS]
     metrics = list(dict.fromkeys(name for session in sessions for name in session.names))
@@ -368,9 +368,9 @@ def _line(most: int, points: Points, label: str, session: int, is_validation: bo
     )
 
 
-def _chart(metric: str, lines: Sequence[Line]) -> Chart:
+def _chart(metric: str, lines: Sequence[Line]) -> LineChart:
     values = [value for line in lines for value in (*line.low, *line.high) if value is not None]
     name = metric_in_words(metric)
     title = name[:1].upper() + name[1:]
     bottom, top = value_range(min(values), max(values))
-    return Chart(title, "", tuple(lines), bottom, top, metric=metric)
+    return LineChart(title, "", tuple(lines), bottom, top, metric=metric)

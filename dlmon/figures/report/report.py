@@ -11,9 +11,9 @@ from typing import Any
 from dlmon import __version__
 from dlmon.comparison.sides import like_groups
 from dlmon.figures.comparison.side_rows import Compared, compared
-from dlmon.figures.report.curves import Mark, chart_json, charts_of, metric_charts
+from dlmon.figures.report.curves import TimeMark, chart_json, charts_of, metric_charts
 from dlmon.figures.report.session_report import SessionReport, session_report
-from dlmon.figures.sections import Chart, Heading, OverTime, Section, Table
+from dlmon.figures.sections import Heading, LineChart, OverTime, Section, Table
 from dlmon.figures.sweeps import SweepReport, sweep_report
 from dlmon.records.record import record
 from dlmon.session.run_figures import OnRead, earlier_runs, ignore, read_figures
@@ -38,9 +38,9 @@ class Report:
     sessions: tuple[SessionReport, ...]
     sweeps: tuple[SweepReport, ...]
     names: tuple[str, ...]
-    charts: tuple[Chart, ...]
-    metrics: tuple[Chart, ...]
-    marks: tuple[Mark, ...]
+    charts: tuple[LineChart, ...]
+    metrics: tuple[LineChart, ...]
+    marks: tuple[TimeMark, ...]
     together: Table | None
     compared: tuple[Compared, ...] = ()
     version: str = __version__

@@ -20,7 +20,7 @@ from dlmon.figures.comparison.earlier_runs import (
 from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
 from dlmon.figures.machine.readings import identity
 from dlmon.figures.redact import Redaction
-from dlmon.figures.report.curves import Mark, MetricCurves, epoch_marks
+from dlmon.figures.report.curves import MetricCurves, TimeMark, epoch_marks
 from dlmon.figures.sections import (
     Code,
     Figures,
@@ -122,7 +122,7 @@ class SessionReport:
     figures: tuple[Row, ...]
     session: Session
     metric_curves: MetricCurves
-    marks: tuple[Mark, ...]
+    marks: tuple[TimeMark, ...]
     as_json: Mapping[str, Any]
 
     def under(self, heading: str) -> Any:
@@ -154,7 +154,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
     comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, header))
     longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
-    gaps = [Mark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
+    gaps = [TimeMark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
     left_out = (METRICS,) if full else (METRICS, COMMAND)
     figures = with_texts(tuple(row for row in summary_rows(it) if row[0] not in left_out), text)
     heading, command = _heading(it), _command(snapshot)

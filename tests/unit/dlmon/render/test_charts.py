@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.figures.report.curves import Mark
+from dlmon.figures.report.curves import TimeMark
 from dlmon.figures.report.report import make_report
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.sections import Line, LineChart
 from dlmon.render.charts import svg_line, svg_of, write_charts
 from dlmon.render.files import ReportError
 from dlmon.render.plot import draw_chart, draw_sweep, ticks
@@ -25,7 +25,7 @@ def chart(*means, low=None, high=None, top=100.0, width_s=1.0):
         )
         for number, mean in enumerate(means)
     )
-    return Chart("CPU", "%", lines, top=top, width_s=width_s)
+    return LineChart("CPU", "%", lines, top=top, width_s=width_s)
 
 
 def line_of(plot):
@@ -39,7 +39,7 @@ def test_the_scale_reaches_from_the_bottom_to_the_top():
     assert ys[0] > ys[1]
     # What is beyond the scale stays within the picture, and only marks within the time are drawn.
     assert ys[1] == ys[2]
-    drawing = draw_chart(chart([1.0] * 10), [Mark(5.0, "epoch 2"), Mark(50.0, "epoch 9")])
+    drawing = draw_chart(chart([1.0] * 10), [TimeMark(5.0, "epoch 2"), TimeMark(50.0, "epoch 9")])
     assert len(drawing.marks) == 1
 
 
@@ -52,13 +52,13 @@ def sweep(values, title="t", labels=("cpu",)):
     """Return the chart of a sweep, with what was measured by what was varied."""
     none = (None,) * len(values)
     lines = (Line(label, tuple(values), tuple(values.values()), none, none) for label in labels)
-    return Chart(title, "", tuple(lines), x_labels=tuple((x, f"${x}$") for x in values))
+    return LineChart(title, "", tuple(lines), x_labels=tuple((x, f"${x}$") for x in values))
 
 
 def metric(*points, bottom=0.0, top=4.0, is_validation=False):
     xs, values = zip(*points, strict=True)
     line = Line("training", xs, values, values, values, 0, is_validation)
-    return Chart("Loss", "", (line,), bottom, top, metric="loss")
+    return LineChart("Loss", "", (line,), bottom, top, metric="loss")
 
 
 @pytest.mark.parametrize(

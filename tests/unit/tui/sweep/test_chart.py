@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.figures.sections import Chart, Line
+from dlmon.figures.sections import Line, LineChart
 from dlmon.figures.value_axis import is_doubling
 from tui.sweep.chart import legend, picture_of
 from tui.widgets.chart import picture_rows
@@ -21,7 +21,7 @@ def series(*ys, xs=None, label="", low=None, high=None, out_of_memory=()):
 
 def picture(lines, width):
     labels = sorted({(x, str(x)) for line in lines for x in line.xs})
-    return picture_of(Chart("", "", tuple(lines), x_labels=tuple(labels)), width - 6)
+    return picture_of(LineChart("", "", tuple(lines), x_labels=tuple(labels)), width - 6)
 
 
 def plot_rows(lines, width, height):

@@ -34,8 +34,8 @@ class Redaction:
         self._learn(host, HOST)
         self._learn(host.partition(".")[0], HOST)
         for value in options.values():
-            for found in _HOME.finditer(value) if isinstance(value, str) else ():
-                self._learn(found[1], USER)
+            for match in _HOME.finditer(value) if isinstance(value, str) else ():
+                self._learn(match[1], USER)
 
     def learn_hosts(self, hosts: Sequence[str]) -> None:
         """Learn the names of other hosts; each is replaced by a number."""

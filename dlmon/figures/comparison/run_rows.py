@@ -327,10 +327,14 @@ def comparison_bars(comparison: Comparison) -> Bars:
 
 def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
     of_peak = peak_share(row.published)[0] if row.published else None
-    own = row.published if row.published is not None and row.published.own else None
+    own_figure = row.published if row.published is not None and row.published.own else None
     # A note of a person's own figure; the notes of published ones all cite the same article.
-    note = own.note if own is not None and own.note not in row.badges else ""
-    kinds = (row.kind, own and "own", None if row.comparable or row.kind == "this" else "other")
+    note = own_figure.note if own_figure is not None and own_figure.note not in row.badges else ""
+    kinds = (
+        row.kind,
+        own_figure and "own",
+        None if row.comparable or row.kind == "this" else "other",
+    )
     return Bar(
         label=names.get(row.session or "", units.device(row.label)),
         value=row.value,

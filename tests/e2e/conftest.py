@@ -183,20 +183,24 @@ def refused(imported_dlmon, dlmon_command, tmp_path):
 
 
 @pytest.fixture
-def view(make_job, tmp_path):
+def ended_with_test():
+    """Return a function that takes what prints, and ends it with the test."""
+    with contextlib.ExitStack() as ends:
+
+        def keep(printing):
+            ends.callback(printing.process.wait)
+            ends.callback(printing.process.kill)
+            return printing
+
+        yield keep
+
+
+@pytest.fixture
+def view(make_job, files, ended_with_test):
     """Return a function that starts a viewer with a session of the scripted workload."""
-    viewers = []
-
-    def begin(*arguments, **options):
-        folder = tmp_path / f"viewer-{len(viewers)}"
-        folder.mkdir()
-        viewers.append(PlainViewer(make_job(**options), folder, *arguments))
-        return viewers[-1]
-
-    yield begin
-    for viewer in viewers:
-        viewer.process.kill()
-        viewer.process.wait()
+    return lambda *arguments, **options: ended_with_test(
+        PlainViewer(make_job(**options), files(), *arguments)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -24,19 +24,10 @@ ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
 
 
 @pytest.fixture
-def attach(dlmon_command, log_dir, tmp_path):
+def attach(dlmon_command, log_dir, files, ended_with_test):
     """Return a function that attaches a viewer to the last session, which ends with the test."""
-    viewers = []
-
-    def begin():
-        command = [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)]
-        viewers.append(Printing(tmp_path / f"viewer-{len(viewers)}", command))
-        return viewers[-1]
-
-    yield begin
-    for viewer in viewers:
-        viewer.process.kill()
-        viewer.process.wait()
+    command = [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)]
+    return lambda: ended_with_test(Printing(files(), command))
 
 
 @pytest.fixture

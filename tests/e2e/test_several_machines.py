@@ -28,10 +28,9 @@ with dlmon.training(samples=640, batch_size=64, epochs=int(sys.argv[1])):
 
 
 @pytest.fixture
-def start(dlmon_command, log_dir, tmp_path):
+def start(dlmon_command, log_dir, tmp_path, files, ended_with_test):
     """Return a function that starts one of three tasks of a step, as `srun` does on each node."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    begun = []
 
     def start_task(number, epochs):
         step = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "3"}
@@ -39,13 +38,9 @@ def start(dlmon_command, log_dir, tmp_path):
         command = [dlmon_command, "exec", "--plain", "--log-dir", str(log_dir), "--"]
         command += [sys.executable, "train.py", str(epochs)]
         environment = {**os.environ, **step, **task}
-        begun.append(Printing(tmp_path / f"out-{number}", command, cwd=tmp_path, env=environment))
-        return begun[-1]
+        return ended_with_test(Printing(files(), command, cwd=tmp_path, env=environment))
 
-    yield start_task
-    for process in begun:
-        process.process.kill()
-        process.process.wait()
+    return start_task
 
 
 def test_the_tasks_of_a_step_are_one_session_with_the_throughput_of_all(start, log_dir):

@@ -98,19 +98,9 @@ class Sweeper(Printing):
 
 
 @pytest.fixture
-def sweeper(laptop, tmp_path):
+def sweeper(laptop, files, ended_with_test):
     """Return a function that starts a sweep."""
-    started = []
-
-    def start(*arguments):
-        folder = tmp_path / f"sweeper-{len(started)}"
-        started.append(Sweeper(laptop, folder, *arguments))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.process.kill()
-        each.process.wait()
+    return lambda *arguments: ended_with_test(Sweeper(laptop, files(), *arguments))
 
 
 def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, boxes, scripted):

@@ -62,19 +62,11 @@ class Sweeper(Printing):
 
 
 @pytest.fixture
-def sweeper(log_dir, tmp_path):
+def sweeper(log_dir, files, ended_with_test):
     """Return a function that starts a sweep of the scripted workload."""
-    started = []
-
-    def start(*arguments, **reported):
-        folder = tmp_path / f"sweeper-{len(started)}"
-        started.append(Sweeper({"log_dir": str(log_dir), **reported}, folder, *arguments))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()
+    return lambda *arguments, **reported: ended_with_test(
+        Sweeper({"log_dir": str(log_dir), **reported}, files(), *arguments)
+    )
 
 
 def statuses(sweep):

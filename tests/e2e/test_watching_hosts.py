@@ -55,20 +55,15 @@ class Watching(Printing):
 
 
 @pytest.fixture
-def watching(dlmon_command, network, tmp_path):
+def watching(dlmon_command, network, files, ended_with_test):
     """Return a function that watches hosts; it ends with the test."""
-    begun = []
 
     def begin(*arguments):
         command = [dlmon_command, "watch", *arguments]
         environment = {**os.environ, **network.environment()}
-        begun.append(Watching(tmp_path / f"watching-{len(begun)}", command, env=environment))
-        return begun[-1]
+        return ended_with_test(Watching(files(), command, env=environment))
 
-    yield begin
-    for each in begun:
-        each.process.kill()
-        each.process.wait()
+    return begin
 
 
 def clients_of(network):

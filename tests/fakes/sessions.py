@@ -182,6 +182,7 @@ class Printing:
     """A process that prints into files of a folder."""
 
     def __init__(self, folder, command, **options):
+        folder = Path(folder)
         folder.mkdir(exist_ok=True)
         self._stdout, self._stderr = folder / "stdout", folder / "stderr"
         with self._stdout.open("wb") as out, self._stderr.open("wb") as errors:

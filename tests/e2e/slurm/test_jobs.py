@@ -59,20 +59,15 @@ def sessions(folder):
 
 
 @pytest.fixture
-def execute(folder, dlmon_command):
+def execute(folder, files, dlmon_command, ended_with_test):
     """Return a function that starts `dlmon exec --slurm`, which ends with the test."""
-    started = []
 
     def begin(options, *arguments, more=()):
         command = [dlmon_command, "exec", "--plain", "--slurm", options, *more, "--"]
         words = [*command, sys.executable, "train.py", *arguments]
-        started.append(Printing(folder / f"viewer-{len(started)}", words))
-        return started[-1]
+        return ended_with_test(Printing(files(), words))
 
-    yield begin
-    for viewer in started:
-        viewer.process.kill()
-        viewer.process.wait()
+    return begin
 
 
 def records_of(entry):

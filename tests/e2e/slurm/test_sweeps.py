@@ -19,20 +19,15 @@ def log_dir(slurm, tmp_path):
 
 
 @pytest.fixture
-def sweep(log_dir, tmp_path, dlmon_command, without_keras):
+def sweep(log_dir, files, dlmon_command, without_keras, ended_with_test):
     """Return a function that starts a sweep of the scripted workload in Slurm."""
-    started = []
 
     def begin(*words):
         python = () if "--resume" in words else ("mnist-mlp-small", "--python", without_keras)
         command = [dlmon_command, "sweep", *python, "--plain", "--log-dir", log_dir, *words]
-        started.append(Printing(tmp_path / f"viewer-{len(started)}", list(map(str, command))))
-        return started[-1]
+        return ended_with_test(Printing(files(), list(map(str, command))))
 
-    yield begin
-    for viewer in started:
-        viewer.process.kill()
-        viewer.process.wait()
+    return begin
 
 
 def test_its_runs_are_tasks_of_one_array_and_so_many_run_at_once(slurm, sweep, log_dir):

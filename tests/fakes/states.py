@@ -10,8 +10,8 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, chdir, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, chdir, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -687,16 +687,29 @@ def _patch(stack: ExitStack, owner: object, name: str, value: object) -> None:
     stack.enter_context(mock.patch.object(owner, name, value))
 
 
+@asynccontextmanager
+async def on_stage(
+    state: State | str,
+    view: str = "live",
+    size: Size = (120, 40),
+    notifications: bool = False,
+    **settings,
+) -> AsyncIterator[Stage]:
+    """Show a state, or the one of this name, in a terminal of a size; give what a person sees."""
+    with staged(STATES[state] if isinstance(state, str) else state, view, **settings) as stage:
+        async with stage.app.run_test(size=size, notifications=notifications) as pilot:
+            await stage.begin(pilot)
+            yield stage
+
+
 async def pictures(state: State, view: str, sizes: tuple[Size, ...], **settings) -> dict[Size, str]:
     """Open a state at the first size, resize it through the others; return each one's text."""
     taken = {}
-    with staged(state, view, **settings) as stage:
-        async with stage.app.run_test(size=sizes[0]) as pilot:
-            await stage.begin(pilot)
-            for size in sizes:
-                if size != sizes[0]:
-                    await stage.resize(size)
-                taken[size] = stage.text
+    async with on_stage(state, view, sizes[0], **settings) as stage:
+        for size in sizes:
+            if size != sizes[0]:
+                await stage.resize(size)
+            taken[size] = stage.text
     return taken
 
 

@@ -1,7 +1,7 @@
 """Text can be read on what it stands on, as it is really drawn: on every screen, in both themes."""
 
 import pytest
-from fakes.states import STATES, staged
+from fakes.states import on_stage
 
 from tui.drawing.themes import DARK, LIGHT
 
@@ -44,13 +44,11 @@ def drawn_text(app):
 
 @pytest.mark.parametrize(("view", "state"), SCREENS)
 async def test_every_text_can_be_read(view, state):
-    with staged(STATES[state], view) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            for theme in (DARK, LIGHT):
-                stage.app.theme = theme
-                await stage.settle()
-                drawn = list(drawn_text(stage.app))
-                assert drawn
-                faint = {text: round(contrast(front, back), 2) for text, front, back in drawn}
-                assert {text: ratio for text, ratio in faint.items() if ratio < LEAST} == {}
+    async with on_stage(state, view) as stage:
+        for theme in (DARK, LIGHT):
+            stage.app.theme = theme
+            await stage.settle()
+            drawn = list(drawn_text(stage.app))
+            assert drawn
+            faint = {text: round(contrast(front, back), 2) for text, front, back in drawn}
+            assert {text: ratio for text, ratio in faint.items() if ratio < LEAST} == {}

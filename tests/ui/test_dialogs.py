@@ -5,7 +5,7 @@ import itertools
 import pytest
 from fakes.hands import Hands
 from fakes.screens import until
-from fakes.states import STATES, staged
+from fakes.states import on_stage
 from textual.command import CommandList
 from textual.widgets import Button, Input, OptionList
 
@@ -33,16 +33,14 @@ def hurry(monkeypatch):
 
     async def run(name, hurried):
         view, keys = OPENED[name]
-        with staged(STATES["earlier-runs"], view) as stage:
-            async with stage.app.run_test(size=(120, 40)) as pilot:
-                await stage.begin(pilot)
-                if keys:
-                    await stage.press(*keys)
-                dialog = stage.app.screen
-                monkeypatch.setattr(dialog, "_pop_result_callback", lambda: closed.append(dialog))
-                hurried(Hands(stage.app), dialog)
-                await pilot.pause()
-                assert isinstance(dialog, SteadyScreen)
+        async with on_stage("earlier-runs", view) as stage:
+            if keys:
+                await stage.press(*keys)
+            dialog = stage.app.screen
+            monkeypatch.setattr(dialog, "_pop_result_callback", lambda: closed.append(dialog))
+            hurried(Hands(stage.app), dialog)
+            await stage.pilot.pause()
+            assert isinstance(dialog, SteadyScreen)
         return len(closed)
 
     return run
@@ -67,30 +65,26 @@ async def test_many_clicks_close_a_dialog_once_at_most(hurry, name):
 
 
 async def test_the_palette_is_taken_off_while_it_looks_for_commands():
-    with staged(STATES["earlier-runs"], "watch") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            await stage.press("ctrl+p")
-            palette = stage.app.screen
-            palette._gather_commands("e")
-            stage.app.pop_screen()
-            await until(pilot, lambda: not palette.query(CommandList))
-            palette._gather_commands("ex")
-            await pilot.pause()
-            assert palette not in stage.app.screen_stack
+    async with on_stage("earlier-runs", "watch") as stage:
+        await stage.press("ctrl+p")
+        palette = stage.app.screen
+        palette._gather_commands("e")
+        stage.app.pop_screen()
+        await until(stage.pilot, lambda: not palette.query(CommandList))
+        palette._gather_commands("ex")
+        await stage.pilot.pause()
+        assert palette not in stage.app.screen_stack
 
 
 async def test_the_palette_is_opened_again_before_the_one_before_is_gone():
-    with staged(STATES["earlier-runs"], "watch") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            for _ in range(3):
-                stage.app.action_command_palette()
-                await pilot.pause()
-                stage.app.screen.dismiss()
+    async with on_stage("earlier-runs", "watch") as stage:
+        for _ in range(3):
             stage.app.action_command_palette()
+            await stage.pilot.pause()
             stage.app.screen.dismiss()
-            stage.app.action_command_palette()
-            stage.app.action_command_palette()
-            await pilot.pause()
-            assert len(stage.app.screen_stack) == 2
+        stage.app.action_command_palette()
+        stage.app.screen.dismiss()
+        stage.app.action_command_palette()
+        stage.app.action_command_palette()
+        await stage.pilot.pause()
+        assert len(stage.app.screen_stack) == 2

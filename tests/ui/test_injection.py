@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import FakeSupervisor, fake_machine, screen_text
-from fakes.states import VIEWS, State, renamed, staged
+from fakes.states import VIEWS, State, on_stage, renamed
 from rich.segment import Segment
 from textual import events
 
@@ -95,20 +95,16 @@ def assert_plain(segment: Segment):
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if "-" not in view])
 async def test_no_screen_obeys_what_a_log_or_the_sensors_say(view):
-    with staged(hostile_state(HOSTILE), view) as stage:
-        async with stage.app.run_test(size=(200, 50), notifications=True) as pilot:
-            await stage.begin(pilot)
-            assert_harmless(stage.app)
-            if view in ("live", "log", "gpus", "processes", "home", "watch", "sessions"):
-                assert SHOWN in stage.text
+    async with on_stage(hostile_state(HOSTILE), view, (200, 50), notifications=True) as stage:
+        assert_harmless(stage.app)
+        if view in ("live", "log", "gpus", "processes", "home", "watch", "sessions"):
+            assert SHOWN in stage.text
 
 
 @pytest.mark.parametrize("view", ["live", "processes", "sessions"])
 async def test_no_screen_is_broken_by_ten_thousand_characters(view):
-    with staged(hostile_state(LONG), view) as stage:
-        async with stage.app.run_test(size=(80, 24)) as pilot:
-            await stage.begin(pilot)
-            assert_harmless(stage.app)
+    async with on_stage(hostile_state(LONG), view, size=(80, 24)) as stage:
+        assert_harmless(stage.app)
 
 
 @pytest.mark.parametrize(
@@ -147,38 +143,33 @@ async def test_a_refusal_is_shown_as_it_is(log_dir, sensing):
 
 
 async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing):
-    with staged(State(recorded_session("training"), silent_s=60.0), "watch") as stage:
-        async with stage.app.run_test(size=(200, 50)) as pilot:
-            await stage.begin(pilot)
-            stage.sensors.notify(MARKUP)
-            await stage.settle()
-            assert_harmless(stage.app)
-            assert MARKUP in stage.text
+    state = State(recorded_session("training"), silent_s=60.0)
+    async with on_stage(state, "watch", size=(200, 50)) as stage:
+        stage.sensors.notify(MARKUP)
+        await stage.settle()
+        assert_harmless(stage.app)
+        assert MARKUP in stage.text
 
 
 @pytest.mark.parametrize("view", ["home", "sessions", "rename", "palette"])
 async def test_what_a_person_pastes_and_types_is_not_obeyed(view):
-    with staged(State(recorded_session("training")), view) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            if view == "sessions":
-                await stage.press("slash")
-            stage.app.post_message(events.Paste("[/x]" + ESCAPES))
-            await stage.settle()
-            assert_harmless(stage.app)
-            assert "[/x]" in stage.text
-            await stage.press("home", *"[b][@click=app.quit]y[/]")
-            assert_harmless(stage.app)
-            assert "[b]" in stage.text
+    async with on_stage(State(recorded_session("training")), view) as stage:
+        if view == "sessions":
+            await stage.press("slash")
+        stage.app.post_message(events.Paste("[/x]" + ESCAPES))
+        await stage.settle()
+        assert_harmless(stage.app)
+        assert "[/x]" in stage.text
+        await stage.press("home", *"[b][@click=app.quit]y[/]")
+        assert_harmless(stage.app)
+        assert "[b]" in stage.text
 
 
 @pytest.mark.parametrize("view", ["sessions", "live"])
 async def test_the_names_of_folders_are_not_obeyed(view):
     folder = "[@click=app.quit]x [bold a\nb\x1b[31m" + "漢" * 60
-    with staged(State(recorded_session()), view, folder=folder) as stage:
-        async with stage.app.run_test(size=(200, 50)) as pilot:
-            await stage.begin(pilot)
-            assert_harmless(stage.app)
+    async with on_stage(State(recorded_session()), view, folder=folder, size=(200, 50)) as stage:
+        assert_harmless(stage.app)
 
 
 # ---- tables ----

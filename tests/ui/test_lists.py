@@ -2,7 +2,7 @@
 
 import pytest
 from fakes.hands import Hands
-from fakes.states import STATES, staged
+from fakes.states import on_stage
 from textual.geometry import Size
 from textual.widgets import OptionList
 
@@ -26,22 +26,20 @@ ACTIONS = ("page_down", "page_up", "last", "page_down", "first", "page_up")
 async def test_a_list_is_paged_through_where_it_has_no_room_too(name, size):
     view, keys = OPENED[name]
     hosts = {"lab": ("gpu1", "gpu2")}
-    with staged(STATES["earlier-runs"], view, hosts=hosts) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await stage.begin(pilot)
-            await stage.press(*keys)
-            await pilot.pause()
-            hands, lists = Hands(stage.app), list(stage.app.screen.query(OptionList))
-            assert lists
-            # Before it is laid out for its new size, too.
-            hands.resize(Size(*size))
-            hands.press(*KEYS)
-            await pilot.pause()
-            hands.press(*KEYS)
-            await pilot.pause()
-            assert name == "palette" or all(isinstance(each, SteadyOptionList) for each in lists)
-            for each in lists if name != "palette" else ():
-                for action in ACTIONS:
-                    await each.run_action(action)
-            await pilot.pause()
-            assert stage.app.is_running
+    async with on_stage("earlier-runs", view, hosts=hosts) as stage:
+        await stage.press(*keys)
+        await stage.pilot.pause()
+        hands, lists = Hands(stage.app), list(stage.app.screen.query(OptionList))
+        assert lists
+        # Before it is laid out for its new size, too.
+        hands.resize(Size(*size))
+        hands.press(*KEYS)
+        await stage.pilot.pause()
+        hands.press(*KEYS)
+        await stage.pilot.pause()
+        assert name == "palette" or all(isinstance(each, SteadyOptionList) for each in lists)
+        for each in lists if name != "palette" else ():
+            for action in ACTIONS:
+                await each.run_action(action)
+        await stage.pilot.pause()
+        assert stage.app.is_running

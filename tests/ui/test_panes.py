@@ -1,7 +1,7 @@
 """Panes of the live and the watch screen: each shown alone, and hidden for good."""
 
 import pytest
-from fakes.states import STATES, staged
+from fakes.states import STATES, on_stage, staged
 
 from dlmon.options.settings import remember, remembered
 from tui.live.comparison import ComparisonPanel
@@ -13,41 +13,35 @@ from tui.machine.tile import MachineTile
 SIZES = ((80, 24), (120, 40), (200, 60))
 
 
-async def opened(stage, pilot, *keys):
-    await stage.begin(pilot)
-    await stage.press(*keys)
-    return stage.app.screen
-
-
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_pane_of_a_run_is_shown_alone_and_escape_shows_all_again(size):
-    with staged(STATES["training"]) as stage:
-        async with stage.app.run_test(size=size) as pilot:
-            screen = await opened(stage, pilot, "tab")
-            before = stage.text
-            assert screen.focused is screen._throughput
-            await stage.press("enter")
-            assert screen._throughput.size.width >= size[0] - 2
-            assert screen._throughput.size.height > size[1] // 2
-            assert screen.plot_columns == screen._throughput.plot_columns
-            assert "Seconds per epoch" not in stage.text
-            await stage.press("escape")
-            assert stage.text == before
+    async with on_stage("training", size=size) as stage:
+        await stage.press("tab")
+        screen = stage.app.screen
+        before = stage.text
+        assert screen.focused is screen._throughput
+        await stage.press("enter")
+        assert screen._throughput.size.width >= size[0] - 2
+        assert screen._throughput.size.height > size[1] // 2
+        assert screen.plot_columns == screen._throughput.plot_columns
+        assert "Seconds per epoch" not in stage.text
+        await stage.press("escape")
+        assert stage.text == before
 
 
 async def test_a_hidden_pane_leaves_its_room_to_the_others_and_stays_hidden():
-    with staged(STATES["training"]) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            screen = await opened(stage, pilot, "2")
-            assert not screen.query_one(ComparisonPanel).display
-            assert screen._throughput.size.width == 118
-            assert screen._throughput.plot_columns == screen.plot_columns
-            await stage.press("4")
-            assert not screen.query_one(EpochTable).display
-            assert remembered("hidden-panes") == "comparison epochs"
-            await stage.press("2", "4")
-            assert screen.query_one(ComparisonPanel).display
-            assert remembered("hidden-panes") == ""
+    async with on_stage("training") as stage:
+        await stage.press("2")
+        screen = stage.app.screen
+        assert not screen.query_one(ComparisonPanel).display
+        assert screen._throughput.size.width == 118
+        assert screen._throughput.plot_columns == screen.plot_columns
+        await stage.press("4")
+        assert not screen.query_one(EpochTable).display
+        assert remembered("hidden-panes") == "comparison epochs"
+        await stage.press("2", "4")
+        assert screen.query_one(ComparisonPanel).display
+        assert remembered("hidden-panes") == ""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -55,43 +49,41 @@ async def test_what_was_hidden_is_hidden_at_the_next_start(size):
     with staged(STATES["training"]) as stage:
         remember("hidden-panes", "machine output comparison [b]")
         async with stage.app.run_test(size=size) as pilot:
-            screen = await opened(stage, pilot)
-            assert not screen._machine.display
-            assert not screen.query_one(OutputPane).display
+            await stage.begin(pilot)
+            assert not stage.app.screen._machine.display
+            assert not stage.app.screen.query_one(OutputPane).display
             assert "GPU 0 " not in stage.text.splitlines()[size[1] // 2]
             await stage.press("l")
-            assert screen.query_one(OutputPane).size.height > size[1] // 2
+            assert stage.app.screen.query_one(OutputPane).size.height > size[1] // 2
 
 
 async def test_what_another_screen_hid_meanwhile_stays_hidden():
-    with staged(STATES["training"]) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            await opened(stage, pilot)
-            remember("hidden-panes", "cpu")
-            await stage.press("2")
-            assert remembered("hidden-panes") == "comparison cpu"
+    async with on_stage("training") as stage:
+        remember("hidden-panes", "cpu")
+        await stage.press("2")
+        assert remembered("hidden-panes") == "comparison cpu"
 
 
 async def test_one_pane_stays():
-    with staged(STATES["training"]) as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            screen = await opened(stage, pilot, *"123456")
-            assert [note.message for note in stage.app._notifications] == ["one pane has to stay"]
-            assert len(screen.hidden_panes) == 5
+    async with on_stage("training") as stage:
+        await stage.press(*"123456")
+        screen = stage.app.screen
+        assert [note.message for note in stage.app._notifications] == ["one pane has to stay"]
+        assert len(screen.hidden_panes) == 5
 
 
 async def test_panes_of_a_machine_are_hidden_and_shown_alone():
-    with staged(STATES["in-depth"], "watch") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            screen = await opened(stage, pilot, "2")
-            assert not screen.query_one(CoreRows).region
-            cpu = screen.query_one("#cpu", MachineTile)
-            assert cpu.size.width == 118
-            await stage.press("1", "4")
-            assert not cpu.region
-            assert "Command" not in stage.text
-            await stage.press("1", "tab", "enter")
-            assert screen.maximized is cpu
-            assert cpu.size.height > 30
-            await stage.press("escape")
-            assert screen.maximized is None
+    async with on_stage("in-depth", "watch") as stage:
+        await stage.press("2")
+        screen = stage.app.screen
+        assert not screen.query_one(CoreRows).region
+        cpu = screen.query_one("#cpu", MachineTile)
+        assert cpu.size.width == 118
+        await stage.press("1", "4")
+        assert not cpu.region
+        assert "Command" not in stage.text
+        await stage.press("1", "tab", "enter")
+        assert screen.maximized is cpu
+        assert cpu.size.height > 30
+        await stage.press("escape")
+        assert screen.maximized is None

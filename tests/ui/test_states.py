@@ -8,7 +8,7 @@ a change that is meant to show, accept with `pytest tests/ui/test_states.py --sn
 import pytest
 from fakes.recorded import HOST, folded
 from fakes.screens import until
-from fakes.states import NAMED_SESSIONS, RECORDINGS, SIZES, STATES, pictures, staged
+from fakes.states import NAMED_SESSIONS, RECORDINGS, SIZES, STATES, on_stage, pictures
 from rich.cells import cell_len
 
 from dlmon.figures import units
@@ -103,22 +103,18 @@ def standing(recorded, session):
 @pytest.mark.parametrize(("view", "state"), SHAPES)
 async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(view, state):
     small, large = SIZES[:2]
-    with staged(STATES[state], view) as stage:
-        async with stage.app.run_test(size=large) as pilot:
-            await stage.begin(pilot)
-            opened = stage.text
-            for size in (*ODD_SIZES, small):
-                await stage.resize(size)
-                assert_it_fits(stage.text, size)
-            await stage.settle()
-            resized = stage.text
-            await stage.resize(large)
-            await until(pilot, lambda: stage.text == opened)
-    with staged(STATES[state], view) as stage:
-        async with stage.app.run_test(size=small) as pilot:
-            await stage.begin(pilot)
-            # Opened at a size, it looks as resized to it.
-            await until(pilot, lambda: stage.text == resized)
+    async with on_stage(state, view, size=large) as stage:
+        opened = stage.text
+        for size in (*ODD_SIZES, small):
+            await stage.resize(size)
+            assert_it_fits(stage.text, size)
+        await stage.settle()
+        resized = stage.text
+        await stage.resize(large)
+        await until(stage.pilot, lambda: stage.text == opened)
+    async with on_stage(state, view, size=small) as stage:
+        # Opened at a size, it looks as resized to it.
+        await until(stage.pilot, lambda: stage.text == resized)
 
 
 @pytest.mark.parametrize("view", ["live", "gpus", "home", "watch", "sessions"])

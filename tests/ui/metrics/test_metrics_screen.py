@@ -5,7 +5,7 @@ import re
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
-from fakes.states import STATES, staged
+from fakes.states import on_stage
 
 from dlmon.cli.start import Start
 from dlmon.records import Metrics
@@ -151,14 +151,12 @@ async def test_one_cursor_reads_all_charts_and_escape_undoes_before_it_leaves(op
 
 async def test_it_is_opened_live_and_in_replay(tmp_path):
     for view, kind in (("live", LiveScreen), ("replay", ReplayScreen)):
-        with staged(STATES["training"], view) as stage:
-            async with stage.app.run_test(size=(120, 40)) as pilot:
-                await stage.begin(pilot)
-                await stage.press("m")
-                assert isinstance(stage.app.screen, MetricsScreen)
-                assert "Loss" in stage.text
-                await stage.press("q")
-                assert isinstance(stage.app.screen, kind)
+        async with on_stage("training", view) as stage:
+            await stage.press("m")
+            assert isinstance(stage.app.screen, MetricsScreen)
+            assert "Loss" in stage.text
+            await stage.press("q")
+            assert isinstance(stage.app.screen, kind)
 
 
 async def test_sessions_are_followed_until_the_screen_is_left(tmp_path):

@@ -1,12 +1,11 @@
 """The machine in depth and its processes, over the live screen, the home screen and the watch."""
 
 import signal
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.states import STATES, State, staged
+from fakes.states import State, on_stage
 from textual.widgets import Input
 
 from dlmon.records import Machine, Process
@@ -22,14 +21,9 @@ from tui.watch.watch_screen import WatchScreen
 NARROW, WIDE = (80, 24), (120, 40)
 
 
-@asynccontextmanager
-async def shown(state, view="processes", size=NARROW, **settings):
+def shown(state, view="processes", size=NARROW):
     """Show a state; the stage holds what is seen."""
-    chosen_state = STATES[state] if isinstance(state, str) else state
-    with staged(chosen_state, view, **settings) as stage:
-        async with stage.app.run_test(size=size) as pilot:
-            await stage.begin(pilot)
-            yield stage
+    return on_stage(state, view, size)
 
 
 def rows(stage, selector):

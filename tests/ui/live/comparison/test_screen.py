@@ -1,10 +1,9 @@
 """The comparison over the whole screen: one row is chosen, and all that is known of it is shown."""
 
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from fakes.recorded import BEGIN_WALL, recorded_session
-from fakes.states import STATES, staged
+from fakes.states import STATES, on_stage
 
 from tui.live.comparison import ComparisonBars, ComparisonScreen
 from tui.live.live_screen import LiveScreen
@@ -15,14 +14,9 @@ from tui.widgets.tables import SectionLines
 NARROW, WIDE = (80, 24), (120, 40)
 
 
-@asynccontextmanager
-async def shown(state="training", view="compare", size=NARROW, **settings):
+def shown(state="training", view="compare", size=NARROW):
     """Show a state; the stage holds what is seen."""
-    chosen_state = STATES[state] if isinstance(state, str) else state
-    with staged(chosen_state, view, **settings) as stage:
-        async with stage.app.run_test(size=size) as pilot:
-            await stage.begin(pilot)
-            yield stage
+    return on_stage(state, view, size)
 
 
 def rows(stage, kind):

@@ -134,6 +134,12 @@ def test_a_loop_that_takes_single_batches(run, workers, how):
     assert sum(batches.wait_us for batches in process.of(Batches)) > 0
 
 
+def test_loaders_side_by_side_and_loops_that_are_left(run):
+    process = check(run("loops.py", "zipped"))
+    assert [epoch.samples for epoch in process.epochs[1:3]] == [90, 90]
+    assert [epoch.whole for epoch in process.epochs] == [False, True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("loop", "whole"),
     [

@@ -190,6 +190,41 @@ def without_loader():
     counted.say(0, samples=None)
 
 
+def zipped():
+    """Two loaders in one; then one that is begun again whenever it ends; then loops left early."""
+    known = DataLoader(regression(90, 4), batch_size=10)
+    unknown = DataLoader(TensorDataset(torch.randn(55, 4)), batch_size=11)
+    model, counted = nn.Linear(4, 1), Counted()
+    optimizer = sgd(model)
+
+    def train(a, b, other):
+        error = ((model(a) - b) ** 2).mean() + (model(other) ** 2).mean()
+        step(optimizer, error)
+        counted.add(a, error)
+
+    for (a, b), (other,) in zip(known, unknown, strict=False):
+        train(a, b, other)
+    others = iter(unknown)
+    for _ in range(2):
+        for a, b in known:
+            try:
+                (other,) = next(others)
+            except StopIteration:
+                others = iter(unknown)
+                (other,) = next(others)
+            train(a, b, other)
+    for a, b in known:
+        train(a, b, a)
+        if counted.steps % 4 == 0:
+            break
+    for number, (a, b) in enumerate(known):
+        if number == 3:
+            break
+        train(a, b, a)
+    # The first loop ended with the shorter loader, which was asked after the longer one.
+    counted.say(5)
+
+
 def scaled():
     """In mixed precision, where the scaler leaves out a step whose gradients are not finite."""
     loader = DataLoader(regression(100, 4), batch_size=10)

@@ -37,9 +37,7 @@ def samples() -> tuple[About, list[Alert]]:
     """Return one alert of each kind and the end of a stall, with the session they are about."""
     header = (host_name(), time.time(), "20261120-145600-train-py-7f3a", "train.py")
     about = About(*header, "a test of alerts", f"dlmon attach {header[2]}")
-    alerts = [
-        Alert(0, AlertEvent(event), text, 0, False, details) for event, text, details in _EVENTS
-    ]
+    alerts = [Alert(0, AlertEvent(event), text, 0, False, more) for event, text, more in _EVENTS]
     over = Alert(0, AlertEvent.STALLED, "Batches end again, after 95 s", 0, True, (_STEP,))
     return about, [*alerts, over]
 

@@ -82,9 +82,7 @@ def svg_line(plot: Plot, number: int) -> dict[str, Any]:
 def _path(plot: Plot, xs: Sequence[float], values: Sequence[float | None]) -> str:
     """Return a path through the values: unknown ones are gaps, single ones dots."""
     parts = []
-    for is_known, group in groupby(
-        zip(xs, values, strict=True), key=lambda pair: is_drawn(pair[1])
-    ):
+    for is_known, group in groupby(zip(xs, values, strict=True), key=lambda p: is_drawn(p[1])):
         if is_known:
             points = [(x, plot.y(value or 0.0)) for x, value in group]
             first = points[0]

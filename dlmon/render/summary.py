@@ -129,11 +129,9 @@ def print_exit_message(
     else:
         print_outcome(follower)
         # The log of another host stays there.
-        place = (
-            "recorded in" if follower.host is None else f"recorded on {follower.host}, copied to"
-        )
-        where = f"its log {follower.loss}" if follower.loss else f"{place} {path}"
-        print(f"\n{name} {follower.status}; {where}")
+        host = "in" if follower.host is None else f"on {follower.host}, copied to"
+        log = f"its log {follower.loss}" if follower.loss else f"recorded {host} {path}"
+        print(f"\n{name} {follower.status}; {log}")
     follower.close()
 
 

@@ -31,7 +31,7 @@ from dlmon.system.this_host import host_name
 _LOOKS_S = 0.25
 
 
-class LinePrinter:
+class Printer:
     """Prints lines or JSON objects until Ctrl-C, or until its reader is gone."""
 
     def __init__(self, as_json: bool) -> None:
@@ -72,7 +72,7 @@ class LinePrinter:
 
 async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
     """Print a line for each sample of this machine, and return the exit code."""
-    lines, latest = LinePrinter(as_json), None
+    lines, latest = Printer(as_json), None
 
     def print_facts(facts: Facts) -> None:
         if not as_json:
@@ -107,7 +107,7 @@ async def watch_hosts(
 
     As JSON, each is an object in a line. Lost hosts raise alerts.
     """
-    lines, hosts, cells = LinePrinter(as_json), list[WatchedHost](), max(map(len, names))
+    lines, hosts, cells = Printer(as_json), list[WatchedHost](), max(map(len, names))
     for number, name in enumerate(names):
         on_sample = partial(_print_sample, lines, hosts, number, cells)
         hosts.append(WatchedHost(name, interval_s, pcie, on_sample=on_sample))
@@ -121,9 +121,7 @@ async def watch_hosts(
         await asyncio.gather(*(host.close() for host in hosts))
 
 
-async def _look(
-    lines: LinePrinter, hosts: Sequence[WatchedHost], alerts: HostAlerts | None
-) -> None:
+async def _look(lines: Printer, hosts: Sequence[WatchedHost], alerts: HostAlerts | None) -> None:
     """Print once each problem of a host, its return, and the offset of its clock.
 
     End if no host could be reached at first, or if all were nodes of jobs that are over.
@@ -158,9 +156,7 @@ async def _look(
         await asyncio.sleep(_LOOKS_S)
 
 
-def _print_sample(
-    lines: LinePrinter, hosts: Sequence[WatchedHost], number: int, cells: int
-) -> None:
+def _print_sample(lines: Printer, hosts: Sequence[WatchedHost], number: int, cells: int) -> None:
     host = hosts[number]
     machine, sessions = host.history.latest, host.snapshot().sessions
     if machine is None:

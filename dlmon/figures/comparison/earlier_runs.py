@@ -275,11 +275,7 @@ def trainers_text(snapshot: Snapshot) -> str:
 
 def slowest_text(snapshot: Snapshot) -> str:
     """Name the slowest rank and its host, if one is much slower than the median."""
-    by_rate = [
-        (process.samples_per_second, process)
-        for process in snapshot.trainers
-        if process.samples_per_second
-    ]
+    by_rate = [(p.samples_per_second, p) for p in snapshot.trainers if p.samples_per_second]
     rates = sorted(rate for rate, _ in by_rate)
     if len(rates) < 3 or rates[0] > SLOWER * median(rates):
         return ""

@@ -102,22 +102,15 @@ class Comparison:
     @property
     def nearest(self) -> ComparisonRow | None:
         """The published row of which this run's factor is nearest to 1; None without any."""
-        published = [row for row in self.rows if row.kind == "published"]
-        factors = [(self.factor(row), row) for row in published]
-        distances = [
-            (abs(math.log(factor.value)), row)
-            for factor, row in factors
-            if isinstance(factor, Ratio)
-        ]
-        return min(distances, key=itemgetter(0))[1] if distances else None
+        factors = ((self.factor(row), row) for row in self.rows if row.kind == "published")
+        rows = [(abs(math.log(f.value)), row) for f, row in factors if isinstance(f, Ratio)]
+        return min(rows, key=itemgetter(0))[1] if rows else None
 
     @property
     def before(self) -> ComparisonRow | None:
         """The newest earlier run that this one can be compared with."""
         by_session = {row.session: row for row in self.rows if row.kind == "earlier"}
-        newest_first = (
-            by_session[session] for session in reversed(self.earlier) if session in by_session
-        )
+        newest_first = (by_session[id] for id in reversed(self.earlier) if id in by_session)
         return next((row for row in newest_first if isinstance(self.factor(row), Ratio)), None)
 
     def name_of(self, row: ComparisonRow) -> str:
@@ -330,11 +323,8 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
     own_figure = row.published if row.published is not None and row.published.own else None
     # A note of a person's own figure; the notes of published ones all cite the same article.
     note = own_figure.note if own_figure is not None and own_figure.note not in row.badges else ""
-    kinds = (
-        row.kind,
-        own_figure and "own",
-        None if row.comparable or row.kind == "this" else "other",
-    )
+    other = None if row.comparable or row.kind == "this" else "other"
+    kinds = (row.kind, own_figure and "own", other)
     return Bar(
         label=names.get(row.session or "", units.device(row.label)),
         value=row.value,
@@ -485,9 +475,7 @@ class SessionComparison:
             if entry.result is not None and has_figure(entry.result, workload, metric)
         ]
         first = len(comparable) - EARLIER_SESSIONS
-        newest = [
-            entry for n, entry in enumerate(comparable) if n >= first or entry.header.id == chosen
-        ]
+        newest = [e for n, e in enumerate(comparable) if n >= first or e.header.id == chosen]
         return self._comparison_of(snapshot, newest)
 
     def in_full(self) -> Comparison:

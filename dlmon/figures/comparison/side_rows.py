@@ -85,10 +85,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
         ("Different environment", it.environment),
     )
     of_arguments, *of_others = (
-        Figures(
-            heading,
-            tuple((difference.name, changed_text(difference)) for difference in differences),
-        )
+        Figures(heading, tuple((d.name, changed_text(d)) for d in differences))
         for heading, differences in differing
     )
     if not is_refused:
@@ -255,15 +252,13 @@ def notes(comparison: RunComparison) -> list[str]:
             elif figure.name.startswith(METRIC):
                 text = "what the metrics came to"
             unlike.setdefault(figure.why, []).append(text)
-    sentences = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
+    texts = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
     ratio = comparison.throughput.ratio
     if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
-        sentences.append("how runs differ is taken from other runs of the same conditions here")
+        texts.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
-        sentences.append(
-            "the interval is of how these runs varied by themselves, not of how runs do"
-        )
-    return sentences
+        texts.append("the interval is of how these runs varied by themselves, not of how runs do")
+    return texts
 
 
 def _not_compared(names: Sequence[str], why: str) -> str:
@@ -338,10 +333,7 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
 
 
 def _differences_json(differences: tuple[Difference, ...]) -> dict[str, Any]:
-    return {
-        difference.name: {"base": difference.base, "new": difference.new}
-        for difference in differences
-    }
+    return {d.name: {"base": d.base, "new": d.new} for d in differences}
 
 
 @record(frozen=True)

@@ -40,10 +40,8 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
             ends = sorted(abs(end - 1) for end in (low, high))
             span = f"{pct(ends[0])} to {pct(ends[1])} %"
     details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
-    sentence = (
-        f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
-    )
-    return f"{sentence} ({details})" if details else sentence
+    text = f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
+    return f"{text} ({details})" if details else text
 
 
 def _how_fast(value: float) -> str:

@@ -13,8 +13,8 @@ from dlmon.records import Machine
 from dlmon.session.limits.rules import SHARED_GPU_MIB
 from dlmon.session.limits.run_samples import MIN_SAMPLES, program_name
 
-WITHIN = 0.8
-"""A reading counts for a span if this share of its time lies in it."""
+# A reading counts for a span of time if at least this share of the reading lies in the span.
+_COUNTED_SHARE = 0.8
 # NVML's reasons for throttling, with the quantity that counts each.
 THROTTLES = {
     "thermal slowdown": "heat_pct",
@@ -23,21 +23,21 @@ THROTTLES = {
     "hardware slowdown": "slowdown_pct",
     "power cap": "power_cap_pct",
 }
-_THROTTLED = tuple(dict.fromkeys(THROTTLES.values()))
+_THROTTLE_QUANTITIES = tuple(dict.fromkeys(THROTTLES.values()))
 # Without the power cap: a GPU at its own power limit runs as it always does.
 _SLOWED_BY = {
     "heat_pct": "heat",
     "power_brake_pct": "the power brake",
     "slowdown_pct": "a hardware slowdown",
 }
-_OF_TRAINING = (
+_MEANS_OF_TRAINING = (
     *("steal_pct", "stopped_pct", "run_cpu_wait_pct", "slowed_pct"),
     *(q.key for q in QUANTITIES if q.is_compared and q.readings == "mean"),
 )
 _CORES = "cores"
-_MOST_OF_TRAINING = (_CORES, *(q.key for q in QUANTITIES if q.readings == "max"))
-_OF_GPUS = tuple((q.key, *q.gpu) for q in QUANTITIES if q.gpu is not None)
-_JOINED: dict[str, Callable[[list[Any]], float]] = {"mean": fmean, "sum": sum, "max": max}
+_MAXIMA_OF_TRAINING = (_CORES, *(q.key for q in QUANTITIES if q.readings == "max"))
+_GPU_QUANTITIES = tuple((q.key, *q.gpu) for q in QUANTITIES if q.gpu is not None)
+_JOIN: dict[str, Callable[[list[Any]], float]] = {"mean": fmean, "sum": sum, "max": max}
 
 
 class MachineReading(NamedTuple):
@@ -49,16 +49,16 @@ class MachineReading(NamedTuple):
     """By name; unknown ones are left out."""
 
     def lies_in(self, begin: int, end: int) -> bool:
-        """Return whether it counts for a span of time."""
+        """Return whether the reading counts for a span of time."""
         inside_ns = min(self.end, end) - max(self.start, begin)
-        return inside_ns >= WITHIN * (self.end - self.start)
+        return inside_ns >= _COUNTED_SHARE * (self.end - self.start)
 
 
 def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
     """Return the values of a sample by name.
 
-    For several `gpus` that are trained on: their mean, their total power and their highest memory;
-    one that is slowed slows them all.
+    `gpus` are those that train. If there are several, power is their sum, memory the highest, and
+    any other value the mean; one that is slowed slows them all.
     """
     values: dict[str, float | None] = {}
     cpu, process, disk, pressure = sample.cpu, sample.process, sample.disk, sample.pressure
@@ -71,7 +71,7 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
         if cpu.pct is not None and count:
             values["busy_cores"] = cpu.pct * count / 100
             if run_pct is not None:
-                # They are not read at the same instant: a single difference may be below 0.
+                # The two are read at different instants: a single difference may be below 0.
                 busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * count
                 values[OTHER_CORES] = (busy_pct - run_pct) / 100
     if process is not None:
@@ -93,15 +93,15 @@ def values_of(sample: Machine, gpus: Collection[int]) -> dict[str, float]:
 def _gpu_values(sample: Machine, gpus: Collection[int]) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     rows = [gpu for gpu in sample.gpus or () if gpu.index in gpus]
-    for name, field, join in _OF_GPUS:
+    for name, field, join in _GPU_QUANTITIES:
         measured = [value for gpu in rows if (value := getattr(gpu, field)) is not None]
-        # Unknown for one GPU is unknown for all.
+        # A value that is unknown for one GPU is unknown for all.
         if len(measured) == len(gpus):
-            values[name] = measured[0] if len(measured) == 1 else _JOINED[join](measured)
+            values[name] = measured[0] if len(measured) == 1 else _JOIN[join](measured)
     throttles = [gpu.throttle for gpu in rows if gpu.throttle is not None]
     if throttles:
         slowed = {THROTTLES[reason] for reason in chain(*throttles) if reason in THROTTLES}
-        values |= {name: 100.0 * (name in slowed) for name in _THROTTLED}
+        values |= {name: 100.0 * (name in slowed) for name in _THROTTLE_QUANTITIES}
         values["slowed_pct"] = 100.0 * (not slowed.isdisjoint(_SLOWED_BY))
     if sample.processes is not None:
         gpu_mib = (row.gpu_memory_mib or 0.0 for row in sample.processes if row.is_other_on(gpus))
@@ -133,7 +133,7 @@ class Means:
 
 
 class OtherProgram(NamedTuple):
-    """The program with the most GPU memory, besides the run."""
+    """The program that holds the most GPU memory, other than the run."""
 
     memory_mib: float
     pid: int
@@ -145,16 +145,16 @@ class TrainingReadings:
 
     def __init__(self) -> None:
         self._means = Means()
-        self._most: dict[str, float] = {}
+        self._maxima: dict[str, float] = {}
         self._slowed = Counter[str]()
         self.other_program: OtherProgram | None = None
 
     def add(self, values: Mapping[str, float], sample: Machine, gpus: Collection[int]) -> None:
         """Add a whole sample and its values; `gpus` are those that are trained on."""
-        self._means.add({name: values[name] for name in _OF_TRAINING if name in values})
-        for name in _MOST_OF_TRAINING:
-            if name in values and values[name] > self._most.setdefault(name, 0.0):
-                self._most[name] = values[name]
+        self._means.add({name: values[name] for name in _MEANS_OF_TRAINING if name in values})
+        for name in _MAXIMA_OF_TRAINING:
+            if name in values and values[name] > self._maxima.setdefault(name, 0.0):
+                self._maxima[name] = values[name]
         if values.get("slowed_pct"):
             self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
         for row in sample.processes or ():
@@ -185,10 +185,10 @@ class TrainingReadings:
         return self._means.by_name
 
     @property
-    def most(self) -> dict[str, float]:
+    def maxima(self) -> dict[str, float]:
         """The highest value of each quantity that has one."""
-        return {name: value for name, value in self._most.items() if name != _CORES}
+        return {name: value for name, value in self._maxima.items() if name != _CORES}
 
     @property
     def cores(self) -> int | None:
-        return round(self._most[_CORES]) if _CORES in self._most else None
+        return round(self._maxima[_CORES]) if _CORES in self._maxima else None

@@ -112,7 +112,7 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     is_over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
     snapshot, result = session.snapshot(is_over=is_over), session.result
     values = {} if result is None else _values_of(result)
-    values |= _values_of(snapshot) | session.readings.means | session.readings.most
+    values |= _values_of(snapshot) | session.readings.means | session.readings.maxima
     curve = None
     if session.training_start is not None and session.throughput.end_ns is not None:
         curve = Curve(session.throughput, session.training_start, unit=rate_unit(session))

@@ -1,10 +1,10 @@
 """Find the limit of a run, with the figures that show it and advice that they support.
 
-Every rule looks at the samples of the last half minute of steady training; before that, a few
-rules look at the samples of the start. A rule states what was measured, never a cause that wasn't:
+Every rule judges the samples of the last half minute of steady training; before that, a few
+rules judge the samples of the start. A rule states what was measured, never a cause that wasn't:
 on TensorFlow, the wait for input happens inside the training function and can't be seen. Other
-programs are named only if the run itself wants the CPU. All rules that hold are kept, and the
-sentence names the two strongest.
+programs are named only if the run itself wants the CPU. A limit has the evidence of all rules that
+hold, and its sentence names the two strongest.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ PRESSURE_PCT = 10.0
 # A run with this disk read rate, major fault rate, or number of blocked processes may be among the
 # programs that wait for a disk, or for memory.
 READ_MIB_S, FAULTS_S, BLOCKED = 0.1, 1.0, 0.1
-# The leading rule is replaced by one that takes this much more of the time, as a share.
+# Another rule leads once its share of the time is larger than the leader's by this much.
 _LEADS_BY = 0.05
 IDLE = "idle"
-# The limits that explain why the network takes its time.
-_OF_THE_NETWORK = (LimitKind.GPU, LimitKind.CPU)
+# The limits that explain why forward and backward take long.
+_NETWORK_REASONS = (LimitKind.GPU, LimitKind.CPU)
 _CHECKS_PER_WINDOW = 6
 """The number of times that the rules are checked while one window of samples passes."""
 _NEWEST_CHECKS = 12
@@ -111,7 +111,7 @@ def check_rules(run: RunSamples, rules: Sequence[Rule] = ()) -> RuleCheck:
 
 
 def _rules_of_training(run: RunSamples) -> Sequence[Rule]:
-    """Return the rules about what is used up, then taken by others, then signs of either."""
+    """Return the rules for steady training."""
     return (
         *(_data_wait, gpu_works, quota, other_programs, own_cpus, own_threads, all_cores_busy),
         *(_swapping, _memory_pressure, _steal),
@@ -126,9 +126,9 @@ def limit_of(
 ) -> Limit | None:
     """Return the limit of a run by several checks of its rules.
 
-    A rule that clearly holds goes on holding until it doesn't even nearly hold in two checks in a
-    row. The rule that took the largest share of the time leads, until another one takes clearly
-    more. If the network would lead, the rule that explains its time leads instead.
+    A rule that once held counts until two checks in a row find that it doesn't even nearly hold.
+    The rule that took the largest share of the time leads, until another one takes clearly more. If
+    the network would lead, the rule that explains its time leads instead.
 
     Args:
         checks: the checks, oldest first; empty if there were too few samples.
@@ -145,12 +145,11 @@ def limit_of(
         held, missing = _held_after(check, held, missing)
         leader = _leader(held, leader)
     if before or any(KINDS[rule] is not LimitKind.STEP for rule in held.keys() - {IDLE}):
-        # An idle run waits for something else only if nothing else limits it.
+        # That a run is idle is evidence only if nothing else explains it.
         held.pop(IDLE, None)
     order = {rule: number for number, rule in enumerate(KINDS)}
-    reasons = [rule for rule in held if KINDS[rule] in _OF_THE_NETWORK or rule == "other-programs"]
+    reasons = [rule for rule in held if KINDS[rule] in _NETWORK_REASONS or rule == "other-programs"]
     if reasons:
-        # They explain why the network takes its time.
         held.pop(NETWORK, None)
         leader = min(reasons, key=lambda rule: order[rule]) if leader == NETWORK else leader
     evidence = sorted(
@@ -283,7 +282,7 @@ class RuleChecks:
                 self._checks[number] = None if few else check(samples, at_ns)
             checks[number] = self._checks[number]
         self._checks = checks
-        # Until the first of these moments, the check of the first samples counts.
+        # Before the first of these moments, check the first samples.
         first = tuple(islice(self._samples, MIN_SAMPLES))
         return tuple(filter(None, checks.values())) or (check(first, first[-1].t + _SETTLED_NS),)
 
@@ -409,7 +408,7 @@ def _io_pressure(run: RunSamples) -> Evidence | None:
 
 
 def _disk_wait_pct(run: RunSamples) -> float | None:
-    """Return the share of the time in which a program waited for a disk; None if not the run."""
+    """Return how much of the time some program waited for a disk; None if this run didn't."""
     read_mib_s = run.mean(lambda s: s.process.read_mib_s if s.process else None)
     if not _waits(run, read_mib_s, READ_MIB_S):
         return None
@@ -417,10 +416,10 @@ def _disk_wait_pct(run: RunSamples) -> float | None:
 
 
 def _waits(run: RunSamples, rate: float | None, least: float) -> bool:
-    """Return whether the run may be among the programs that wait for a disk, or for memory from it.
+    """Return whether the run may be among the programs that wait for a disk, or for memory.
 
-    It may if it reads from a disk at the `least` rate or its processes were blocked; an old log has
-    neither reading.
+    It may if its rate of reads or faults is at least `least`, or its processes were blocked; an old
+    log has neither reading.
     """
     blocked = run.mean(lambda s: s.process.blocked if s.process else None)
     if rate is None and blocked is None:

@@ -34,7 +34,7 @@ from dlmon.records import SCRIPT_PHASE, Evaluation, Phase, Validation, finite
 
 @dataclass(frozen=True)
 class FitPlan:
-    """The plan of a workload, which sends its own `Model` and stops on request.
+    """The plan of a workload; a workload sends its own `Model` and stops on request.
 
     Attributes:
         training: batch sizes of an epoch, or of a pass of inference.
@@ -90,7 +90,7 @@ class FitReport(KerasRun):
         self._mode = ""
         self._outer: KerasRun | None = None
         self._begin = 0
-        # The begin of a validation or evaluation, and the ends of its batches.
+        # When a validation or evaluation began, and when its batches ended.
         self._test_begin = 0
         self._test_ends: list[int] = []
         self._forget_fit()
@@ -108,7 +108,7 @@ class FitReport(KerasRun):
         self._on_tensorflow = False
 
     def belong_to(self, callbacks: Any) -> None:
-        """Belong to a new list of callbacks; if the list is freed, its fit was left."""
+        """Belong to a new list of callbacks; once the list is freed, its `fit` is over."""
 
         @guarded(self._reporter)
         def abandon(reference: Any) -> None:
@@ -196,8 +196,8 @@ class FitReport(KerasRun):
         self._epoch, self.in_epoch = self._reporter.next_epoch(), True
         self._validation = self._samples = None
         self._sizes.begin_epoch()
-        self.batch_ended = self._ended if self.has_batches else self._first_batch_ended
-        # Set only by a script's own loop.
+        self.batch_ended = self._count_batch if self.has_batches else self._count_first_batch
+        # Keras, or a script's own loop, tells its callbacks the number of batches.
         steps = self.params.get("steps") if self.stride == 1 else None
         self._reporter.send(
             EpochStart(
@@ -212,12 +212,12 @@ class FitReport(KerasRun):
             )
         )
 
-    def _first_batch_ended(self) -> None:
+    def _count_first_batch(self) -> None:
         self.has_batches = True
-        self.batch_ended = self._ended
-        self._ended()
+        self.batch_ended = self._count_batch
+        self._count_batch()
 
-    def _ended(self) -> None:
+    def _count_batch(self) -> None:
         self._reporter.batch_ended(self._clock())
 
     def batch_began(self, batch: int) -> None:
@@ -228,11 +228,11 @@ class FitReport(KerasRun):
             self._reporter.send(EpochOpened(now))
         elif batch >= self.stride:
             self.is_due = False
-            self._has_trained()
+            self._note_training()
 
-    def _has_trained(self) -> None:
+    def _note_training(self) -> None:
         """Note that the model has trained a batch, and so is built and compiled."""
-        self._watch.has_trained(self.model, self._compiled_size())
+        self._watch.note_training(self.model, self._compiled_size())
         if not self._is_described:
             self._is_described = True
             parameters = parameters_of(self.model)
@@ -262,7 +262,7 @@ class FitReport(KerasRun):
     def _end_epoch(self, logs: Mapping[str, Any], cut: bool) -> None:
         now = self._clock()
         if not cut and self.is_due:
-            self._has_trained()
+            self._note_training()
         self.is_due, self._follows = False, True
         if self._validation is None and not cut:
             self._count_samples()

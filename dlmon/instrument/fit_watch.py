@@ -54,7 +54,7 @@ class FitWatch:
         function = getattr(model, "train_function", None)
         return function is not None and size in self._compiled.get(function, ())
 
-    def has_trained(self, model: Any, size: int | None = None) -> None:
+    def note_training(self, model: Any, size: int | None = None) -> None:
         """Note that a model has trained a batch, and so is compiled."""
         function = getattr(model, "train_function", None)
         if function is not None:
@@ -149,7 +149,7 @@ class SingleBatches(KerasRun):
         self._steps.step(leading_size(samples), lambda: _metrics_by_name(logs, model))
         if not self.has_batches:
             self.has_batches = True
-            self._watch.has_trained(model)
+            self._watch.note_training(model)
             if not self._is_described:
                 self._reporter.describe_loop(parameters=parameters_of(model))
         # Another reporter may take over before the next batch.

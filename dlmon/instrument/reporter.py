@@ -46,13 +46,13 @@ SOCKET = "DLMON_SOCKET"
 """The environment variable with the path of the monitor's socket."""
 
 SEEN = "seen "
-"""The prefix of the files beside the socket that tell what a process did."""
+"""The prefix of the files beside the socket that each name an event of a process."""
 
 # The longest that the end of the process waits for a busy monitor.
 CLOSE_S = 2.0
-# The most pauses and errors that are kept before the process first trains.
-WAITING_PAUSES = 4096
-# The number of epochs at whose start a progress bar is looked for.
+# The most records that wait until the process first trains.
+MOST_EARLY_RECORDS = 4096
+# A loop searches for the script's progress bar at the start of at most this many epochs.
 MOST_BAR_CHECKS = 5
 
 WATCHED = "_dlmon_watched"
@@ -82,7 +82,7 @@ class Reporter:
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
         self._events: set[str] = set()
-        self._early: deque[NamedPause | OutOfMemory] = deque(maxlen=WAITING_PAUSES)
+        self._early: deque[NamedPause | OutOfMemory] = deque(maxlen=MOST_EARLY_RECORDS)
         self._thread = threading.main_thread().ident
         self._garbage_ns = 0
         self._checks_bar, self._loop_begin_s = False, 0.0
@@ -107,7 +107,7 @@ class Reporter:
         return self.is_on and (self.owner in ("", owner) or self._release is not None)
 
     def saw(self, event: str) -> None:
-        """Tell the monitor of an event once: it explains a script that trains nothing."""
+        """Tell the monitor of an event once; events explain why a script trains nothing."""
         if event not in self._events and self._path is not None:
             self._events.add(event)
             with contextlib.suppress(OSError):
@@ -116,10 +116,10 @@ class Reporter:
     def take(
         self, owner: str, release: Callable[[], None] | None = None, by_force: bool = False
     ) -> bool:
-        """Make `owner` the one that reports, if the reporter is free; return whether it is.
+        """Make `owner` the instrument that reports; return False if another one goes on reporting.
 
-        Keras on Torch and a Trainer of transformers read through a loader too. The first to take
-        the reporter counts the batches, until it lets go.
+        Keras and the Trainer of transformers read from a PyTorch loader, which is watched too. Only
+        the first instrument that takes the reporter counts batches, until it lets go.
 
         Args:
             owner: the name of an instrument.
@@ -207,7 +207,7 @@ class Reporter:
             self._early.append(record)
 
     def send_now(self, record: NamedPause) -> None:
-        """Send a record at once, even before training: the process may be ended before that."""
+        """Send a record at once, even before training: the process may end before it trains."""
         if self._emitter is not None:
             self._emitter.send(record)
         elif self._path is not None:
@@ -231,7 +231,7 @@ class Reporter:
             self._emitter.send_metrics(t, values)
 
     def steady_left_us(self, steady_us: int) -> int:
-        """Return how much longer batches must run until the steady state has lasted `steady_us`."""
+        """Return how much longer the steady state must last to reach a length of `steady_us`."""
         return 0 if self._emitter is None else self._emitter.steady_left_us(steady_us)
 
     def enter(self, phase: str, t: int | None = None) -> None:
@@ -340,7 +340,7 @@ class Reporter:
             hook()
 
     def close(self, wait_s: float = CLOSE_S) -> None:
-        """Send all queued records, for at most `wait_s`, and no more after them."""
+        """Send all queued records within `wait_s`, then report no more."""
         self._call_closing_hooks()
         emitter, self._path = self._emitter, None
         self.batch_ended, self.reads.is_due = _nothing, False
@@ -364,7 +364,7 @@ class Reporter:
 
 
 def _why_not_by_sample(fields: Mapping[str, Any], why: Mapping[str, str]) -> str:
-    """Return the reason why a script's operations of a sample are unknown."""
+    """Return the reason why a script's operations per sample are unknown."""
     if fields.get("flops_per_token"):
         return "a script's operations are known by token"
     return why.get("flops_per_token", "a script's operations are not counted")
@@ -413,7 +413,7 @@ def wrap(
         reporter: while it is off, no hook is called.
         before: called with the function's arguments.
         after: called with the results of `before` and of the function, and its arguments.
-        always: call `after` with a result of None if the function raises.
+        always: call `after` also if the function raises, with a result of None.
     """
     function = getattr(holder, name)
     if hasattr(function, WATCHED):
@@ -428,15 +428,15 @@ def wrap(
             prepared = before(*arguments, **named)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
-        has_ended = always
+        calls_after = always
         try:
             result = function(*arguments, **named)
-            has_ended = True
+            calls_after = True
         except BaseException as error:
             hide_this_frame(error)
             raise
         finally:
-            if has_ended:
+            if calls_after:
                 try:
                     after(prepared, result, *arguments, **named)
                 except Exception as error:  # noqa: BLE001 - as above

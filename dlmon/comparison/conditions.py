@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 SIZED_BY_DATA = frozenset({"imdb-fasttext"})
 VOCABULARY_ESTIMATED = "vocabulary estimated"
 
-# Of the whole machine: on two cores, less than half of one.
+# Of all cores together: on two cores, 0.4 of a core.
 BUSY_CPU_PCT = 20
-# Runnable processes a core; the load average lags by a minute, hence the wider margin.
+# Runnable processes per core; the load average lags by a minute, hence the wider margin.
 BUSY_LOAD_PER_CORE = 0.5
 
 
@@ -130,7 +130,7 @@ def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
 
 
 def is_capped(conditions: Conditions) -> bool:
-    """Return whether `--steps` is less than an epoch."""
+    """Return whether `--steps` is less than an epoch, as far as known."""
     if conditions.steps_cap is None:
         return False
     if conditions.batch_size is None or conditions.samples is None:

@@ -37,8 +37,8 @@ from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of
 
-# The degrees of freedom of an interval of a single time are unknown: count them as many.
-_MANY = 1e6
+# The degrees of freedom behind the band of a single time are unknown: assume many.
+_MANY_DEGREES = 1e6
 
 KINDS = ("this", "earlier", "published")
 
@@ -113,7 +113,7 @@ class ComparisonRow:
     def cost_usd(self) -> float | None:
         """The cost of the epoch, run or batch of `value`; None without a price.
 
-        For published times the price is of their day. A throughput has no cost.
+        A published time is priced as on its day. A throughput has no cost.
         """
         if self.usd_per_hour is None or self.is_rate:
             return None
@@ -143,7 +143,7 @@ def compare(
             and this run itself are left out.
     """
     own = _row("this", metric, this, ours)
-    ours_timed = _work_timed(ours, projected=own is None or own.projected)
+    ours_as_timed = _conditions_of_time(ours, projected=own is None or own.projected)
     rows = [] if own is None else [own]
     for run in earlier:
         is_over = run.status in (Status.COMPLETED, Status.STOPPED)
@@ -152,14 +152,16 @@ def compare(
         theirs = with_defaults(run, defaults)
         row = _row("earlier", metric, run, theirs)
         if row is not None:
-            unlike = find_differences(metric, _work_timed(theirs, row.projected), ours_timed)
+            unlike = find_differences(
+                metric, _conditions_of_time(theirs, row.projected), ours_as_timed
+            )
             unlike = (*unlike, *_cut_short(run, row))
             badges = tuple(dict.fromkeys((*unlike, *row.badges)))
             rows.append(replace(row, comparable=row.comparable and not unlike, badges=badges))
     metrics = published_metrics(metric, ours.mode)
     for time in published(ours.workload):
         if time.metric in metrics:
-            rows.append(_published_row(time, metric, metrics[time.metric], ours_timed, defaults))
+            rows.append(_published_row(time, metric, metrics[time.metric], ours_as_timed, defaults))
     rows = [row for row in rows if is_time(row.value)]
     return tuple(sorted(rows, key=_rank))
 
@@ -228,8 +230,8 @@ def published_differences(
     return (*find_differences(row.metric, theirs, ours), *of_metric, *row.caveats)
 
 
-def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
-    """Drop the cap of steps of a projected time, which stands for the whole epoch."""
+def _conditions_of_time(conditions: Conditions, projected: bool) -> Conditions:
+    """Drop a `steps_cap` that cut nothing: a projection stands for the whole epoch."""
     if is_capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)
@@ -259,7 +261,7 @@ def _published_row(
         comparable=not unlike,
         badges=(*unlike, *row.remarks),
         year=row.year,
-        # The badges name it.
+        # A badge names the missing precision.
         framework=row.framework.removesuffix(f", {NO_PRECISION}"),
         usd_per_hour=row.price_usd_per_hour,
         published=row,
@@ -288,7 +290,7 @@ def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ra
 def _error_of(row: ComparisonRow) -> Error | None:
     """Return the error of a time from its band; None if it isn't known.
 
-    A band of width 0 is an unknown one: earlier versions logged it so.
+    Earlier versions logged an unknown band as one of width 0.
     """
     low, high = row.low, row.high
     if low is None or high is None or low >= high or (row.is_rate and low <= 0):
@@ -296,7 +298,7 @@ def _error_of(row: ComparisonRow) -> Error | None:
     if row.is_rate:
         low, high = 1 / high, 1 / low
     half = max(high - row.pace, row.pace - low)
-    return Error(half / row.pace / student_95_of(_MANY), _MANY)
+    return Error(half / row.pace / student_95_of(_MANY_DEGREES), _MANY_DEGREES)
 
 
 # ---- changes that make a run comparable ----
@@ -313,7 +315,7 @@ class Match:
     changes: Changes = ()
 
 
-# In the order of preference: a training run stays one if it can, or keeps its backward pass.
+# By preference: a run that trains goes on training if it can, or at least keeps its backward pass.
 _MODES = ("train", "gradients", "inference")
 
 

@@ -60,7 +60,7 @@ BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
 PING_S = 10.0
 # A host that is silent for longer counts as lost, even if its connection looks alive.
 SILENCE_S = 20.0
-# More than a connection takes to close.
+# A connection closes sooner, unless its task has lost the cancellation.
 _CANCELLED_S = 5.0
 _ROUND_TRIPS = 12
 
@@ -96,9 +96,11 @@ class SshProcess:
         except (ConnectionError, asyncio.IncompleteReadError):
             raise await self._why_ended() from None
         except BundleError as error:
-            raise SshError(f"{self.host} can't be sent dlmon: {error}", False) from None
+            raise SshError(f"{self.host} can't be sent dlmon: {error}", may_pass=False) from None
         except _NOT_DLMON:
-            raise SshError(f"{self.host} answers with something else than dlmon", False) from None
+            raise SshError(
+                f"{self.host} answers with something else than dlmon", may_pass=False
+            ) from None
 
     async def _open(self, mark: str) -> None:
         files = sent_files()
@@ -136,11 +138,11 @@ class SshProcess:
             python, where = (clean(str(answer.get(key)), 200) for key in ("python", "executable"))
             raise SshError(
                 f"{self.host} has Python {python} ({where}), and dlmon needs 3.10 or newer there",
-                False,
+                may_pass=False,
             )
         if lacks is not None:
             why = clean(str(answer.get("why")), 300)
-            raise SshError(f"{self.host} has no room for dlmon's files: {why}", False)
+            raise SshError(f"{self.host} has no room for dlmon's files: {why}", may_pass=False)
 
     async def _why_ended(self) -> SshError:
         with contextlib.suppress(asyncio.TimeoutError):
@@ -168,7 +170,7 @@ class SshProcess:
                     yield answer
         except ValueError:
             problem = f"{self.host} sent a line of over 16 MiB and was disconnected"
-            raise SshError(problem, False) from None
+            raise SshError(problem, may_pass=False) from None
         except ConnectionError:
             pass
         raise await self._why_ended()
@@ -241,7 +243,7 @@ def sent_files() -> dict[str, bytes]:
     """Return the files of dlmon that run on a host.
 
     Raises:
-        BundleError: a package of ours is not where Python finds packages.
+        BundleError: Python doesn't find one of the packages.
     """
     files = package_files(_PACKAGES)
     for module in _MODULES:
@@ -386,9 +388,10 @@ class Connection:
             await self._changed.wait()
 
     def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int | None:
-        """Send a request and call `take` with each answer; return its number, None if not sent.
+        """Send a request, call `take` with each answer, and return the number of the request.
 
         The last answer has `end`, `error` (with `code`), or `lost` if the connection was lost.
+        Without a connection, nothing is sent and the number is None.
         """
         if self._process is None:
             return None
@@ -526,7 +529,7 @@ class Connection:
                     round_trip_s=(now_ns - sent_ns) / 1e9,
                 )
             )
-            # The quickest round trip leaves the least doubt.
+            # The difference is known best from the quickest round trip.
             self.times = min(self._round_trips, key=lambda trip: trip.round_trip_s)
 
         self.send("ping", take)

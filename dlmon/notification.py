@@ -51,7 +51,7 @@ def notify_send(text: str) -> bool:
 
 
 class NewAlerts:
-    """Finds the alerts of a session that are raised after its log was first read to the end."""
+    """Finds the alerts of a session that come after its log was first read to the end."""
 
     def __init__(self) -> None:
         self._last: Alert | None = None
@@ -66,7 +66,7 @@ class NewAlerts:
 
 
 class DesktopAlerts:
-    """Notifies the desktop of the alerts of a session that is shown without a screen.
+    """Notifies the desktop of a session's alerts if no screen shows the session.
 
     Args:
         is_wanted: the user asked for notifications.

@@ -22,7 +22,7 @@ EXIT_CODES: Mapping[signal.Signals, int] = {
 """The exit code of our process by the signal that ends it."""
 
 _SIGNAL_COMES_WITHIN_S = 0.5
-_Done = TypeVar("_Done")
+_Result = TypeVar("_Result")
 
 
 def on_signals(
@@ -37,36 +37,36 @@ def on_signals(
             asyncio.get_running_loop().add_signal_handler(number, end, EXIT_CODES[number])
 
 
-async def done_or_signalled(coroutine: Coroutine[Any, Any, _Done]) -> tuple[_Done | None, int]:
+async def done_or_signalled(coroutine: Coroutine[Any, Any, _Result]) -> tuple[_Result | None, int]:
     """Run a coroutine until it is done or a signal ends it; return its result and an exit code.
 
-    The code is 0 if no signal came; else the result is None.
+    Without a signal, the exit code is 0; after one, the result is None.
     """
-    task, signalled = asyncio.ensure_future(coroutine), 0
+    task, exit_code = asyncio.ensure_future(coroutine), 0
 
-    def end(exit_code: int) -> None:
-        nonlocal signalled
-        signalled = exit_code
+    def end(code: int) -> None:
+        nonlocal exit_code
+        exit_code = code
         task.cancel()
 
     on_signals(end)
     try:
         return await task, 0
     except asyncio.CancelledError:
-        if not signalled:
+        if not exit_code:
             raise
-        return None, signalled
+        return None, exit_code
 
 
-def end_with_terminal(say: Callable[[], None]) -> None:
-    """Call `say` and end the process once its terminal is closed; call this on the loop.
+def end_with_terminal(report: Callable[[], None]) -> None:
+    """Call `report` and end the process once its terminal is closed; call this on the loop.
 
     A process that does not lead its terminal's session gets no SIGHUP: without this thread it
     would go on painting, and Textual would read the closed terminal in a busy loop.
     """
 
     def end() -> None:
-        say()
+        report()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGHUP)
 
@@ -79,7 +79,7 @@ def end_with_terminal(say: Callable[[], None]) -> None:
         terminal.poll()
         # Don't use the loop: it may be blocked by a write to the closed terminal.
         time.sleep(_SIGNAL_COMES_WITHIN_S)
-        say()
+        report()
         os._exit(FAILED)
 
     threading.Thread(target=watch, name="terminal", daemon=True).start()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dlmon.sweep.log import SweepEntry
 
 _Entry = TypeVar("_Entry", bound="Recorded")
-NOTHING_SUCH = "no session matches; dlmon sessions lists all"
+NO_MATCH = "no session matches; dlmon sessions lists all"
 
 
 @click.command()
@@ -50,14 +50,14 @@ def attach(
     """
     from dlmon.log.directory import running_session
 
-    there = shared.on_host(log_dir)
-    view = View(shared.settings_of(ascii), there, plain)
+    host_log_dir = shared.on_host(log_dir)
+    view = View(shared.settings_of(ascii), host_log_dir, plain)
     if host is not None:
         from dlmon.protocol.job import RemoteStart
 
         if session is None:
             raise shared.UserError(f"say which session of {host}: last, or its id or name")
-        return show_remote(RemoteStart(host, session, there), view)
+        return show_remote(RemoteStart(host, session, host_log_dir), view)
     if session is None:
         path = running_session(shared.chosen_log_directory(log_dir), location_options(log_dir))
     else:
@@ -151,7 +151,7 @@ def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
 
 
 def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
-    """Return the wall time of a day, or of a duration before now."""
+    """Return the wall time that `--since` says: when a day begins, or a duration before now."""
     if text is None:
         return -math.inf
     try:
@@ -165,7 +165,7 @@ def _since(context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_Entry]:
-    """Return the entries that began since then, and whose name matches."""
+    """Return the entries that began at `since` or later, and whose name matches."""
     return [
         entry
         for entry in entries
@@ -200,8 +200,8 @@ def sessions(
         if as_json:
             runs = runs_of_sweeps(all_sweeps)
             # The log is on the host, and not here until it is copied.
-            there = {} if host is None else {"ssh_host": host, "log": None}
-            objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
+            fields = {} if host is None else {"ssh_host": host, "log": None}
+            objects += [{**session_json(e, runs.get(e.header.id)), **fields} for e in entries]
             continue
         if number:
             print()
@@ -210,10 +210,11 @@ def sessions(
         if not (entries or sweeps or all_entries or all_sweeps) and host is not None:
             print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
         elif (all_entries or all_sweeps) and not (entries or sweeps):
-            print(NOTHING_SUCH)
+            print(NO_MATCH)
         else:
-            is_named = log_dir is not None
-            sections = describe_recorded(entries, sweeps, directory, is_named, host is None)
+            sections = describe_recorded(
+                entries, sweeps, directory, by_path=log_dir is not None, resumable=host is None
+            )
             print_sections(table_console(), sections)
     if as_json and recorded:
         print(json.dumps(objects, indent=2))
@@ -237,8 +238,8 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
     from dlmon.remote.host_requests import ask_each, list_remote
     from dlmon.remote.session_follower import copies_directory
 
-    there = shared.on_host(log_dir)
-    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, there)))
+    host_log_dir = shared.on_host(log_dir)
+    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, host_log_dir)))
     recorded: list[_Recorded] = []
     for host, answer in answers.items():
         if not isinstance(answer, Exception):

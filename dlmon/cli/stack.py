@@ -91,7 +91,7 @@ def profile(
 def _ask_session(
     session: str, request: Mapping[str, Any], host: str | None, log_dir: Path | None
 ) -> tuple[SessionHeader, list[Record]]:
-    """Send a request to a running session; return the session's header and its answer."""
+    """Send a request to a running session; return the session's header and the answer."""
     from dlmon.log.directory import ask_session, read_entry
 
     if host is not None:

@@ -10,7 +10,7 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.cli import fetch
 from dlmon.cli.command_line import run_command
-from dlmon.cli.sessions import NOTHING_SUCH
+from dlmon.cli.sessions import NO_MATCH
 from dlmon.cli.shared import UserError
 from dlmon.log.label import Label, write_label
 
@@ -54,7 +54,7 @@ def test_only_what_is_asked_for_is_listed(sessions, arguments, names):
     assert [name in text for name in ("base-1", "base-2", "new-1")] == [
         name in names for name in ("base-1", "base-2", "new-1")
     ]
-    assert names or text.strip() == NOTHING_SUCH
+    assert names or text.strip() == NO_MATCH
 
 
 @pytest.mark.parametrize("since", ["yesterday", "2h ago", "", "2026-13-01", "-1h"])

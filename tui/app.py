@@ -61,7 +61,7 @@ class DlmonApp(BaseApp):
     CSS_PATH = "dlmon.tcss"
     COMMANDS = {_commands}  # noqa: RUF012 - Textual declares it so
     TITLE = "dlmon"
-    # Textual's binding of Ctrl+Q has priority, and would quit over the question that a screen asks.
+    # Textual's own Ctrl+Q has priority: it would quit even while a screen asks a question.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", show=False),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
@@ -76,7 +76,7 @@ class DlmonApp(BaseApp):
         (16, "-short"),
         (32, "-tall"),
     ]
-    _toasted_screen: Screen[object] | None = None
+    _screen_of_toasts: Screen[object] | None = None
 
     def __init__(self, start: Start) -> None:
         """Open the first session's log, if there is one; raise a LogError if it can't be read."""
@@ -104,7 +104,7 @@ class DlmonApp(BaseApp):
         """Return the first screen, which the arguments of the command choose."""
         screen = self._make_first()
         allow_switching(self, screen)
-        # Textual reads the style sheets of later screens only.
+        # Textual doesn't read the style sheet of the first screen.
         self.stylesheet.read_all(screen.css_path)
         return screen
 
@@ -117,9 +117,9 @@ class DlmonApp(BaseApp):
             loop.add_signal_handler(signal.SIGTSTP, _leave_terminal, self, True)
             loop.add_signal_handler(signal.SIGCONT, _leave_terminal, self, False)
         self.theme_changed_signal.subscribe(self, lambda theme: flows.settings.save_theme(self))
-        # Immediately, so that a notice about the change itself, which comes after it, stays.
+        # At once: a later call would also clear the toasts of the new screen.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
-        self._toasted_screen = self.screen
+        self._screen_of_toasts = self.screen
         # Paint over the output of other programs.
         self.app_resume_signal.subscribe(self, lambda app: self.screen.refresh())
         # Read all style sheets after the first paint: if a screen's sheet is read as it opens,
@@ -144,10 +144,10 @@ class DlmonApp(BaseApp):
             flow()
 
     def _clear_toasts(self, screen: Screen[object]) -> None:
-        """Clear the toasts of another screen; a question keeps those of the screen below."""
-        if isinstance(screen, ModalScreen) or screen is self._toasted_screen:
+        """Clear the toasts as the screen changes; a question keeps those of the screen below it."""
+        if isinstance(screen, ModalScreen) or screen is self._screen_of_toasts:
             return
-        self._toasted_screen = screen
+        self._screen_of_toasts = screen
         self.clear_notifications()
 
     # ---- actions of all screens ----
@@ -171,9 +171,9 @@ class DlmonApp(BaseApp):
         self.run_worker(partial(flows.runs.run_script, self))
 
     def action_sessions(self) -> None:
-        """List the sessions in the log directory of the top session, or of its host.
+        """List the sessions beside the top session, on its host if it is on another one.
 
-        The copies of a host's logs would not say whether a session still runs.
+        The copies of a host's logs here don't tell whether a session still runs.
         """
         top = self.shown_sessions[-1] if self.shown_sessions else None
         if top is None or top.connection is None:
@@ -241,7 +241,7 @@ class DlmonApp(BaseApp):
             # An error ended the app; Textual has printed it.
             self.leave_all_running()
             return FAILED
-        # Sessions that were not detached stop.
+        # This stops the sessions that were not detached.
         starting = [] if self.starting is None else [self.starting.supervisor]
         for supervisor in (*starting, *(session.supervisor for session in self.shown_sessions)):
             if supervisor is not None:
@@ -328,8 +328,8 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
     """Return the function, or the coroutine function, that handles each request."""
     return {
         requests.GoBack: flows.stack.leave,
-        requests.TellEnd: flows.hosts.end_session,
-        requests.TellAlert: flows.settings.tell_alert,
+        requests.NotifyEnd: flows.hosts.end_session,
+        requests.NotifyAlert: flows.settings.notify_alert,
         requests.Train: flows.runs.train,
         requests.TrainAgain: flows.runs.train_again,
         requests.TrainSeveral: flows.runs.train_several,
@@ -348,5 +348,5 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.Export: flows.recordings.export,
         requests.Rename: flows.recordings.rename,
         requests.Delete: flows.recordings.delete,
-        requests.KeepColumns: flows.settings.keep_columns,
+        requests.SaveHiddenColumns: flows.settings.save_hidden_columns,
     }

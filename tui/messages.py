@@ -42,14 +42,14 @@ class GoBack(Request):
     screen: Screen[Any]
 
 
-class TellEnd(Request):
+class NotifyEnd(Request):
     """Notify that a session or a sweep has ended; `text` says how."""
 
     screen: Screen[Any]
     text: str
 
 
-class TellAlert(Request):
+class NotifyAlert(Request):
     """Notify of an alert of a session."""
 
     text: str
@@ -107,7 +107,7 @@ class ShowSweptSession(Request):
 
 
 class ShowSweep(Request):
-    """Show a recorded sweep, and resume it."""
+    """Resume a recorded sweep, or show it if it runs."""
 
     path: Path
 
@@ -120,7 +120,7 @@ class Compare(Request):
 
 
 class ShowMetrics(Request):
-    """Show every metric of some sessions over each other."""
+    """Show a chart of each metric, in which each of the sessions has a line."""
 
     logs: Sequence[Path]
 
@@ -132,7 +132,7 @@ class Replay(Request):
 
 
 class ReplayHost(Request):
-    """Play one of several hosts in full."""
+    """Replay one of several hosts in full."""
 
     replay: HostReplay
     host: RecordedHost
@@ -152,7 +152,7 @@ class Rename(Request):
     label: Label
 
 
-class KeepColumns(Request):
+class SaveHiddenColumns(Request):
     """Remember the hidden columns of the list of sessions."""
 
     hidden: frozenset[str]
@@ -165,7 +165,11 @@ class Delete(Request):
 
 
 class WatchHosts(Request):
-    """Watch hosts and groups of hosts, in place of the picker."""
+    """Watch hosts, in place of the picker.
+
+    Attributes:
+        words: names of hosts and of groups of hosts.
+    """
 
     words: tuple[str, ...]
 

@@ -25,7 +25,7 @@ from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from dlmon.system.this_host import boot_id, host_name
 from tui.app import DlmonApp
-from tui.messages import GoBack, Request, TellAlert, TellEnd
+from tui.messages import GoBack, NotifyAlert, NotifyEnd, Request
 from tui.sessions.session_list import SessionList
 
 from .sessions import DEADLINE_S
@@ -183,7 +183,7 @@ class OneScreen(DlmonApp):
 
     @on(Request)
     def note(self, request: Request) -> None:
-        if not isinstance(request, (TellEnd, TellAlert)) and (
+        if not isinstance(request, (NotifyEnd, NotifyAlert)) and (
             not isinstance(request, GoBack) or request.screen is self._first
         ):
             request.prevent_default()

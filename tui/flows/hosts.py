@@ -13,7 +13,7 @@ from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import reading_screen, session_screen, show_queue
-from tui.flows.settings import tell_end
+from tui.flows.settings import notify_end
 from tui.flows.stack import (
     close_connection,
     refuse_waiting,
@@ -22,10 +22,10 @@ from tui.flows.stack import (
 )
 from tui.messages import (
     ListHostSessions,
+    NotifyEnd,
     ShowHost,
     ShowHostSession,
     ShowNodes,
-    TellEnd,
     WatchHosts,
 )
 from tui.shown_session import ShownSession
@@ -155,9 +155,9 @@ def connecting_screen(app: BaseApp, start: RemoteStart) -> StartingScreen:
     return StartingScreen(f"connecting to {start.host} …", connect, INTERRUPTED_BY_USER)
 
 
-def end_session(app: BaseApp, request: TellEnd) -> None:
+def end_session(app: BaseApp, request: NotifyEnd) -> None:
     """Notify that a session or a sweep has ended, and show the session that continues it."""
-    tell_end(app, request)
+    notify_end(app, request)
     session = session_on(app, request.screen)
     if session is None or app.running_sweep is not None:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dlmon.options.settings import HIDDEN_COLUMNS, remember
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
-from tui.messages import KeepColumns, TellAlert, TellEnd
+from tui.messages import NotifyAlert, NotifyEnd, SaveHiddenColumns
 from tui.palette import keys_of
 from tui.textual_internals import write_to_terminal
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui.base_app import BaseApp
 
 
-def tell_end(app: BaseApp, request: TellEnd) -> None:
+def notify_end(app: BaseApp, request: NotifyEnd) -> None:
     """Notify that a session or a sweep has ended; during a sweep, not of its sessions."""
     if app.running_sweep is None:
         if app.rings_at_end:
@@ -27,7 +27,7 @@ def tell_end(app: BaseApp, request: TellEnd) -> None:
         session.has_ended.set()
 
 
-def tell_alert(app: BaseApp, request: TellAlert) -> None:
+def notify_alert(app: BaseApp, request: NotifyAlert) -> None:
     """Notify of an alert, if desktop notifications of alerts are on."""
     if app.settings.alerts.desktop:
         _notify_desktop(app, request.text)
@@ -63,7 +63,7 @@ def save_theme(app: BaseApp) -> None:
         app.show_error(f"the theme can't be saved: {error}")
 
 
-def keep_columns(app: BaseApp, request: KeepColumns) -> None:
+def save_hidden_columns(app: BaseApp, request: SaveHiddenColumns) -> None:
     """Remember the hidden columns of the list of sessions."""
     try:
         remember(HIDDEN_COLUMNS, " ".join(sorted(request.hidden)))

@@ -19,7 +19,7 @@ from workloads.catalog import Workload
 
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
     """Return the workloads whose texts contain every typed word, grouped by family."""
-    # A habit of other programs: the search begins with a slash.
+    # Users of other programs may begin a search with a slash.
     words = typed.lower().removeprefix("/").split()
 
     def matches(workload: Workload) -> bool:
@@ -40,8 +40,8 @@ def with_headings(workloads: Iterable[Workload]) -> list[Workload | str]:
 _PARAMETERS_WIDTH, _LAST_WIDTH = 11, 11
 # A narrower list has no column of parameters.
 _WIDTH_FOR_PARAMETERS = 42
-_BORDER = 6
-"""Cells of a border's row around its title."""
+# The cells of the upper border that its title can't use.
+_BORDER_CELLS = 6
 
 
 class WorkloadList(SteadyOptionList, can_focus=False):
@@ -76,7 +76,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         super().__init__(id=id)
         self._all = workloads
         self._typed = ""
-        self._last: Mapping[str, str] = {}
+        self._last_results: Mapping[str, str] = {}
         self.filter("")
 
     @property
@@ -87,7 +87,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
 
     def show_results(self, last: Mapping[str, str]) -> None:
         """Show the last result of each workload on this machine, by its name."""
-        self._last = last
+        self._last_results = last
         self._write()
 
     def filter(self, typed: str) -> None:
@@ -137,7 +137,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         matches, total = sum(isinstance(line, Workload) for line in self._shown), len(self._all)
         count = f"{matches} of {total}" if self._typed.strip() else f"{total} workloads"
         names = f" {self._columns('parameters', 'last here').strip()}"
-        dashes = "─" * (self.outer_size.width - _BORDER - len(f"Workloads {names}"))
+        dashes = "─" * (self.outer_size.width - _BORDER_CELLS - len(f"Workloads {names}"))
         title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)
         put_border_titles(self, title, Content(count))
         self.refresh()
@@ -150,7 +150,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         name = Content(line.name)
         if words := self._typed.split():
             name = name.highlight_regex("|".join(map(re.escape, words)), style="bold underline")
-        figures = self._columns(units.count(line.parameters), self._last.get(line.name, ""))
+        figures = self._columns(units.count(line.parameters), self._last_results.get(line.name, ""))
         room = self.scrollable_content_region.width - len(figures) - 1
         row = Content(f" {'▸' if highlighted else ' '} ") + name
         row = row.truncate(max(0, room), ellipsis=True, pad=True)

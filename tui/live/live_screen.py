@@ -33,7 +33,7 @@ from tui.live.session_charts import LossChart, machine_view, newest_metric_text,
 from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.machine.help import GPU_TOPICS, MACHINE
 from tui.machine.view import MachineView
-from tui.messages import ShowNodes, TellEnd, TrainAgain
+from tui.messages import NotifyEnd, ShowNodes, TrainAgain
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, hidden, topics_of
 from tui.screens.chart_screen import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT, ExportControls
@@ -284,7 +284,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def _session_ended(self) -> None:
         """Tell the end, withdraw what can't be done any more, and do what waited for the end."""
         if self._source.is_ours or self._polls > _POLLS_OF_OLD_END:
-            self.post_message(TellEnd(self, _end_text(self._source)))
+            self.post_message(NotifyEnd(self, _end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._leave_or_repeat_if_asked()

@@ -25,7 +25,7 @@ from tui.screens.playback import (
 )
 
 _RUN_ACTIONS = {"stop", "detach", "again", "stop_and_again"}
-# Their keys belong to the playback, or differ here.
+# The playback uses their keys, or binds them to other keys.
 _REPLACED_ACTIONS = {"processes", "go_to_start", "go_to_end"}
 _LIVE_KEYS = [
     binding
@@ -41,6 +41,7 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         source: the recorded session.
         read_label: returns the present name and note of the session.
         closes: close the log when the screen is left.
+        references: the chosen references of workloads.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -113,11 +114,11 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         super().tick()
 
     def _session_ended(self) -> None:
-        """Do nothing that a live run does at its end."""
+        """Refresh the keys only: a replay leaves out the notice of a live run's end."""
         self.refresh_bindings()
 
     def paint(self) -> None:
-        """Show the session and the playback; while a short seek lasts, nothing new."""
+        """Show the session and the playback; paint nothing during a brief seek."""
         if self.is_brief_seek:
             return
         super().paint()

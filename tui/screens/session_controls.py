@@ -9,7 +9,7 @@ from dlmon.notification import NewAlerts
 from dlmon.records import SessionHeader
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
-from tui.messages import GoBack, TellAlert
+from tui.messages import GoBack, NotifyAlert
 from tui.screens.base import BaseScreen
 from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
 
@@ -157,7 +157,7 @@ class SessionControls(BaseScreen):
         """Notify of the newest alert, unless it is older than this screen."""
         alert = self._new_alerts.take(self.shown_session)
         if alert is not None:
-            self.post_message(TellAlert(alert.text))
+            self.post_message(NotifyAlert(alert.text))
 
     def take_refusal(self) -> None:
         """If the stop was refused, say why, and offer to stop again."""

@@ -30,9 +30,9 @@ from tui.messages import (
     Compare,
     Delete,
     Export,
-    KeepColumns,
     Rename,
     Replay,
+    SaveHiddenColumns,
     ShowMetrics,
     ShowSession,
     ShowSweep,
@@ -315,7 +315,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         hidden = await self.app.push_screen_wait(ColumnsScreen(self._list.hidden))
         if hidden is not None:
             self._list.hide_columns(hidden)
-            self.post_message(KeepColumns(hidden))
+            self.post_message(SaveHiddenColumns(hidden))
 
     def action_columns(self) -> None:
         self.run_worker(self._choose_columns)

@@ -36,7 +36,7 @@ from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
 from dlmon.sweep.plan import Combination, Plan, SweepError
 from dlmon.sweep.runner import CurrentRun, SweepRun
-from tui.messages import GoBack, ShowSweptSession, TellEnd
+from tui.messages import GoBack, NotifyEnd, ShowSweptSession
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
 from tui.screens.form import Field, FormScreen
@@ -258,7 +258,7 @@ class SweepScreen(TickingScreen):
         self._changed = True
         self.tick()
         self.refresh_bindings()
-        self.post_message(TellEnd(self, self._end_text()))
+        self.post_message(NotifyEnd(self, self._end_text()))
         if self._leave_when_ended:
             self._go(interrupted=True)
         else:

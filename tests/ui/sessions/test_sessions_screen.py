@@ -23,9 +23,9 @@ from tui.messages import (
     Delete,
     Export,
     GoBack,
-    KeepColumns,
     Rename,
     Replay,
+    SaveHiddenColumns,
     ShowSession,
     ShowSweep,
 )
@@ -411,11 +411,11 @@ async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
         assert "● started" not in shown.text
         await shown.press("escape")
         assert " ".join(shown.rows("#sessions")[0].split()) == heading
-        assert not shown.asked_for(KeepColumns)
+        assert not shown.asked_for(SaveHiddenColumns)
         await shown.press("V", "space", "end", "space", "enter")
         heading = " ".join(shown.rows("#sessions")[0].split())
         assert heading == "workload epochs device status host samples/s time"
-        assert shown.asked_for(KeepColumns) == [{"hidden": {"started", "loss"}}]
+        assert shown.asked_for(SaveHiddenColumns) == [{"hidden": {"started", "loss"}}]
 
 
 # ---- deleting ----

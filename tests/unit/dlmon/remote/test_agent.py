@@ -13,6 +13,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
 from fakes.submitted import Queue, submit
 
+import dlmon.session.follower
 from dlmon.protocol.job import Job
 from dlmon.records import Batches, Machine, Model, Status, StopCause, read_object
 from dlmon.records.codec import encode
@@ -73,6 +74,7 @@ def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(
 ):
     """Each record is a slice of its own, as in a log that takes long to read."""
     monkeypatch.setattr(agent, "SLICE_S", 0.0)
+    monkeypatch.setattr(dlmon.session.follower, "AT_ONCE", 1)
     of_model = {"has_epochs": has_epochs, "mode": "train"}
     records = recorded_session("training", session_id="runs")
     first, then = sent_of(

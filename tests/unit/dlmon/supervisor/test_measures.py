@@ -68,7 +68,7 @@ def cpu_meter(*readings: tuple[float, float | str | None]) -> EnergyMeter:
         cpu = (
             Cpu(why={"energy_j": reported}) if isinstance(reported, str) else Cpu(energy_j=reported)
         )
-        meter.fold(sample(t_s, cpu))
+        meter.add(sample(t_s, cpu))
     return meter
 
 
@@ -122,7 +122,7 @@ def test_energy_is_the_mean_over_whole_epochs(readings, epochs, joules):
 def test_a_session_on_a_gpu_reports_that_gpu_and_the_cpu():
     meter = EnergyMeter()
     for t in range(11):
-        meter.fold(sample(t, Cpu(energy_j=50.0 * t), gpu0=1e6 + 20.0 * t, gpu1=2e6 + 300.0 * t))
+        meter.add(sample(t, Cpu(energy_j=50.0 * t), gpu0=1e6 + 20.0 * t, gpu1=2e6 + 300.0 * t))
     found = measured(ON_GPU, [epoch(0, 1, 9)], meter)
     assert found.energy_j_per_epoch == {"gpu": pytest.approx(2400), "cpu": pytest.approx(400)}
     assert not [field for field in found.why if field.startswith("energy")]
@@ -136,7 +136,7 @@ def test_what_is_not_measured_has_its_reason_beside_what_is():
     meter = EnergyMeter()
     for t in range(11):
         cpu = Cpu(why={"energy_j": "denied"}) if t == 0 else Cpu(pct=50.0)
-        meter.fold(sample(t, cpu, gpu1=300.0 * t))
+        meter.add(sample(t, cpu, gpu1=300.0 * t))
     found = measured(ON_GPU, [epoch(0, 1, 9)], meter)
     assert found.energy_j_per_epoch == {"gpu": pytest.approx(2400)}
     assert found.why["energy_j_per_epoch.cpu"] == "denied"
@@ -145,7 +145,7 @@ def test_what_is_not_measured_has_its_reason_beside_what_is():
 def test_without_any_counter_both_reasons_are_reported():
     meter = EnergyMeter()
     lost = Machine(t=0, wall=0.0, cpu=Cpu(why={"energy_j": "denied"}), why={"gpus": "no driver"})
-    meter.fold(lost)
+    meter.add(lost)
     found = measured(ON_GPU, [epoch(0, 1, 9)], meter)
     assert found.energy_j_per_epoch is None
     assert found.why["energy_j_per_epoch"] == "GPU: no driver; CPU: denied"
@@ -154,12 +154,12 @@ def test_without_any_counter_both_reasons_are_reported():
 def test_a_gpu_without_a_number_is_the_only_one_there_is():
     meter = EnergyMeter()
     for t in range(11):
-        meter.fold(sample(t, gpu0=300.0 * t))
+        meter.add(sample(t, gpu0=300.0 * t))
     unnumbered = replace(ON_GPU, device="gpu")
     found = measured(unnumbered, [epoch(0, 1, 9)], meter)
     assert found.energy_j_per_epoch == {"gpu": pytest.approx(2400)}
     for t in range(11, 22):
-        meter.fold(sample(t, gpu0=300.0 * t, gpu1=0.0))
+        meter.add(sample(t, gpu0=300.0 * t, gpu1=0.0))
     found = measured(unnumbered, [epoch(0, 1, 9)], meter)
     assert "which GPU was trained on is not known" in found.why["energy_j_per_epoch"]
 
@@ -201,8 +201,8 @@ def test_a_mode_that_learns_nothing_has_no_energy_per_epoch(mode):
 def test_a_day_of_readings_takes_no_more_memory_and_loses_nothing():
     counter, broken = EnergyCounter(), EnergyCounter()
     for t in range(140_000):
-        counter.fold(t * SECOND, 200.0 * t)
-        broken.fold(t * SECOND, -float(t))
+        counter.add(t * SECOND, 200.0 * t)
+        broken.add(t * SECOND, -float(t))
     assert max(len(each.points.times) for each in (counter, broken)) <= 1 << 17
     epochs = [epoch(number, 9.0 * number + 1, 9.0 * number + 10) for number in range(15_000)]
     assert counter.per_epoch(epochs) == pytest.approx(1800.0)
@@ -216,7 +216,7 @@ def test_the_energy_of_neighbouring_stretches_adds_up(steps, data):
     counter, t, joules = EnergyCounter(), 0, 0.0
     for dt, more in [(1, 0.0), *steps]:
         t, joules = t + dt, joules + more
-        counter.fold(t, joules)
+        counter.add(t, joules)
     begin, end = sorted(data.draw(st.sets(st.integers(1, t), min_size=2, max_size=2)))
     whole, _ = counter.joules_between(begin, end)
     assert 0 <= whole <= joules * (1 + 1e-9)
@@ -234,7 +234,7 @@ BROKEN = st.lists(st.one_of(st.none(), st.floats(0, 1e4)), min_size=2, max_size=
 def test_energy_is_known_between_two_times_where_each_reading_between_them_rose(said, data):
     counter = EnergyCounter()
     for t, joules in enumerate(said):
-        counter.fold(10 * t, joules, breaks=joules is None)
+        counter.add(10 * t, joules, breaks=joules is None)
     begin, end = sorted(data.draw(st.sets(st.integers(0, 10 * len(said)), min_size=2, max_size=2)))
     between = said[begin // 10 : -(-end // 10) + 1]
     is_known = end <= 10 * (len(said) - 1) and None not in between and between == sorted(between)
@@ -318,7 +318,7 @@ def test_any_records_give_finite_figures_or_reasons(records, rate, wall_s, price
     meter, model, epochs = EnergyMeter(), None, []
     for record in records:
         if isinstance(record, Machine):
-            meter.fold(record)
+            meter.add(record)
         elif isinstance(record, Model):
             model = record
         elif isinstance(record, Epoch):

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -323,7 +323,7 @@ def _parser(hint: Any) -> _Parser:
     if isinstance(hint, type) and issubclass(hint, Word):
         return _word(hint)
     if hasattr(hint, "__dataclass_fields__"):
-        return lambda value, path: _parse_object(hint, value, path)
+        return partial(_parse_object, hint)
     options = get_args(hint)
     if get_origin(hint) is tuple:
         return _items(_parser(options[0]), plain_integers=options[0] is int)

@@ -63,6 +63,8 @@ class Throttling:
         reasons = [(gpu.index, reason) for gpu in gpus for reason in gpu.throttle or ()]
         if sample.cpu is not None and sample.cpu.throttled_pct:
             reasons.append((None, "limit"))
+        if not reasons:
+            return []
         long_ago = sample.t - THROTTLING_APART_NS
         new = [key for key in reasons if self._last_t.get(key, long_ago - 1) < long_ago]
         self._last_t |= dict.fromkeys(reasons, sample.t)

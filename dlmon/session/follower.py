@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 64 * 1024
 LONG_LOG_BYTES = 4 << 20
-AT_ONCE = 128
+AT_ONCE = 64
 """The number of records between two checks of the time: they take a few milliseconds."""
 
 

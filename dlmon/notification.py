@@ -77,7 +77,7 @@ class DesktopAlerts:
         self._is_wanted, self._terminal = is_wanted, terminal
         self._new = NewAlerts()
 
-    def look(self, source: SessionSource) -> None:
+    def notify(self, source: SessionSource) -> None:
         """Notify the desktop of a new alert."""
         alert = self._new.take(source) if self._is_wanted else None
         if alert is None or notify_send(alert.text):

@@ -175,7 +175,7 @@ class _Following:
             records = self.follower.poll(SLICE_S)
             if self.lines is not None:
                 self.lines.show(records)
-            self.alerts.look(self.follower)
+            self.alerts.notify(self.follower)
             self._report_problem()
             if not self.follower.running and not records:
                 break

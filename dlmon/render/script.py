@@ -213,7 +213,7 @@ async def _follow(
     why_unwritten = None
     while True:
         records = follower.poll(SLICE_S)
-        alerts.look(follower)
+        alerts.notify(follower)
         if follower.running and follower.why_unwritten not in (None, why_unwritten):
             print_error(f"{follower.why_unwritten}")
         why_unwritten = follower.why_unwritten

@@ -60,13 +60,13 @@ def test_the_desktop_is_told_once_of_each_alert_that_is_new(monkeypatch):
     shown, terminal = Shown(), Terminal()
     desktop = DesktopAlerts(True, terminal)
     shown.read_share, shown.newest_alert = 0.5, alert("from before")
-    desktop.look(shown)
+    desktop.notify(shown)
     shown.read_share, shown.newest_alert = None, alert("from before, too")
-    desktop.look(shown)
+    desktop.notify(shown)
     assert terminal.getvalue() == ""
     shown.newest_alert = alert("The loss is NaN")
-    desktop.look(shown)
-    desktop.look(shown)
+    desktop.notify(shown)
+    desktop.notify(shown)
     assert terminal.getvalue() == "\x1b]9;dlmon: The loss is NaN\x07"
 
 
@@ -74,7 +74,7 @@ def test_the_desktop_is_told_once_of_each_alert_that_is_new(monkeypatch):
 def test_nothing_is_written_where_that_is_not_wanted_or_to_no_terminal(is_wanted, terminal):
     shown, written = Shown(), terminal()
     desktop = DesktopAlerts(is_wanted, written)
-    desktop.look(shown)
+    desktop.notify(shown)
     shown.newest_alert = alert("The loss is NaN")
-    desktop.look(shown)
+    desktop.notify(shown)
     assert written.getvalue() == ""

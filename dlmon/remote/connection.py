@@ -308,7 +308,7 @@ class Connection:
         self.host = host
         self.boot_id: str | None = None
         """The boot id of the host that answered last: each boot has a clock of its own."""
-        self.times: ClockDifference | None = None
+        self.clock_difference: ClockDifference | None = None
         self.lost_at_ns: int | None = None
         self.retry_at_ns: int | None = None
         self.connect_count = 0
@@ -530,7 +530,7 @@ class Connection:
                 )
             )
             # The difference is known best from the quickest round trip.
-            self.times = min(self._round_trips, key=lambda trip: trip.round_trip_s)
+            self.clock_difference = min(self._round_trips, key=lambda trip: trip.round_trip_s)
 
         self.send("ping", take)
 

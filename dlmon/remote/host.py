@@ -296,8 +296,8 @@ class WatchedHost(MachineSource):
 
     def now(self) -> int:
         """Return the time of the host's clock, in nanoseconds."""
-        if self.connection.times is not None:
-            return self._clock() + self.connection.times.monotonic_ns
+        if self.connection.clock_difference is not None:
+            return self._clock() + self.connection.clock_difference.monotonic_ns
         latest = self.history.latest
         return 0 if latest is None else latest.t
 
@@ -316,7 +316,8 @@ class WatchedHost(MachineSource):
 
     def snapshot(self) -> HostSnapshot:
         connection, state = self.connection, self.state
-        ahead_s = None if connection.times is None else connection.times.wall_s
+        difference = connection.clock_difference
+        ahead_s = None if difference is None else difference.wall_s
         # After a reboot of the host, its history is empty.
         age_s = None if self.history.latest is None else self.age_s
         now_ns, now_wall = self._clock(), self._wall()

@@ -351,9 +351,9 @@ class RemoteFollower(SessionFollower):
         return self._copy.status or Status.RUNNING
 
     def now(self) -> int:
-        times = self.connection.times
-        if self.running and self.read_share is None and self.connection.is_up and times is not None:
-            return max(self.session.last_t, self._clock() + times.monotonic_ns)
+        ahead = self.connection.clock_difference
+        if self.running and self.read_share is None and self.connection.is_up and ahead is not None:
+            return max(self.session.last_t, self._clock() + ahead.monotonic_ns)
         return self.session.last_t
 
     def stop(self) -> bool:

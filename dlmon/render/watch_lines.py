@@ -165,8 +165,8 @@ def _print_sample(lines: Printer, hosts: Sequence[WatchedHost], number: int, cel
         running = None if sessions is None else [asdict(session) for session in sessions]
         lines.print_json(host=host.name, **asdict(machine), sessions=running)
         return
-    times = host.connection.times
-    at = units.time_of_day(machine.wall - (0.0 if times is None else times.wall_s))
+    difference = host.connection.clock_difference
+    at = units.time_of_day(machine.wall - (0.0 if difference is None else difference.wall_s))
     parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.facts)]
     for session in sessions or ():
         texts = (words.session_title(session), words.session_rate(session))

@@ -34,7 +34,7 @@ class FakeLink:
         self.host = host
         self.is_up = False
         self.boot_id = None
-        self.times = None
+        self.clock_difference = None
         self.lost_at_ns = self.retry_at_ns = None
         self.connect_count = 0
         self.is_started = self.is_closed = False
@@ -110,7 +110,7 @@ class FakeLink:
 
     def differ(self, wall_s):
         """Have a clock that is so far ahead of ours."""
-        self.times = ClockDifference(monotonic_ns=0, wall_s=wall_s, round_trip_s=0.01)
+        self.clock_difference = ClockDifference(monotonic_ns=0, wall_s=wall_s, round_trip_s=0.01)
 
     def say(self, ask, **answer):
         """Answer a request that stands."""

@@ -143,7 +143,7 @@ def test_the_time_there_is_known_by_its_clock_or_its_last_sample(host, clock):
     assert host.now() == 0
     host.connection.report(sample_at(7))
     assert host.now() == 7 * SECOND
-    host.connection.times = ClockDifference(
+    host.connection.clock_difference = ClockDifference(
         monotonic_ns=-400 * SECOND, wall_s=0.0, round_trip_s=0.1
     )
     assert host.now() == 600 * SECOND

@@ -30,7 +30,7 @@ def test_how_long_a_host_is_away_is_said_once_that_is_a_second(problem, lost_s, 
 def test_a_loss_is_the_same_until_the_next_look_whatever_the_connection_does_meanwhile(tmp_path):
     """Else a loss that is over would be taken for another one, and said again."""
     link = SimpleNamespace(
-        host="gpu1", problem="gpu1 closed the connection", times=None, is_up=False
+        host="gpu1", problem="gpu1 closed the connection", clock_difference=None, is_up=False
     )
     link.lost_at_ns, link.retry_at_ns = 97 * S, None
     mirror = SimpleNamespace(

@@ -158,7 +158,7 @@ def compiles(frameworks: Iterable[str], backend: object, jit: object) -> bool:
     return backend != "torch" or jit in (True, "on")
 
 
-def compiled_by(header: SessionHeader) -> bool:
+def first_batch_compiled(header: SessionHeader) -> bool:
     """Return whether the first batch of a recorded workload compiled; False for a script."""
     return not header.is_script and compiles(
         (), header.versions.get("backend"), header.options.get("jit")

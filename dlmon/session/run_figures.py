@@ -15,7 +15,7 @@ from dlmon.comparison.compared_run import (
     cpus_of,
     timings_of,
 )
-from dlmon.comparison.conditions import busy_at_start, compiled_by
+from dlmon.comparison.conditions import busy_at_start, first_batch_compiled
 from dlmon.comparison.peaks import MEASURED
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.same_script import script_of
@@ -218,7 +218,7 @@ def _figures(
         device_name=(settings.device_name if settings else None)
         or (header.machine.cpu_model if device == "cpu" else None),
         backend=model.backend if model else _word(result_options, "backend", None),
-        compiles=compiled_by(header) if snapshot is None else snapshot.compiles,
+        compiles=first_batch_compiled(header) if snapshot is None else snapshot.compiles,
         batch_size=model.batch_size if model else _whole(options.get("batch_size")),
         precision=(model.precision if model else None) or _word(options, "precision", usual[0]),
         mode=(model.mode if model else None) or _word(options, "mode", usual[1]),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlmon.comparison.conditions import compiled_by
+from dlmon.comparison.conditions import first_batch_compiled
 from dlmon.figures import units
 from dlmon.figures.columns import Column, number_column, table_of
 from dlmon.figures.comparison.earlier_runs import (
@@ -462,7 +462,7 @@ def speed_text(result: Result, header: SessionHeader) -> str:
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
-        compiled = compiled_by(header)
+        compiled = first_batch_compiled(header)
         # Without compilation, leave out the first batch of a validation, as the live screen does.
         validation_s = 0.0 if compiled else result.validation_compile_s or 0.0
         parts.append(compile_text(max(0.0, result.compile_s - validation_s), compiled))

@@ -4,7 +4,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_header, script_session
 
-from dlmon.comparison.conditions import busy_at_start, compiled_by, compiles
+from dlmon.comparison.conditions import busy_at_start, compiles, first_batch_compiled
 from dlmon.figures.comparison.earlier_runs import basis_of_epoch, compile_text
 from dlmon.records import MachineFacts, SecondsPerEpoch, Trainer
 
@@ -55,8 +55,8 @@ def test_what_compiles_with_its_first_batch(frameworks, backend, jit, expected):
 
 
 def test_a_session_knows_it_by_what_counts_its_batches():
-    assert not compiled_by(script_header())
-    assert compiled_by(recorded_session()[0])
+    assert not first_batch_compiled(script_header())
+    assert first_batch_compiled(recorded_session()[0])
     assert folded(recorded_session()).snapshot().compiles
     assert not folded(script_session()).snapshot().compiles
     of_keras = [

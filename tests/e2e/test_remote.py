@@ -561,7 +561,7 @@ async def test_a_run_goes_on_while_the_connection_is_cut_and_its_copy_is_whole(t
         go.touch()
         await soon(lambda: poll_status(follower) == Status.COMPLETED, "its end")
         assert follower.problem is None
-        assert link.connections == 2
+        assert link.connect_count == 2
         assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
         follower.close()
 

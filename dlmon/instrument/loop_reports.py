@@ -130,7 +130,7 @@ class LoopReports:
         return _is_among(iteration, self._of_epochs)
 
     def leaves_out(self, iteration: LoaderIteration) -> None:
-        """Note that a script's collate function leaves samples out of an unknown number."""
+        """Note that a script's collate function leaves samples out: epochs have no known size."""
         before, iteration.loader = iteration.loader, iteration.loader.leaving_out()
         self._leaving_out.append(iteration.source)
         if before == self._loop:

@@ -24,7 +24,7 @@ class OwnCodeSampler:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Line, Line]] = Counter()
-        self._report_ns = 0
+        self._samples = self._report_ns = 0
 
     def take(self, thread: int, now: int) -> list[CodeSamples]:
         """Sample a thread's stack; return a report if one is due, else nothing.
@@ -33,17 +33,18 @@ class OwnCodeSampler:
             thread: the ident of the training thread.
             now: CLOCK_MONOTONIC in nanoseconds.
         """
+        self._samples += 1
         lines = list(lines_within(sys._current_frames().get(thread)))
         inner, script = ends_of(lines)
         is_measured = any(part in file for file, _, _ in lines for part in _MEASURED_PARTS)
         if inner is not None and script is not None and not is_measured:
             self._counts[inner, script] += 1
-        if now < self._report_ns or not self._counts:
+        if now < self._report_ns:
             return []
-        self._report_ns = now + REPORT_NS
-        counts, self._counts = self._counts, Counter()
         places = tuple(
             SeenAt(count, Frame(*inner), Frame(*script))
-            for (inner, script), count in counts.most_common(MOST_PLACES)
+            for (inner, script), count in self._counts.most_common(MOST_PLACES)
         )
-        return [CodeSamples(now, counts.total(), places)]
+        report = CodeSamples(now, self._samples, places)
+        self._counts, self._samples, self._report_ns = Counter(), 0, now + REPORT_NS
+        return [report]

@@ -56,7 +56,7 @@ TAKES_OVER = 16
 # Up to this many calls of `backward` outside of any iteration are no training loop.
 FEW_BACKWARDS = 8
 
-# A loop fetches at most this many batches ahead.
+# A loop that trains on a batch before the one that it holds is at most this many batches ahead.
 MOST_AHEAD = 2
 
 IN_TURN = "its steps take the batches of several loaders in turn"

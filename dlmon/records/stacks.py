@@ -72,14 +72,14 @@ class Stack:
 
 @record(frozen=True)
 class CodeSamples:
-    """Samples of the training thread in the script's own code, outside of the parts of a step.
+    """Samples of the training thread's stack in training steps.
 
-    Taken a few times per second while that code is the largest part of a step.
+    Taken a few times per second while the script's own code is the largest part of a step.
 
     Attributes:
         t: the time of the newest sample.
-        samples: the number of these samples since the last record.
-        places: as in `Stack`.
+        samples: the number of samples since the last record, also within the parts of a step.
+        places: the places of the script's own code, outside of those parts; else as in `Stack`.
         trainer: as in `Phase`.
     """
 

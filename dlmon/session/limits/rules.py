@@ -80,7 +80,7 @@ def other_programs(run: RunSamples) -> Evidence | None:
 
 _WORTH_NAMING = 0.25
 """A program that takes this share of the CPU time of all other programs is named."""
-# A line is named if this share of the samples were taken there.
+# A line of the script's own code is named if it explains this share of that code's time.
 _MOSTLY = 0.6
 
 
@@ -557,7 +557,7 @@ def own_code(run: RunSamples) -> Evidence | None:
     pct = f"{100 * share:.0f} %"
     figures = [f"{pct}, in neither loader, network nor optimiser"]
     advised, code = "", run.code
-    if code is not None and code.places and code.places[0].looks >= _MOSTLY * code.samples:
+    if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
         figures = [pct, f"{place} ({line.looks} of {code.samples} samples)"]

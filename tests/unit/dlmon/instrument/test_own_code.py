@@ -30,22 +30,15 @@ def line_of_rest():
     return rest.__code__.co_firstlineno + 2
 
 
-def report_of(function):
-    sampler, reports = OwnCodeSampler(), []
-    deadline = time.monotonic() + 20
-    with Sleeper(function) as thread:
-        now = REPORT_NS
-        while not reports and time.monotonic() < deadline:
-            reports = sampler.take(thread, now)
-    return reports
-
-
 def test_the_line_is_named_at_which_the_script_runs_its_own_code():
-    (report,) = report_of(rest)
-    assert report.samples == sum(place.looks for place in report.places) == 1
-    script = report.places[0].script
-    assert (script.file, script.function) == (__file__, "rest")
-    assert script.line in (line_of_rest() - 1, line_of_rest())
+    sampler = OwnCodeSampler()
+    with Sleeper(rest) as thread:
+        wait_for("rest", thread)
+        (report,) = sampler.take(thread, REPORT_NS)
+    (place,) = report.places
+    assert report.samples == place.looks == 1
+    assert (place.script.file, place.script.function) == (__file__, "rest")
+    assert place.script.line in (line_of_rest() - 1, line_of_rest())
 
 
 def test_samples_are_reported_every_two_seconds_and_add_up():
@@ -65,9 +58,17 @@ def test_what_runs_within_a_measured_part_of_a_step_is_not_the_scripts_own_code(
     exec(compile(source, "/venv/torch/nn/modules/module.py", "exec"), scope)
     sampler = OwnCodeSampler()
     with Sleeper(lambda over: scope["call"](over, rest)) as thread:
-        while "call" not in names_of(thread):
-            pass
-        assert sampler.take(thread, REPORT_NS) == []
+        wait_for("call", thread)
+        (report,) = sampler.take(thread, REPORT_NS)
+    # It counts among all samples, so that no other line seems to take its time.
+    assert (report.samples, report.places) == (1, ())
+
+
+def wait_for(function, thread):
+    """Wait until a thread is within a function."""
+    deadline = time.monotonic() + 20
+    while function not in names_of(thread):
+        assert time.monotonic() < deadline
 
 
 def names_of(thread):

@@ -561,7 +561,7 @@ def own_code(run: RunSamples) -> Evidence | None:
         line = code.places[0]
         place = place_text(line.script, line.inner)
         figures = [pct, f"{place} ({line.looks} of {code.samples} samples)"]
-        advised = "take it out of the loop, or do it every few steps"
+        advised = f"take {place} out of the loop, or run it every few steps"
     return Evidence(
         "own-code",
         f"other code {pct} of a step",

@@ -308,7 +308,7 @@ SAID = {
             "The largest part of a step is other code: 67 %, "
             "train.py:41 in train (94 of 144 samples).",
             on_cores(4, 1.0, 0.1),
-            "take it out of the loop, or do it every few steps",
+            "take train.py:41 in train out of the loop, or run it every few steps",
             code=CodeSamples(1, 144, (SLEEP,)),
             **step(backward_us=28),
         ),

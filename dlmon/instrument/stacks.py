@@ -159,6 +159,9 @@ class PauseSampler:
             steps_us: returns the times of the last steps.
             now: CLOCK_MONOTONIC in nanoseconds.
         """
+        if self._begin_ns is not None and self._begin_ns < (quiet_since_ns or 0) <= self._first_ns:
+            # The epoch ended before the first sample, which is known only now: the pause goes on.
+            self._begin_ns = quiet_since_ns
         report = self._end_pause(quiet_since_ns) if self._begin_ns != quiet_since_ns else None
         if quiet_since_ns is None or self.thread is None:
             return report

@@ -109,6 +109,19 @@ def test_a_pause_that_goes_on_is_reported_ever_more_seldom_and_a_validation_ends
     assert training.sampler.take(None, training.steps, 390 * S) is None
 
 
+def test_a_pause_goes_on_after_an_epoch_that_is_only_later_known_to_have_ended():
+    training = Training()
+    training.run(0, 3 * S)
+    # The end of the epoch is that of its last step.
+    epoch_end = 2 * MS
+    assert training.sampler.take(epoch_end, training.steps, 3 * S + 10 * MS) is None
+    *_, newest = training.run(3 * S, 5 * S, quiet_since=epoch_end)
+    assert (newest.begin, newest.goes_on) == (epoch_end, True)
+    stack = training.end(5 * S)
+    assert (stack.begin, stack.t) == (epoch_end, 5 * S)
+    assert stack.looks > 80
+
+
 def test_looks_that_did_not_come_are_counted():
     training = Training()
     training.run(0, 1 * S)

@@ -1,0 +1,113 @@
+"""Check the verdicts of `dlmon ab` where both sides are the same, and where one is slower.
+
+By simulation: experiments whose pairs are drawn from the noise of the pairs that logs of `ab` hold
+(--logs), stopped by the rule of `dlmon.statistics.pairs`. Printed: how often the interval holds the
+truth, and how often a difference is claimed that isn't there.
+
+With --real N: N experiments of a PyTorch loop of about 1.3 ms steps against itself, and N against
+one whose loader sleeps 0.1 ms a batch, about 7 % of a step. They take at most --time each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+import harness
+from harness import CannotRun
+
+from dlmon.statistics.pairs import FIRST_PAIRS, paired_ratio, pairs_needed
+from dlmon.sweep.log import list_sweeps
+from dlmon.sweep.pairs import verdict_of
+
+SCRIPT = Path(__file__).with_name("scripts") / "short_steps.py"
+EXPERIMENTS = 2000
+MOST_PAIRS = 40
+TO = 0.02
+SLOWER = 1.05
+
+
+def noise_of(logs: Sequence[Path]) -> list[float]:
+    """Return the logarithms of the ratios of recorded pairs, less the mean of each experiment."""
+    noise = []
+    for directory in logs:
+        for entry in list_sweeps(directory):
+            if entry.plan.pairs is None:
+                continue
+            ratios = [pair.ratio for pair in verdict_of(entry.sweep).counted if pair.ratio]
+            if len(ratios) > 1:
+                values = [math.log(ratio) for ratio in ratios]
+                # The mean of few pairs takes part of their spread away.
+                scale = math.sqrt(len(values) / (len(values) - 1))
+                noise += [scale * (value - mean(values)) for value in values]
+    return noise
+
+
+def simulate(noise: Sequence[float], truth: float) -> tuple[float, float, float]:
+    """Return the shares of intervals with the truth and of claims, and the mean number of pairs."""
+    source, held, claimed, pairs = random.Random(1), 0, 0, 0
+    for _ in range(EXPERIMENTS):
+        ratios: list[float] = []
+        while len(ratios) < min(MOST_PAIRS, pairs_needed(ratios, TO) or FIRST_PAIRS):
+            ratios.append(truth * math.exp(source.choice(noise)))
+        ratio = paired_ratio(ratios)
+        assert ratio is not None
+        held += ratio.holds(truth)
+        claimed += ratio.is_proven
+        pairs += len(ratios)
+    return held / EXPERIMENTS, claimed / EXPERIMENTS, pairs / EXPERIMENTS
+
+
+def real(python: str, vary: str, logs: Path, window: str, time: str) -> tuple[str, float, int]:
+    """Make one experiment; return its verdict, its ratio and its number of pairs."""
+    command = [sys.executable, "-P", "-c", "from tui.start import main; main()", "ab"]
+    command += ["--vary", vary, "--window", window, "--for", time, "--to", "2%", "--json"]
+    command += ["--log-dir", str(logs), "--", python, str(SCRIPT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout.strip():
+        raise CannotRun(done.stderr.strip().splitlines()[-1] if done.stderr else "no answer")
+    told = json.loads(done.stdout)
+    return told["verdict"], told["ratio"] or math.nan, len(told["pairs"])
+
+
+def main() -> None:
+    parser = harness.parser(__doc__)
+    parser.add_argument("--logs", type=Path, nargs="*", default=[], metavar="DIR")
+    parser.add_argument("--real", type=int, default=0, metavar="N")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter with PyTorch")
+    parser.add_argument("--window", default="2s")
+    parser.add_argument("--time", default="2m")
+    options = parser.parse_args()
+    noise = noise_of(options.logs)
+    if noise:
+        spread = math.sqrt(mean(value * value for value in noise))
+        print(f"{len(noise)} recorded pairs, which lie {100 * spread:.1f} % apart")
+        for truth in (1.0, 1 / SLOWER):
+            held, claimed, pairs = simulate(noise, truth)
+            print(
+                f"ratio {truth:.3f}: the interval holds it in {100 * held:.1f} %, a difference is "
+                f"claimed in {100 * claimed:.1f} % of {EXPERIMENTS:,}, after {pairs:.1f} pairs"
+            )
+    for name, vary in (("the same", "env:SIDE=1,2"), ("slower", "env:SLEEP_MS=0,0.1")):
+        verdicts = []
+        for _ in range(options.real):
+            with tempfile.TemporaryDirectory() as folder:
+                verdict, ratio, pairs = real(
+                    options.python, vary, Path(folder), options.window, options.time
+                )
+            verdicts.append(verdict)
+            print(f"{name}: {verdict}, ratio {ratio:.3f}, {pairs} pairs", flush=True)
+        if verdicts:
+            claims = sum(verdict != "no clear difference" for verdict in verdicts)
+            print(f"{name}: a difference is claimed in {claims} of {len(verdicts)}")
+
+
+if __name__ == "__main__":
+    harness.run(main)
